@@ -1,0 +1,5 @@
+"""`python -m captrial` is the `captrial` command."""
+
+from captrial.cli import main
+
+main()

@@ -1,0 +1,45 @@
+"""How verbs print: tables for people through rich, JSON for machines on stdout and nothing else there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+console = Console()
+console_err = Console(stderr=True)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
+
+
+def print_json(value: object) -> None:
+    """Write one JSON document; numpy values are understood, NaN becomes null."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    sys.stdout.write(orjson.dumps(value, option=options).decode() + "\n")
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()
+) -> None:
+    """A table with right-aligned numbers; `notes` are printed under it."""
+    rows = [list(row) for row in rows]
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float) for row in rows) and bool(rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console.print(table)
+    for note in notes:
+        console.print(f"  {note}", style="dim", highlight=False, markup=False)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

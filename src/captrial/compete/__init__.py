@@ -1,0 +1,1 @@
+"""Similarity, selection, dominance, ranking; stability; repetition."""

@@ -1,0 +1,1 @@
+"""Greedy, beam and sampling: knows the contract, never a model."""

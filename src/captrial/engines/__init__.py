@@ -1,0 +1,1 @@
+"""Run a batch job here or on Ray: same job object."""

@@ -1,0 +1,60 @@
+"""One exception tree. Every message says what was wrong, where, and what to do.
+
+    CaptrialError
+    ├── InputError            a file, id or value given by the user is not usable
+    │   ├── CaptionFileError      a caption file
+    │   ├── DatasetError          annotations, splits, boxes, phrases
+    │   └── PictureError          a picture that cannot or must not be opened
+    ├── MissingExtraError     an optional part is not installed; the message has its pip line
+    ├── MismatchError         two things that must fit do not (vocabulary, backbone, configuration)
+    ├── StateError            a step was asked for too early, twice, or on changed input
+    └── CheckFailedError         a check the user asked for did not hold (exit code 1)
+
+The command line turns these into one sentence and exit code 2 (`CheckFailedError`: 1); `--debug` shows the traceback.
+"""
+
+from __future__ import annotations
+
+
+class CaptrialError(Exception):
+    """Base of everything this package raises on purpose."""
+
+    exit_code = 2
+
+
+class InputError(CaptrialError):
+    """Something given by the user cannot be used."""
+
+
+class CaptionFileError(InputError):
+    """A caption file is malformed or contradicts itself."""
+
+
+class DatasetError(InputError):
+    """A data set's annotations are malformed or contradict each other."""
+
+
+class PictureError(InputError):
+    """A picture cannot be opened, or must not be (too many pixels, format not allowed)."""
+
+
+class MismatchError(CaptrialError):
+    """Two things that must fit each other do not."""
+
+
+class StateError(CaptrialError):
+    """A step cannot be taken in the present state."""
+
+
+class CheckFailedError(CaptrialError):
+    """A check that the user asked for did not hold."""
+
+    exit_code = 1
+
+
+class MissingExtraError(CaptrialError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part: pip install 'captrial[{extra}]'")
+        self.extra = extra

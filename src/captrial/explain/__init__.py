@@ -1,0 +1,1 @@
+"""Attribution, regions, grounding, attention correctness, drawing."""

@@ -1,0 +1,65 @@
+"""Writing files so that a reader, or a run that was killed, never sees half of one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it is synced and renamed into place, on failure removed.
+
+    >>> with atomic_path(tmp / "a.txt") as temporary:  # doctest: +SKIP
+    ...     temporary.write_text("whole or not at all")
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # mkstemp gives 0600; a result is as readable as any other file
+        temporary.replace(path)
+        _sync_directory(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def atomic_write(path: Path | str, content: bytes | str) -> None:
+    """Replace `path` with `content`, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def content_hash(content: bytes | str, digits: int = 16) -> str:
+    """A short, stable fingerprint of some content (blake2b, hexadecimal)."""
+    data = content.encode() if isinstance(content, str) else content
+    return hashlib.blake2b(data, digest_size=digits // 2).hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where derived files are kept between runs: `CAPTRIAL_CACHE`, else the user's cache folder."""
+    chosen = os.environ.get("CAPTRIAL_CACHE")
+    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    directory = Path(chosen) if chosen else base / "captrial"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

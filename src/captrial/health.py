@@ -1,0 +1,77 @@
+"""What is installed here, and what each missing part would enable (the facts behind `captrial doctor`)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from dataclasses import dataclass
+
+from captrial.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One optional or required part: its state is a version, or how to get it."""
+
+    name: str
+    present: bool
+    state: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Everything `captrial doctor` reports."""
+
+    version: str
+    python: str
+    platform: str
+    cpus: int
+    devices: list[str]
+    parts: list[Part]
+
+
+# distribution, module, extra that brings it, what it enables
+_PARTS = [
+    ("spacy", "spacy", "", "nouns, noun phrases, SPICE"),
+    ("numba", "numba", "", "compiled kernels of METEOR and selection"),
+    ("pycocoevalcap", "pycocoevalcap", "meteor", "METEOR's synonym and paraphrase tables (data only; no Java)"),
+    ("psycopg", "psycopg", "postgres", "annotations in PostgreSQL instead of SQLite"),
+    ("torch", "torch", "models", "training, captioning and explaining with our captioners"),
+    ("efficientnet_lite_pytorch", "efficientnet_lite_pytorch", "models", "the default picture backbone"),
+    ("onnxruntime", "onnxruntime", "models", "regions from any YOLO-style ONNX detector"),
+    ("h5py", "h5py", "models", "precomputed bottom-up features in HDF5"),
+    ("transformers", "transformers", "hf", "BLIP, GIT and other captioners and VLMs; CLIP, ViT and DETR backbones"),
+    ("ray", "ray", "ray", "the same jobs on a Ray cluster"),
+]
+
+
+def examine() -> Health:
+    """Look at this installation; imports nothing heavy except torch, where it is there, for the devices."""
+    parts = [_part(*row) for row in _PARTS]
+    return Health(
+        version=__version__,
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        devices=_devices(),
+        parts=parts,
+    )
+
+
+def _part(distribution: str, module: str, extra: str, purpose: str) -> Part:
+    if importlib.util.find_spec(module) is None:
+        command = f"pip install 'captrial[{extra}]'" if extra else f"pip install {distribution}"
+        return Part(distribution, False, f"missing: {command}", purpose)
+    return Part(distribution, True, importlib.metadata.version(distribution), purpose)
+
+
+def _devices() -> list[str]:
+    if importlib.util.find_spec("torch") is None:
+        return []
+    import torch
+
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return [f"cpu ({torch.get_num_threads()} threads)", *names, *(["mps"] if torch.backends.mps.is_available() else [])]

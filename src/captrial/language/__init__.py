@@ -1,0 +1,1 @@
+"""Words: tokeniser, vocabulary, nouns and phrases, word vectors, synonyms."""

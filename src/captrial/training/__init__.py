@@ -1,0 +1,1 @@
+"""The loop, losses, rewards, schedules, attention supervision."""

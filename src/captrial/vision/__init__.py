@@ -1,0 +1,1 @@
+"""Picture to visual elements: grid, ViT, regions."""

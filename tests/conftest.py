@@ -1,0 +1,63 @@
+"""Shared fixtures, and the rule that nothing is green by being skipped.
+
+`@pytest.mark.needs("java", "data")` skips a test with a reason where a part is absent; in CI (`CI=true`) an absent part
+is a failure. `@pytest.mark.full` marks the long tests of `make test-full`; `@pytest.mark.slow` ones run last.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+
+
+def _postgres() -> bool:
+    return shutil.which("initdb") is not None or any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+PARTS: dict[str, tuple[Callable[[], bool], str]] = {
+    "java": (lambda: shutil.which("java") is not None, "no `java` on the PATH"),
+    "chromium": (lambda: shutil.which("chromium") is not None, "no `chromium` on the PATH"),
+    "postgres": (_postgres, "no PostgreSQL binaries found"),
+    "data": (DATA.is_dir, "no data folder; set CAPTRIAL_DATA"),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the long tests too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*parts): parts of the machine the test needs: " + ", ".join(PARTS))
+    config.addinivalue_line("markers", "slow: seconds rather than milliseconds; runs after the fast ones")
+    config.addinivalue_line("markers", "full: minutes; only with --full")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--full"):
+        long = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)  # stable: fast first
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("needs")
+    for name in marker.args if marker else ():
+        available, reason = PARTS[name]
+        if not available():
+            if os.environ.get("CI"):
+                pytest.fail(f"needs {name}: {reason}; CI must provide it")
+            pytest.skip(f"needs {name}: {reason}")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data (`../shared/data` or `CAPTRIAL_DATA`); use with `@pytest.mark.needs("data")`."""
+    return DATA

@@ -1,0 +1,114 @@
+"""Captions as rows of token numbers, for millions of captions at a time.
+
+The tokeniser decides what a token is, always. A word of ASCII letters between blanks is tokenised the same in every
+sentence, so it is given to the tokeniser once and remembered; a caption with anything else in it (punctuation, digits,
+other scripts) goes to the tokeniser whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import numba
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from captrial.compete.words import WordRows, WordTable
+
+Tokenizer = Callable[[Sequence[str]], list[str]]  # texts -> their tokens, joined by blanks
+
+_FORGET_AFTER = 1 << 21  # words; keeps the memory of an endless stream bounded
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRows:
+    """Captions in token numbers: caption r is `tokens[offsets[r] : offsets[r + 1]]`.
+
+    Equal numbers mean equal tokens within one `TokenRows`, never between two.
+    """
+
+    tokens: NDArray[np.int32]
+    offsets: NDArray[np.int64]  # (captions + 1,)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class TokenEncoder:
+    """Turns Arrow string arrays into token numbers; remembers words between calls. One encoder a thread."""
+
+    def __init__(self, tokenize: Tokenizer | None = None) -> None:
+        """`tokenize` takes texts and returns their tokens joined by blanks; by default the PTB tokeniser."""
+        self._tokenize = tokenize or _default_tokenizer()
+        self._forget()
+
+    def encode(self, captions: pa.Array | Sequence[str]) -> TokenRows:
+        """Token numbers of every caption, in order."""
+        texts = captions if isinstance(captions, pa.Array | pa.ChunkedArray) else pa.array(captions, pa.string())
+        if len(self._words) + len(self._tokens) > _FORGET_AFTER:
+            self._forget()
+        plain = self._words.number_rows(texts)
+        self._learn_words()
+        odd = self._encode_whole(texts, plain.odd)
+        counts = np.diff(self._bounds)[plain.words]
+        tokens = np.empty(int(counts.sum()) + len(odd.words), np.int32)
+        offsets = np.zeros(len(plain.odd) + 1, np.int64)
+        _assemble(
+            plain.words, plain.offsets, plain.odd, self._spelled, self._bounds, odd.words, odd.offsets, tokens, offsets
+        )
+        return TokenRows(tokens, offsets)
+
+    def _forget(self) -> None:
+        self._words = WordTable(plain_only=True)
+        self._tokens = WordTable(plain_only=False)
+        self._spelled = np.empty(0, np.int32)  # token numbers of word w: _spelled[_bounds[w] : _bounds[w + 1]]
+        self._bounds = np.zeros(1, np.int64)
+
+    def _learn_words(self) -> None:
+        """Ask the tokeniser about the words it has not seen (`cannot` is two tokens, a lone dot none)."""
+        fresh = [self._words.word(number) for number in range(len(self._bounds) - 1, len(self._words))]
+        if fresh:
+            rows = self._tokens.number_rows(pa.array(self._tokenize(fresh), pa.string()))
+            self._spelled = np.concatenate([self._spelled, rows.words])
+            self._bounds = np.concatenate([self._bounds, self._bounds[-1] + rows.offsets[1:]])
+
+    def _encode_whole(self, texts: pa.Array, odd: NDArray[np.bool_]) -> WordRows:
+        chosen = np.flatnonzero(odd)
+        sentences = [text or "" for text in texts.take(pa.array(chosen)).to_pylist()] if len(chosen) else []
+        return self._tokens.number_rows(pa.array(self._tokenize(sentences) if sentences else [], pa.string()))
+
+
+def _default_tokenizer() -> Tokenizer:
+    tokenize_all: Tokenizer = import_module("captrial.language").tokenize_all
+    return tokenize_all
+
+
+@numba.njit(cache=True, nogil=True)
+def _assemble(
+    words: NDArray[np.int32],
+    word_offsets: NDArray[np.int64],
+    odd: NDArray[np.bool_],
+    spelled: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+    whole: NDArray[np.int32],
+    whole_offsets: NDArray[np.int64],
+    tokens: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+) -> None:
+    """Spell out plain rows word by word and put the odd rows, tokenised whole, between them."""
+    out, next_odd = 0, 0
+    for row in range(len(odd)):
+        if odd[row]:
+            for index in range(whole_offsets[next_odd], whole_offsets[next_odd + 1]):
+                tokens[out] = whole[index]
+                out += 1
+            next_odd += 1
+        else:
+            for index in range(word_offsets[row], word_offsets[row + 1]):
+                for part in range(bounds[words[index]], bounds[words[index] + 1]):
+                    tokens[out] = spelled[part]
+                    out += 1
+        offsets[row + 1] = out

@@ -1,0 +1,116 @@
+"""Selection against full sorts: ties abound, and neither workers, blocks nor input order may matter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captrial.compete.pool import CaptionPool
+from captrial.compete.selection import Ordered, PairSelection, all_pairs, merge, select
+from captrial.errors import InputError
+from compete import direct
+
+SYSTEMS = ["ER-SAN", "PureT-SCST", "Vinyals-et-al-2017", "Mun-et-al-2017"]
+
+
+def split(texts: list[str]) -> list[str]:
+    return texts
+
+
+def as_pairs(found: list[PairSelection]) -> dict[tuple[str, str], list[tuple[str, float]]]:
+    return {
+        pair.models: [
+            *zip(pair.images, pair.similarity, strict=True),
+            *zip(pair.reserve, pair.reserve_similarity, strict=True),
+        ]
+        for pair in found
+    }
+
+
+caption = st.lists(st.sampled_from(["a", "b", "c"]), max_size=6).map(" ".join)
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> dict[str, dict[str, str]]:
+    pictures = draw(st.lists(st.integers(0, 10**6).map(str), min_size=1, max_size=25, unique=True))
+    models = ["A", "B", "C"][: draw(st.integers(2, 3))]
+    return {model: {picture: draw(caption) for picture in pictures} for model in models}
+
+
+@settings(max_examples=60, deadline=None)
+@given(pools(), st.integers(1, 8), st.integers(1, 9), st.integers(1, 3), st.integers(0, 5), st.randoms())
+def test_equals_a_full_sort(captions, k, block, workers, seed, random) -> None:  # type: ignore[no-untyped-def]
+    pictures = list(captions["A"])
+    random.shuffle(pictures)
+    shuffled = {model: [texts[picture] for picture in pictures] for model, texts in captions.items()}
+    found = select(CaptionPool(pictures, shuffled, block=block), k, seed=seed, workers=workers, tokenize=split)
+    tokens = {model: {picture: text.split() for picture, text in texts.items()} for model, texts in captions.items()}
+    assert as_pairs(found) == direct.selection(tokens, k, seed)
+    assert all(len(pair.images) == min(k, len(pictures)) for pair in found)
+
+
+@pytest.mark.slow
+def test_everything_tied_is_ordered_by_hash_alone() -> None:
+    pictures = [f"{number}.jpg" for number in range(5000)]
+    captions = {"A": ["a"] * 5000, "B": ["b"] * 5000}
+    found = as_pairs(select(CaptionPool(pictures, captions, block=512), 30, workers=2, tokenize=split))
+    tokens = {model: dict.fromkeys(pictures, texts[0].split()) for model, texts in captions.items()}
+    assert found == direct.selection(tokens, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("data")
+@pytest.mark.parametrize("workers", [1, 3])
+def test_real_captions(data: Path, workers: int) -> None:
+    folder = data / "captioners" / "karpathy_test"
+    captions = {
+        name: {
+            str(row["image_id"]): row["caption"].lower() for row in json.loads((folder / f"{name}.json").read_text())
+        }
+        for name in SYSTEMS
+    }
+    pictures = sorted(captions[SYSTEMS[0]], reverse=workers > 1)
+    pool = CaptionPool(pictures, {name: [texts[p] for p in pictures] for name, texts in captions.items()}, block=1700)
+    found = select(pool, 70, workers=workers, tokenize=split)
+    tokens = {name: {picture: text.split() for picture, text in texts.items()} for name, texts in captions.items()}
+    assert as_pairs(found) == direct.selection(tokens, 70)
+
+
+def test_only_new_pairs_are_searched_when_asked() -> None:
+    pictures = [str(number) for number in range(40)]
+    captions = {name: [f"{name} sees {number % 7} things" for number in range(40)] for name in "xyz"}
+    pool = CaptionPool(pictures, captions)
+    everything = as_pairs(select(pool, 5, tokenize=split))
+    fresh = as_pairs(select(pool, 5, pairs=all_pairs(3, first_new=2), tokenize=split))
+    assert fresh == {pair: everything[pair] for pair in [("x", "z"), ("y", "z")]}
+
+
+def test_shards_merge_to_the_same_order() -> None:
+    generator = np.random.default_rng(0)
+    keys = generator.integers(0, 2, (60, 5)).astype(np.int64)
+    ids, ties = np.array([f"{n:02}" for n in range(60)], object), generator.integers(0, 4, 60).astype(np.uint64)
+    parts = [Ordered(ids[at::4], keys[at::4], ties[at::4]) for at in range(4)]
+    merged = merge([merge(parts[:2], 20), merge(parts[2:], 20)], 20)
+    expected = sorted(range(60), key=lambda row: (*keys[row], ties[row], ids[row]))[:20]
+    assert merged.ids.tolist() == [ids[row] for row in expected]
+
+
+def test_another_similarity_keeps_ngsm_for_its_ties() -> None:
+    pool = CaptionPool(["1", "2", "3"], {"A": ["a b", "a b", "a b"], "B": ["a b", "c d", "a d"]})
+    lengths = select(pool, 3, resemblance=lambda first, second: [0.5] * len(first), tokenize=split)[0]
+    assert lengths.images == ("2", "3", "1")
+    assert lengths.similarity == (0.5, 0.5, 0.5)
+    with pytest.raises(InputError, match="not a finite number"):
+        select(pool, 1, resemblance=lambda first, second: [float("nan")] * len(first), tokenize=split)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(InputError, match="model B has 1 captions for 2 pictures"):
+        CaptionPool(["1", "2"], {"A": ["a", "b"], "B": ["a"]})
+    with pytest.raises(InputError, match="k must be at least 1"):
+        select(CaptionPool(["1"], {"A": ["a"], "B": ["a"]}), 0)

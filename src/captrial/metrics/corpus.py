@@ -1,19 +1,27 @@
-"""Captions and references made ready once for all metrics: aligned, tokenised."""
+"""Captions and references made ready once for all metrics: aligned, tokenised, as integers, with their n-grams counted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from itertools import chain
 
+import numpy as np
+
 from captrial.errors import InputError
+from captrial.metrics.ngrams import Counts, count, levels
 from captrial.metrics.scores import Candidates, References
+from captrial.metrics.sentences import Ints, Sentences
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """One candidate and some references an image; texts are PTB tokens, lower-case, joined by blanks."""
+    """One candidate and some references an image; texts are PTB tokens, lower-case, joined by blanks.
+
+    What is derived from the texts is computed when first asked for, then kept, and shared by all metrics.
+    """
 
     ids: Sequence[str]
     candidates: Sequence[str]  # (n,)
@@ -21,39 +29,93 @@ class Corpus:
 
     @classmethod
     def prepare(cls, candidates: Candidates | Corpus, references: References | None = None) -> Corpus:
-        """Align by id (or by position), check, and tokenise everything in one go."""
+        """Align by id (or by position), check, and tokenise everything in one go; a `Corpus` is returned as it is."""
         if isinstance(candidates, Corpus):
             return candidates
         if references is None:
             raise InputError("references are needed beside candidates; give both, or a prepared Corpus")
-        ids, raw_candidates, raw_references = _aligned(candidates, references)
-        counts = [len(texts) for texts in raw_references]
-        tokenized = _tokenize([*raw_candidates, *chain.from_iterable(raw_references)])
-        rest = iter(tokenized[len(ids) :])
-        return cls(ids, tokenized[: len(ids)], [[next(rest) for _ in range(count)] for count in counts])
+        return cls.prepare_systems({"": candidates}, references)[""]
+
+    @classmethod
+    def prepare_systems(cls, systems: Mapping[str, Candidates], references: References) -> dict[str, Corpus]:
+        """A corpus for each of several systems that captioned the same images; references are tokenised once."""
+        ids, texts = _ids_and_references(references)
+        for image_id, of_image in zip(ids, texts, strict=True):
+            if isinstance(of_image, str) or not len(of_image):
+                raise InputError(f"image id {image_id!r} needs a list of at least one reference")
+        said = {name: _aligned(name, candidates, references, ids) for name, candidates in systems.items()}
+        tokenized = iter(tokenize_all([*chain.from_iterable(texts), *chain.from_iterable(said.values())]))
+        ready = [[next(tokenized) for _ in of_image] for of_image in texts]
+        return {name: cls(ids, [next(tokenized) for _ in ids], ready) for name in said}
+
+    @classmethod
+    def merge(cls, corpora: Sequence[Corpus]) -> Corpus:
+        """The images of all, in order."""
+        fields = [(corpus.ids, corpus.candidates, corpus.references) for corpus in corpora]
+        ids, candidates, references = (list(chain.from_iterable(column)) for column in zip(*fields, strict=True))
+        return cls(ids, candidates, references)
+
+    def select(self, images: Sequence[int] | Ints) -> Corpus:
+        """The corpus of some images, by their numbers."""
+        columns = (self.ids, self.candidates, self.references)
+        return Corpus(*([column[image] for image in images] for column in columns))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         """The number of images."""
         return len(self.ids)
 
+    @cached_property
+    def texts(self) -> list[str]:
+        """All sentences: the n candidates, then the references image by image."""
+        return [*self.candidates, *chain.from_iterable(self.references)]
 
-def _aligned(candidates: Candidates, references: References) -> tuple[list[str], list[str], list[Sequence[str]]]:
-    if isinstance(candidates, Mapping) != isinstance(references, Mapping):
-        raise InputError("candidates and references must both be keyed by image id, or both be sequences")
-    if isinstance(candidates, Mapping) and isinstance(references, Mapping):
-        missing = [key for key in candidates if key not in references]
-        if missing:
-            raise InputError(f"image id {missing[0]!r} has a caption but no reference ({len(missing)} such ids)")
-        missing = [key for key in references if key not in candidates]
-        if missing:
-            raise InputError(f"image id {missing[0]!r} has references but no caption ({len(missing)} such ids)")
-        ids = list(candidates)
-        return ids, list(candidates.values()), [references[key] for key in ids]
-    if len(candidates) != len(references):
-        raise InputError(f"{len(candidates)} candidates but {len(references)} lists of references; they must align")
-    return [str(index) for index in range(len(candidates))], list(candidates), list(references)
+    @cached_property
+    def reference_counts(self) -> Ints:
+        """(n,): references of each image."""
+        return np.fromiter(map(len, self.references), np.int64, len(self))
+
+    @cached_property
+    def image_of(self) -> Ints:
+        """(sentences,): the image each of `texts` speaks of."""
+        images = np.arange(len(self))
+        return np.concatenate([images, np.repeat(images, self.reference_counts)])
+
+    @cached_property
+    def sentences(self) -> Sentences:
+        """All of `texts` as word ids."""
+        return Sentences.split(self.texts)
+
+    @cached_property
+    def counts(self) -> tuple[Counts, ...]:
+        """N-grams of orders 1 to 4, counted."""
+        sentence_of = np.repeat(np.arange(len(self.sentences)), self.sentences.lengths)
+        return tuple(count(level, sentence_of, self.image_of, len(self)) for level in levels(self.sentences))
 
 
-def _tokenize(texts: Sequence[str]) -> list[str]:
+def tokenize_all(texts: Sequence[str]) -> list[str]:
+    """PTB tokens of each text, joined by blanks."""
     language = import_module("captrial.language")  # a plain import once the tokeniser has landed
     return list(language.tokenize_all(texts))
+
+
+def _ids_and_references(references: References) -> tuple[list[str], list[Sequence[str]]]:
+    if isinstance(references, Mapping):
+        return list(references), list(references.values())
+    return [str(index) for index in range(len(references))], list(references)
+
+
+def _aligned(name: str, candidates: Candidates, references: References, ids: Sequence[str]) -> list[str]:
+    which = f"{name}: " if name else ""
+    if isinstance(candidates, Mapping) != isinstance(references, Mapping):
+        raise InputError(f"{which}captions and references must both be keyed by image id, or both be sequences")
+    if isinstance(candidates, Mapping):
+        extra = [key for key in candidates if key not in references]
+        if extra:
+            raise InputError(f"{which}image id {extra[0]!r} has a caption but no reference ({len(extra)} such ids)")
+        missing = [key for key in ids if key not in candidates]
+        if missing:
+            raise InputError(f"{which}image id {missing[0]!r} has references but no caption ({len(missing)} such ids)")
+        return [candidates[key] for key in ids]
+    if len(candidates) != len(ids):
+        raise InputError(f"{which}{len(candidates)} captions for {len(ids)} lists of references; they must align")
+    return list(candidates)

@@ -1,0 +1,73 @@
+"""Lengths of longest common subsequences of many pairs at once, bit-parallel.
+
+One machine word holds the whole dynamic-programming row of a pair (Hyyrö 2004): with `M` the positions of the pattern
+that hold the present word, `V' = (V + (V & M)) | (V & ~M)`, starting from all ones; the zeros left at the end are the
+length. Pairs are grouped by the width of word their pattern needs, and stepped together. Patterns above 64 words go
+through Python's integers, which are words of any width.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.metrics.sentences import Ints, Sentences
+
+WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def lcs_lengths(sentences: Sentences, first: Ints, second: Ints) -> Ints:
+    """(pairs,): common subsequence lengths of sentences `first[p]` and `second[p]`."""
+    lengths = sentences.lengths
+    swap = lengths[first] > lengths[second]
+    pattern, text = np.where(swap, second, first), np.where(swap, first, second)  # bits stand for the shorter one
+    result = np.zeros(len(first), dtype=np.int64)
+    below = 0
+    for width, word in WIDTHS.items():
+        chosen = np.flatnonzero((lengths[pattern] > below) & (lengths[pattern] <= width))
+        chosen = chosen[np.argsort(-lengths[text[chosen]], kind="stable")]  # those that still step are a prefix
+        result[chosen] = _step(sentences, pattern[chosen], text[chosen], width, word)
+        below = width
+    for index in np.flatnonzero(lengths[pattern] > below):
+        result[index] = _any_width(*(_words(sentences, side[index]) for side in (pattern, text)))
+    return result
+
+
+def _step(sentences: Sentences, pattern: Ints, text: Ints, width: int, word: type[np.unsignedinteger]) -> Ints:  # type: ignore[type-arg]
+    rows = _padded(sentences, pattern, width)  # (pairs, width)
+    starts, lengths = sentences.offsets[text], sentences.lengths[text]
+    state = np.full(len(pattern), np.iinfo(word).max, dtype=word)
+    steps = int(lengths.max(initial=0))
+    active = np.searchsorted(-lengths, -np.arange(steps), side="left")  # pairs with more than `step` words
+    for step in range(steps):
+        live = int(active[step])
+        words = sentences.words[starts[:live] + step]
+        match = np.packbits(rows[:live] == words[:, None], axis=1, bitorder="little").view(word)[:, 0]
+        held = state[:live]
+        common = held & match
+        state[:live] = (held + common) | (held - common)  # V & ~M is V minus its common bits
+    return width - np.bitwise_count(state).astype(np.int64)
+
+
+def _padded(sentences: Sentences, chosen: Ints, width: int) -> NDArray[np.int32]:
+    columns = np.arange(width)
+    inside = columns < sentences.lengths[chosen][:, None]
+    positions = np.where(inside, sentences.offsets[chosen][:, None] + columns, 0)
+    return np.where(inside, sentences.words[positions], -1)
+
+
+def _words(sentences: Sentences, index: int) -> list[int]:
+    words: list[int] = sentences.words[sentences.offsets[index] : sentences.offsets[index + 1]].tolist()
+    return words
+
+
+def _any_width(pattern: list[int], text: list[int]) -> int:
+    positions: dict[int, int] = {}
+    for index, word in enumerate(pattern):
+        positions[word] = positions.get(word, 0) | 1 << index
+    ones = (1 << len(pattern)) - 1
+    state = ones
+    for word in text:
+        common = state & positions.get(word, 0)
+        state = ((state + common) | (state - common)) & ones
+    return len(pattern) - state.bit_count()

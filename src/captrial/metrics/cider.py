@@ -1,7 +1,7 @@
 """CIDEr-D, which the COCO toolkit calls CIDEr, and the undamped CIDEr.
 
-tf-idf vectors of n-grams, n = 1..4, idf(g) = log N - log max(1, df(g)); cosine similarity with each reference; mean over
-n and references, x10. CIDEr-D clips the candidate's weights at the reference's and multiplies by
+tf-idf vectors of n-grams, n = 1..4, idf(g) = log N - log max(1, df(g)); cosine similarity with each reference; mean
+over n and references, x10. CIDEr-D clips the candidate's weights at the reference's and multiplies by
 exp(-d^2 / (2 * 6^2)), d the difference in the number of bigrams.
 
 Document frequencies need every shard, so the state of CIDEr is the tokenised corpus itself, unless a table is given:
@@ -95,7 +95,7 @@ def cider_per_image(corpus: Corpus, table: DocumentFrequencies | None = None, da
     n = len(corpus)
     if not n:
         return np.zeros(0)
-    idfs = table.idf(corpus) if table else [np.log(n) - np.log(np.maximum(order.documents, 1)) for order in corpus.counts]
+    idfs = _idfs(corpus, table)
     similarity = sum(_cosines(corpus, order, idf, damped) for order, idf in zip(corpus.counts, idfs, strict=True))
     if damped:
         bigrams = np.maximum(corpus.sentences.lengths - 1, 0)
@@ -103,6 +103,14 @@ def cider_per_image(corpus: Corpus, table: DocumentFrequencies | None = None, da
         similarity = similarity * np.exp(-(apart**2) / (2 * SIGMA**2))
     totals = np.bincount(corpus.image_of[n:], similarity, minlength=n)
     return 10 * totals / ORDERS / corpus.reference_counts
+
+
+def _idfs(corpus: Corpus, table: DocumentFrequencies | None) -> list[Floats]:
+    """By order, (grams,)."""
+    if table is None:
+        return [np.log(len(corpus)) - np.log(np.maximum(order.documents, 1)) for order in corpus.counts]
+    known = table.lookup([order.keys for order in corpus.counts], corpus.sentences.vocabulary)
+    return [table.idf(order, numbers) for order, numbers in enumerate(known, 1)]
 
 
 def _cosines(corpus: Corpus, order: Counts, idf: Floats, clipped: bool) -> Floats:

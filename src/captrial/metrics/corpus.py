@@ -1,4 +1,4 @@
-"""Captions and references made ready once for all metrics: aligned, tokenised, as integers, with their n-grams counted."""
+"""Captions and references made ready once for all metrics: aligned, tokenised, n-grams counted."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ class Corpus:
         tokenized = iter(tokenize_all([*chain.from_iterable(texts), *chain.from_iterable(said.values())]))
         ready = [[next(tokenized) for _ in of_image] for of_image in texts]
         return {name: cls(ids, [next(tokenized) for _ in ids], ready) for name in said}
+
+    @classmethod
+    def prepare_references(cls, references: References) -> Corpus:
+        """A corpus in which nothing has been said yet (every candidate is empty)."""
+        ids, _ = _ids_and_references(references)
+        said: Candidates = dict.fromkeys(ids, "") if isinstance(references, Mapping) else [""] * len(ids)
+        return cls.prepare(said, references)
 
     @classmethod
     def merge(cls, corpora: Sequence[Corpus]) -> Corpus:

@@ -18,15 +18,31 @@ from numpy.typing import NDArray
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, content_hash
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngrams import ORDERS, find
-from captrial.metrics.sentences import Ints
+from captrial.metrics.ngrams import ORDERS, find, levels
+from captrial.metrics.scores import References
+from captrial.metrics.sentences import Ints, Sentences
 
+TokenReferences = Sequence[Sequence[Sequence[int]]]  # token ids by image and reference
 FORMAT = "captrial document frequencies 1"
 
 
 def fingerprint(words: Sequence[str]) -> str:
     """A vocabulary's identity: its words in the order of their ids."""
     return content_hash("\n".join(words))
+
+
+def token_sentences(
+    references: TokenReferences, words: Sequence[str], end: int | None = None
+) -> tuple[Sentences, Ints]:
+    """Token ids image by image as flat `Sentences`, and the image of each; `end` closes every sentence if given."""
+    closing = [] if end is None else [end]
+    rows = [np.array([*row, *closing], dtype=np.int32) for of_image in references for row in of_image]
+    image_of = np.repeat(np.arange(len(references)), [len(of_image) for of_image in references])
+    flat = np.concatenate(rows) if rows else np.zeros(0, np.int32)
+    if len(flat) and not (flat.min() >= 0 and flat.max() < len(words)):
+        raise MismatchError(f"token ids reach {flat.max()}, but the vocabulary has {len(words)} words")
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+    return Sentences(flat, offsets, tuple(words)), image_of
 
 
 @dataclass(frozen=True)
@@ -39,11 +55,31 @@ class DocumentFrequencies:
     documents: tuple[Ints, ...]
 
     @classmethod
-    def of(cls, corpus: Corpus) -> DocumentFrequencies:
-        """The table of a corpus's references; n-grams that only candidates hold are kept, at 0 images."""
-        counts = corpus.counts
-        words = corpus.sentences.vocabulary
-        return cls(words, len(corpus), tuple(c.keys for c in counts), tuple(c.documents for c in counts))
+    def of(cls, references: References | Corpus) -> DocumentFrequencies:
+        """The table of some references: raw text, or those of a prepared corpus."""
+        corpus = references if isinstance(references, Corpus) else Corpus.prepare_references(references)
+        sentences = Sentences.split(corpus.texts[len(corpus) :])
+        return cls.of_sentences(sentences, corpus.image_of[len(corpus) :])
+
+    @classmethod
+    def of_tokens(
+        cls, references: TokenReferences, words: Sequence[str], end: int | None = None
+    ) -> DocumentFrequencies:
+        """The table of references that are a captioner's token ids; `end` (EOS) is appended to each if given."""
+        sentences, images = token_sentences(references, words, end)
+        return cls.of_sentences(sentences, images)
+
+    @classmethod
+    def of_sentences(cls, sentences: Sentences, image_of: Ints) -> DocumentFrequencies:
+        """The table of sentences about images `image_of` (sentences,)."""
+        image_of_word = np.repeat(image_of, sentences.lengths)
+        keys, documents = [], []
+        for level in levels(sentences):
+            grams = max(len(level.keys), 1)
+            held = np.unique(image_of_word[level.positions] * grams + level.ids)
+            keys.append(level.keys)
+            documents.append(np.bincount(held % grams, minlength=len(level.keys)))
+        return cls(sentences.vocabulary, int(image_of.max(initial=-1)) + 1, tuple(keys), tuple(documents))
 
     @property
     def fingerprint(self) -> str:
@@ -58,21 +94,23 @@ class DocumentFrequencies:
                 "build the table again with this vocabulary"
             )
 
-    def idf(self, corpus: Corpus) -> list[NDArray[np.float64]]:
-        """By order, (grams,): log N - log max(1, df) for each n-gram of the corpus; unknown ones count as never seen."""
+    def lookup(self, keys: Sequence[Ints], vocabulary: Sequence[str]) -> list[Ints]:
+        """By order, the index in this table of n-grams that are packed in another vocabulary; -1 where unknown."""
         index = {word: number for number, word in enumerate(self.words)}
-        vocabulary = corpus.sentences.vocabulary
         words = np.array([index.get(word, -1) for word in vocabulary], dtype=np.int64)
-        known, idfs = words, []
-        for order in range(ORDERS):
-            if order:
-                prefix, last = np.divmod(corpus.counts[order].keys, max(len(vocabulary), 1))
-                inside = (known[prefix] >= 0) & (words[last] >= 0)
-                pairs = np.where(inside, known[prefix] * len(self.words) + words[last], -1)
-                known = find(self.keys[order], pairs)
-            frequency = np.where(known >= 0, self._padded(order)[known], 0)
-            idfs.append(np.log(self.images) - np.log(np.maximum(frequency, 1)))
-        return idfs
+        known = [words]
+        for order in range(1, ORDERS):
+            prefix, last = np.divmod(keys[order], max(len(vocabulary), 1))
+            prefix, last = known[-1][prefix], words[last]
+            pairs = np.where((prefix >= 0) & (last >= 0), prefix * len(self.words) + last, -1)
+            known.append(find(self.keys[order], pairs))
+        return known
+
+    def idf(self, order: int, numbers: Ints) -> NDArray[np.float64]:
+        """log N - log max(1, df) of the n-grams with these indices; an unknown one (-1) counts as never seen."""
+        padded = np.append(self.documents[order - 1], 0)  # so that index -1 may be read
+        weights: NDArray[np.float64] = np.log(self.images) - np.log(np.maximum(padded[numbers], 1))
+        return weights
 
     def save(self, path: Path | str) -> None:
         """Write the table (`.npz`, no pickle)."""
@@ -81,7 +119,7 @@ class DocumentFrequencies:
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
         head = {"format": np.array(FORMAT), "images": np.array(self.images), "fingerprint": np.array(self.fingerprint)}
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
-            np.savez_compressed(stream, words=words, **head, **arrays)
+            np.savez_compressed(stream, allow_pickle=False, words=words, **head, **arrays)
 
     @classmethod
     def load(cls, path: Path | str) -> DocumentFrequencies:
@@ -99,6 +137,3 @@ class DocumentFrequencies:
             raise InputError(f"{path}: not a table of document frequencies ({error})") from None
         table.require(expected, f"the fingerprint inside {path}")
         return table
-
-    def _padded(self, order: int) -> Ints:
-        return np.append(self.documents[order], 0)  # so that index -1 may be read

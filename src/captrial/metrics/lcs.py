@@ -8,12 +8,15 @@ through Python's integers, which are words of any width.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.sentences import Ints, Sentences
 
-WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+Word = np.uint8 | np.uint16 | np.uint32 | np.uint64
+WIDTHS: dict[int, type[Word]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 def lcs_lengths(sentences: Sentences, first: Ints, second: Ints) -> Ints:
@@ -33,16 +36,16 @@ def lcs_lengths(sentences: Sentences, first: Ints, second: Ints) -> Ints:
     return result
 
 
-def _step(sentences: Sentences, pattern: Ints, text: Ints, width: int, word: type[np.unsignedinteger]) -> Ints:  # type: ignore[type-arg]
+def _step(sentences: Sentences, pattern: Ints, text: Ints, width: int, word: type[Word]) -> Ints:
     rows = _padded(sentences, pattern, width)  # (pairs, width)
     starts, lengths = sentences.offsets[text], sentences.lengths[text]
-    state = np.full(len(pattern), np.iinfo(word).max, dtype=word)
+    state: NDArray[Any] = np.full(len(pattern), np.iinfo(word).max, dtype=word)
     steps = int(lengths.max(initial=0))
     active = np.searchsorted(-lengths, -np.arange(steps), side="left")  # pairs with more than `step` words
     for step in range(steps):
         live = int(active[step])
         words = sentences.words[starts[:live] + step]
-        match = np.packbits(rows[:live] == words[:, None], axis=1, bitorder="little").view(word)[:, 0]
+        match: NDArray[Any] = np.packbits(rows[:live] == words[:, None], axis=1, bitorder="little").view(word)[:, 0]
         held = state[:live]
         common = held & match
         state[:live] = (held + common) | (held - common)  # V & ~M is V minus its common bits

@@ -1,8 +1,8 @@
 """Every n-gram of a corpus as an integer, counted once for all metrics.
 
-Ids are exact, not hashed: an n-gram is the pair (id of its first n-1 words, last word), and equal pairs get equal ids by
-sorting. Ids follow the order of the packed pairs, so the sorted pairs of all orders are a trie by levels, in which any
-other set of n-grams (document frequencies, sampled captions) is looked up by binary search.
+Ids are exact, not hashed: an n-gram is the pair (id of its first n-1 words, last word), and equal pairs get equal ids
+by sorting. Ids follow the order of the packed pairs, so the sorted pairs of all orders are a trie by levels, in which
+any other set of n-grams (document frequencies, sampled captions) is looked up by binary search.
 
 Packed pairs are int64: image x n-gram stays below 2**63 for any corpus that fits in memory.
 """
@@ -65,24 +65,27 @@ def levels(sentences: Sentences, orders: int = ORDERS) -> Iterator[Level]:
 
 
 def count(level: Level, sentence_of: Ints, image_of: Ints, images: int) -> Counts:
-    """Count one order; `sentence_of` (tokens,), `image_of` (sentences,); the first `images` sentences are candidates."""
+    """Count one order; `sentence_of` (tokens,), `image_of` (sentences,); the first `images` are candidates."""
     grams = max(len(level.keys), 1)
     entries, counts = _runs(np.sort(sentence_of[level.positions] * grams + level.ids))
     sentence, gram = np.divmod(entries, grams)
     split = int(np.searchsorted(sentence, images))
-    keys, order = sorted_with_order(image_of[sentence[split:]] * grams + gram[split:])
-    group_keys, group_sizes = _runs(keys)
-    starts = np.cumsum(group_sizes) - group_sizes
-    group = np.empty(len(order), dtype=np.int32)
-    group[order] = np.repeat(np.arange(len(starts)), group_sizes)
-    most = np.maximum.reduceat(counts[split:][order], starts) if len(starts) else starts
-    said = np.zeros(len(starts), dtype=np.int32)
-    shared = find(group_keys, entries[:split])
+    keys, group, most = _groups(image_of[sentence[split:]] * grams + gram[split:], counts[split:])
+    shared = find(keys, entries[:split])
+    said = np.zeros(len(keys), dtype=np.int32)
     said[shared[shared >= 0]] = counts[:split][shared >= 0]
-    image, group_gram = np.divmod(group_keys, grams)
-    documents = np.bincount(group_gram, minlength=len(level.keys))
-    small = [array.astype(np.int32) for array in (sentence, gram, counts, image, most)]
-    return Counts(*small[:3], split, group, *small[3:], said, level.keys, documents)
+    return Counts(
+        sentence=sentence.astype(np.int32),
+        gram=gram.astype(np.int32),
+        count=counts.astype(np.int32),
+        candidates=split,
+        group=group,
+        image=(keys // grams).astype(np.int32),
+        most=most.astype(np.int32),
+        said=said,
+        keys=level.keys,
+        documents=np.bincount(keys % grams, minlength=len(level.keys)),
+    )
 
 
 def sorted_with_order(keys: Ints) -> tuple[Ints, Ints]:
@@ -104,6 +107,16 @@ def find(keys: Ints, wanted: Ints) -> Ints:
         return np.full(len(wanted), -1)
     index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[index] == wanted, index, -1)
+
+
+def _groups(keys: Ints, counts: Ints) -> tuple[Ints, Small, Ints]:
+    """Distinct keys, the number of each key among them, and the largest count of each."""
+    ordered, order = sorted_with_order(keys)
+    distinct, sizes = _runs(ordered)
+    group = np.empty(len(keys), dtype=np.int32)
+    group[order] = np.repeat(np.arange(len(distinct)), sizes)
+    starts = np.cumsum(sizes) - sizes
+    return distinct, group, np.maximum.reduceat(counts[order], starts) if len(starts) else starts
 
 
 def _level(positions: Ints, pairs: Ints) -> Level:

@@ -1,4 +1,4 @@
-"""ROUGE-L as the COCO toolkit computes it: beta 1.2, best precision and best recall over the references, each by itself."""
+"""ROUGE-L as the COCO toolkit computes it: beta 1.2, best precision and best recall over references apart."""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""BLEU, ROUGE-L and CIDEr on tokenised text against the COCO toolkit's own classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pycocoevalcap.bleu.bleu import Bleu
+from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.rouge.rouge import Rouge
+
+from captrial.metrics import Corpus, Scores
+from captrial.metrics.bleu import BleuState, bleu
+from captrial.metrics.cider import CiderPlainState, CiderState, cider, cider_plain
+from captrial.metrics.rouge import RougeState, rouge_l
+
+WORDS = st.sampled_from(["a", "dog", "cat", "runs", "the", "'s", "1\u00a01/2", "犬", "-lrb-"])
+SENTENCE = st.lists(WORDS, max_size=12).map(" ".join)
+IMAGE = st.tuples(SENTENCE, st.lists(SENTENCE, min_size=1, max_size=4))
+
+
+def corpus_of(images: list[tuple[str, list[str]]]) -> Corpus:
+    return Corpus([str(i) for i in range(len(images))], [said for said, _ in images], [refs for _, refs in images])
+
+
+def theirs(scorer: object, corpus: Corpus, **options: object) -> tuple[np.ndarray, np.ndarray]:
+    references = dict(zip(corpus.ids, corpus.references, strict=True))
+    candidates = {image: [said] for image, said in zip(corpus.ids, corpus.candidates, strict=True)}
+    total, images = scorer.compute_score(references, candidates, **options)
+    return np.array(total), np.array(images)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(IMAGE, min_size=2, max_size=8))
+def test_equal_to_the_coco_toolkit(images: list[tuple[str, list[str]]]) -> None:
+    corpus = corpus_of(images)
+    ours = list(bleu(corpus).parts.values())
+    total, each = theirs(Bleu(4), corpus, verbose=0)
+    np.testing.assert_allclose([part.corpus for part in ours], total, atol=1e-12)
+    np.testing.assert_allclose([part.per_image for part in ours], each, atol=1e-12)
+    for scores, scorer in ((rouge_l(corpus), Rouge()), (cider(corpus), Cider())):
+        if scores.name == "cider" and not any(text for refs in corpus.references for text in refs):
+            continue  # the toolkit fails on max() of no document frequency at all
+        total, each = theirs(scorer, corpus)
+        np.testing.assert_allclose(scores.corpus, total, atol=1e-12)
+        np.testing.assert_allclose(scores.per_image, each, atol=1e-12)
+
+
+def test_long_sentences_take_every_width_of_the_lcs() -> None:
+    rng = np.random.default_rng(0)
+    lengths = [1, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 100, 300]
+    sentences = [" ".join(rng.choice(list("abcdef"), length)) for length in lengths]
+    corpus = corpus_of([(said, [reference]) for said in sentences for reference in sentences])
+    np.testing.assert_allclose(rouge_l(corpus).per_image, theirs(Rouge(), corpus)[1], atol=1e-12)
+
+
+def test_plain_cider_is_a_cosine_without_clipping_or_damping() -> None:
+    corpus = corpus_of([("dog dog dog", ["dog"]), ("cat", ["cat sits"])])
+    scores = cider_plain(corpus)
+    # one n-gram in common and nothing else at order 1: the cosine is 1 for any count, and 1 / sqrt(2) for the second
+    np.testing.assert_allclose(scores.per_image, [10 / 4, 10 / 4 / np.sqrt(2)])
+    assert (cider(corpus).per_image <= scores.per_image + 1e-12).all()
+
+
+def test_cider_of_one_image_is_zero_and_says_so() -> None:
+    scores = cider(corpus_of([("a dog", ["a dog"])]))
+    assert scores.corpus == 0
+    assert "one image" in scores.notes[0]
+
+
+@pytest.mark.parametrize("state", [BleuState, RougeState, CiderState, CiderPlainState])
+def test_shards_merge(state: type[CiderState]) -> None:
+    rng = np.random.default_rng(1)
+    words = np.array(["a", "dog", "runs", "on", "grass", "cat", "sleeps", "red"])
+
+    def sentence() -> str:
+        return " ".join(rng.choice(words, rng.integers(0, 15)))
+
+    corpus = corpus_of([(sentence(), [sentence() for _ in range(rng.integers(1, 6))]) for _ in range(103)])
+    shards = [corpus.select(part) for part in np.array_split(np.arange(103), 10)]
+    whole, merged = state.of(corpus).scores(), state.merge([state.of(shard) for shard in shards]).scores()
+    np.testing.assert_allclose(merged.per_image, whole.per_image, atol=1e-12)
+    assert merged.corpus == pytest.approx(whole.corpus, abs=1e-12)
+    assert {part.name for part in merged.flat()} == {part.name for part in whole.flat()}
+
+
+@pytest.mark.parametrize("state", [BleuState, RougeState, CiderState])
+def test_statistics_give_the_corpus_score_of_a_resample(state: type[CiderState]) -> None:
+    images = [("a dog runs", ["a dog runs fast"]), ("a cat", ["the cat sleeps"]), ("x", ["a red car"])]
+    corpus = corpus_of(images)
+    whole = state.of(corpus)
+    weights = np.array([2.0, 0.0, 1.0])
+    resampled = whole.corpus_scores(weights @ whole.statistics())
+    if state is CiderState:  # document frequencies stay those of the whole
+        expected: dict[str, float] = {"cider": float(weights @ whole.scores().per_image / 3)}
+    else:
+        expected = {part.name: part.corpus for part in state.of(corpus.select([0, 0, 2])).scores().flat()}
+    assert {name: float(value) for name, value in resampled.items()} == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", [bleu, rouge_l, cider, cider_plain])
+def test_empty_corpus(metric: Callable[[Corpus], Scores]) -> None:
+    scores = metric(Corpus([], [], []))
+    assert scores.per_image.shape == (0,)

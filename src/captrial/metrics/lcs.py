@@ -49,7 +49,8 @@ def _step(sentences: Sentences, pattern: Ints, text: Ints, width: int, word: typ
         held = state[:live]
         common = held & match
         state[:live] = (held + common) | (held - common)  # V & ~M is V minus its common bits
-    return width - np.bitwise_count(state).astype(np.int64)
+    lengths_found: Ints = width - np.bitwise_count(state).astype(np.int64)
+    return lengths_found
 
 
 def _padded(sentences: Sentences, chosen: Ints, width: int) -> NDArray[np.int32]:

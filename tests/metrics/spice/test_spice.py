@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from captrial.metrics.corpus import Corpus
+from captrial.metrics.spice import SpiceState, f_scores, scene_tuples, sentence_graph, spice, spice_counts
+
+CORPUS = Corpus(
+    ["1", "2", "3"],
+    ["a brown horse in a field", "two dogs on a couch", ""],
+    [["a horse in a green field"], ["two dogs sleep on a sofa", "a dog on a red couch"], ["a cat"]],
+)
+
+
+def test_scores_and_parts() -> None:
+    found = spice(CORPUS)
+    assert found.name == "spice"
+    assert list(found.parts) == [
+        f"spice_{kind}" for kind in ("object", "attribute", "relation", "color", "count", "size")
+    ]
+    assert found.per_image[2] == 0.0
+    assert found.per_image[:2].min() > 0.5
+    assert found.corpus == pytest.approx(found.per_image.mean())
+    assert np.isnan(found.parts["spice_size"].corpus)
+
+
+def test_shards_merge_to_the_whole() -> None:
+    shards = [Corpus(CORPUS.ids[i:j], CORPUS.candidates[i:j], CORPUS.references[i:j]) for i, j in ((0, 2), (2, 3))]
+    merged = SpiceState.merge([SpiceState.of(shard) for shard in shards]).scores()
+    assert merged.corpus == spice(CORPUS).corpus
+    np.testing.assert_array_equal(merged.per_image, spice(CORPUS).per_image)
+
+
+def test_the_cache_changes_nothing() -> None:
+    texts = ["a man rides a brown horse", "a man rides a brown horse", "two cats"]
+    fresh = scene_tuples(texts, cache=False)
+    assert scene_tuples(texts) == scene_tuples(texts) == fresh
+    assert scene_tuples([]) == []
+
+
+def test_sentence_graph() -> None:
+    graph = sentence_graph(scene_tuples(["a man rides a brown horse"])[0])
+    assert sorted(graph.objects) == ["horse", "man"]
+    assert graph.attributes == [("horse", "brown")]
+    assert graph.relations == [("man", "horse", "ride")]
+
+
+def test_synonyms_can_be_left_out() -> None:
+    pair = (["a couch"], [["a sofa"]])
+    assert f_scores(spice_counts(*pair))[0, 0] == 1.0
+    assert f_scores(spice_counts(*pair, synonyms=False))[0, 0] == 0.0
+
+
+WORDS = st.sampled_from(
+    [
+        "a",
+        "the",
+        "man",
+        "dogs",
+        "of",
+        "two",
+        "his",
+        "it",
+        "riding",
+        "sits",
+        "red",
+        "and",
+        "with",
+        "on",
+        "top",
+        "next",
+        "to",
+        "is",
+        "lots",
+        "there",
+        "who",
+        "'",
+        "'s",
+    ]
+)
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.lists(WORDS, max_size=30).map(" ".join),
+    st.sampled_from(["", " ", "dog", "😀", "שלום עולם", "a " * 600, "lots of of of", "\x00", "his his his"]),
+)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3)), min_size=1, max_size=4))
+def test_no_text_breaks_it(pairs: list[tuple[str, list[str]]]) -> None:
+    counts = spice_counts([candidate for candidate, _ in pairs], [references for _, references in pairs])
+    f = f_scores(counts)
+    assert not np.isnan(f[:, 0]).any()
+    assert ((f >= 0) & (f <= 1) | np.isnan(f)).all()
+    assert (counts[..., 0] <= counts[..., 1]).all()

@@ -26,7 +26,7 @@ def test_references_share_one_graph() -> None:
 
 
 def test_several_candidate_tuples_may_match_one_reference_tuple() -> None:
-    """`couch` and `lounge` are apart in the candidate, but both touch the merged node of the references; F stays <= 1."""
+    """Both objects of the candidate touch the one merged object of the references; F stays <= 1."""
     counts = counts_of_tuples([[("couch",), ("waiting_room",)]], [[[("couch",), ("lounge",), ("waiting_room",)]]])
     assert counts[0, 0].tolist() == [2, 2, 1]
     assert f_scores(counts)[0, 0] == 1.0

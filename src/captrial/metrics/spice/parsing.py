@@ -48,17 +48,22 @@ def parse(texts: Iterable[str]) -> Iterator[list[Parse]]:
     nlp = pipeline()
     pieces = (
         (Doc(nlp.vocab, words=words[start : start + _LONGEST]), start + _LONGEST >= len(words))
-        for words in (text.split() or [""] for text in texts)
-        for start in range(0, len(words), _LONGEST)
+        for words in (_clean(text).split() for text in texts)
+        for start in range(0, max(len(words), 1), _LONGEST)
     )
     found: list[Parse] = []
     with nlp.select_pipes(disable=["lemmatizer"]):
         for doc, last in nlp.pipe(pieces, as_tuples=True, batch_size=512):
-            if doc[0].text:
+            if len(doc):
                 found.append(_parse(doc))
             if last:
                 yield found
                 found = []
+
+
+def _clean(text: str) -> str:
+    """Lone surrogates, which spaCy cannot store, become question marks."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _parse(doc: Any) -> Parse:

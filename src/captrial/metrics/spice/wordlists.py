@@ -60,9 +60,9 @@ PLURAL_ONLY = words(
     """pants clothes scissors goggles binoculars electronics belongings fries supplies contents pajamas pyjamas shorts
     slacks indoors outdoors bedclothes goods abs series species headquarters jeans trousers tights overalls surroundings
     savings premises thanks means besides doubles someones crossroads barracks gallows tongs pliers tweezers people
-    fives fours glassworks graphics athletics gymnastics aerobics mathematics ceramics news debris lens bus gas bass canvas
-    christmas tennis focus apparatus chaos cactus virus campus octopus walrus hippopotamus rhinoceros citrus asparagus
-    bias atlas cosmos iris pelvis oasis analysis basis axis this chassis trellis pancreas alias"""
+    fives fours glassworks graphics athletics gymnastics aerobics mathematics ceramics news debris lens bus gas bass
+    canvas christmas tennis focus apparatus chaos cactus virus campus octopus walrus hippopotamus rhinoceros citrus
+    asparagus bias atlas cosmos iris pelvis oasis analysis basis axis this chassis trellis pancreas alias"""
 )
 IN_IE = words(
     """cookie smoothie movie hoodie zombie selfie brownie rookie pixie collie calorie genie tie pie lie die birdie

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from captrial.errors import InputError, MismatchError
+from captrial.language.vocabulary import EOS, Vocabulary
 from captrial.metrics import Corpus
 from captrial.metrics.cider import cider
-from captrial.metrics.df import DocumentFrequencies, fingerprint
+from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.reward import CiderReward
 
 REFERENCES = [
@@ -29,23 +30,18 @@ SAID = [
 WITHOUT_EOS = [4.067971, 2.533072, 2.908279, 3.662177]
 WITH_EOS = [4.257968, 3.089094, 3.532905, 3.166920]
 
-WORDS = ["<eos>", *sorted({word for text in chain(SAID, *REFERENCES) for word in text.split()})]
-INDEX = {word: number for number, word in enumerate(WORDS)}
-TOKENS = [[[INDEX[word] for word in text.split()] for text in texts] for texts in REFERENCES]
+VOCABULARY = Vocabulary.build((text.split() for text in chain(SAID, *REFERENCES)), min_count=1)
+TOKENS = [[VOCABULARY.encode(text.split()) for text in texts] for texts in REFERENCES]
 
 
-def samples(width: int = 12) -> np.ndarray:
-    rows = np.zeros((len(SAID), width), dtype=np.int64)  # 0 is EOS and padding
-    for row, text in zip(rows, SAID, strict=True):
-        ids = [INDEX[word] for word in text.split()]
-        row[: len(ids)] = ids
-    return rows
+def samples() -> np.ndarray:
+    return VOCABULARY.encode_all([text.split() for text in SAID])[:, 1:]  # without BOS
 
 
 @pytest.mark.parametrize(("count_end", "golden"), [(False, WITHOUT_EOS), (True, WITH_EOS)])
 def test_golden_values(count_end: bool, golden: list[float]) -> None:
-    table = DocumentFrequencies.of_tokens(TOKENS, WORDS, end=0 if count_end else None)
-    reward = CiderReward(table, TOKENS, end=0, count_end=count_end, fingerprint=fingerprint(WORDS))
+    table = DocumentFrequencies.of_tokens(TOKENS, VOCABULARY, count_end)
+    reward = CiderReward(table, TOKENS, VOCABULARY, count_end)
     np.testing.assert_allclose(reward.rewards(samples(), np.arange(4)), golden, atol=1e-6)
     shuffled = [2, 0, 3, 1, 2]
     np.testing.assert_allclose(reward.rewards(samples()[shuffled], shuffled), np.array(golden)[shuffled], atol=1e-6)
@@ -58,14 +54,14 @@ def test_text_metric_gives_the_golden_values() -> None:
 
 def test_equals_the_text_metric_on_random_ids() -> None:
     rng = np.random.default_rng(0)
-    tokens = [[list(rng.integers(1, 9, rng.integers(1, 9))) for _ in range(rng.integers(1, 6))] for _ in range(30)]
-    words = ["<eos>", *"abcdefgh"]
-    sampled = rng.integers(0, 9, (30, 11))  # ends at the first 0, if there is one
-    table = DocumentFrequencies.of_tokens(tokens, words, end=0)
-    rewards = CiderReward(table, tokens, end=0).rewards(sampled, np.arange(30))
-    cut = [row[: list(row).index(0) + 1] if 0 in row else row for row in sampled]
-    said = [" ".join(words[token] for token in row) for row in cut]
-    refs = [[" ".join(words[token] for token in [*row, 0]) for row in of_image] for of_image in tokens]
+    vocabulary = Vocabulary(tuple("abcdefgh"))
+    tokens = [[list(rng.integers(4, 12, rng.integers(1, 9))) for _ in range(rng.integers(1, 6))] for _ in range(30)]
+    sampled = rng.choice([EOS, *range(4, 12)], (30, 11))  # ends at the first EOS, if there is one
+    table = DocumentFrequencies.of_tokens(tokens, vocabulary)
+    rewards = CiderReward(table, tokens, vocabulary).rewards(sampled, np.arange(30))
+    cut = [row[: list(row).index(EOS) + 1] if EOS in row else row for row in sampled]
+    said = [" ".join(map(vocabulary.word, row)) for row in cut]
+    refs = [[" ".join(map(vocabulary.word, [*row, EOS])) for row in of_image] for of_image in tokens]
     np.testing.assert_allclose(rewards, cider(Corpus(said, said, refs)).per_image, atol=1e-12)
 
 
@@ -79,25 +75,25 @@ def test_n_grams_the_table_does_not_know_count_as_never_seen() -> None:
 
 
 def test_table_round_trip_and_refusals(tmp_path: Path) -> None:
-    table = DocumentFrequencies.of_tokens(TOKENS, WORDS, end=0)
+    table = DocumentFrequencies.of_tokens(TOKENS, VOCABULARY)
     table.save(tmp_path / "df.npz")
     loaded = DocumentFrequencies.load(tmp_path / "df.npz")
-    assert loaded.fingerprint == table.fingerprint
+    assert loaded.fingerprint == VOCABULARY.fingerprint
     assert loaded.images == 4
-    first = CiderReward(table, TOKENS, end=0).rewards(samples(), np.arange(4))
-    np.testing.assert_array_equal(CiderReward(loaded, TOKENS, end=0).rewards(samples(), np.arange(4)), first)
+    first = CiderReward(table, TOKENS, VOCABULARY).rewards(samples(), np.arange(4))
+    np.testing.assert_array_equal(CiderReward(loaded, TOKENS, VOCABULARY).rewards(samples(), np.arange(4)), first)
     with pytest.raises(MismatchError, match="built with vocabulary"):
-        CiderReward(loaded, TOKENS, end=0, fingerprint=fingerprint([*WORDS, "more"]))
+        CiderReward(loaded, TOKENS, Vocabulary((*VOCABULARY.words, "more")))
     (tmp_path / "bad.npz").write_bytes(b"no zip")
     with pytest.raises(InputError, match=r"bad\.npz"):
         DocumentFrequencies.load(tmp_path / "bad.npz")
 
 
 def test_table_whose_words_were_changed_is_refused(tmp_path: Path) -> None:
-    table = DocumentFrequencies.of_tokens(TOKENS, WORDS)
+    table = DocumentFrequencies.of_tokens(TOKENS, VOCABULARY)
     table.save(tmp_path / "df.npz")
     arrays = dict(np.load(tmp_path / "df.npz"))
-    arrays["words"] = np.frombuffer("\n".join(reversed(WORDS)).encode(), dtype=np.uint8)
+    arrays["words"] = np.frombuffer("\n".join(reversed(VOCABULARY.words)).encode(), dtype=np.uint8)
     np.savez(tmp_path / "changed.npz", **arrays)
     with pytest.raises(MismatchError, match=r"changed\.npz"):
         DocumentFrequencies.load(tmp_path / "changed.npz")
@@ -105,17 +101,17 @@ def test_table_whose_words_were_changed_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sampled", "images"),
-    [([[999, 0]], [0]), ([[-1, 0]], [0]), ([[1, 0]], [4]), ([[1, 0]], [0, 1]), ([1, 0], [0, 0])],
+    [([[999, 2]], [0]), ([[-1, 2]], [0]), ([[4, 2]], [4]), ([[4, 2]], [0, 1]), ([4, 2], [0, 0])],
 )
 def test_ids_out_of_range_are_refused(sampled: list[list[int]], images: list[int]) -> None:
-    table = DocumentFrequencies.of_tokens(TOKENS, WORDS, end=0)
+    table = DocumentFrequencies.of_tokens(TOKENS, VOCABULARY)
     with pytest.raises(InputError):
-        CiderReward(table, TOKENS, end=0).rewards(sampled, images)
+        CiderReward(table, TOKENS, VOCABULARY).rewards(sampled, images)
 
 
 def test_references_of_another_vocabulary_are_refused() -> None:
-    table = DocumentFrequencies.of_tokens(TOKENS, WORDS)
+    table = DocumentFrequencies.of_tokens(TOKENS, VOCABULARY)
     with pytest.raises(MismatchError, match="token ids reach"):
-        CiderReward(table, [[[len(WORDS)]]], end=0)
+        CiderReward(table, [[[len(VOCABULARY)]]], VOCABULARY)
     with pytest.raises(InputError, match="no reference"):
-        CiderReward(table, [[[1]], []], end=0)
+        CiderReward(table, [[[4]], []], VOCABULARY)

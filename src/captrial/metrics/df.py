@@ -7,8 +7,9 @@ zero; it is refused instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, content_hash
+from captrial.language.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngrams import ORDERS, find, levels
 from captrial.metrics.scores import References
@@ -26,23 +28,25 @@ TokenReferences = Sequence[Sequence[Sequence[int]]]  # token ids by image and re
 FORMAT = "captrial document frequencies 1"
 
 
-def fingerprint(words: Sequence[str]) -> str:
-    """A vocabulary's identity: its words in the order of their ids."""
-    return content_hash("\n".join(words))
-
-
 def token_sentences(
-    references: TokenReferences, words: Sequence[str], end: int | None = None
+    references: TokenReferences, vocabulary: Vocabulary, count_end: bool = True
 ) -> tuple[Sentences, Ints]:
-    """Token ids image by image as flat `Sentences`, and the image of each; `end` closes every sentence if given."""
-    closing = [] if end is None else [end]
-    rows = [np.array([*row, *closing], dtype=np.int32) for of_image in references for row in of_image]
+    """Token ids by image and reference as flat `Sentences`, and the image of each; rows are read up to EOS.
+
+    BOS and PAD are dropped; with `count_end` every sentence is closed by EOS, whether its row has it or not.
+    """
+    closing = [EOS] if count_end else []
+    rows = [np.array([*_said(row), *closing], dtype=np.int32) for of_image in references for row in of_image]
     image_of = np.repeat(np.arange(len(references)), [len(of_image) for of_image in references])
     flat = np.concatenate(rows) if rows else np.zeros(0, np.int32)
-    if len(flat) and not (flat.min() >= 0 and flat.max() < len(words)):
-        raise MismatchError(f"token ids reach {flat.max()}, but the vocabulary has {len(words)} words")
+    if len(flat) and not (flat.min() >= 0 and flat.max() < len(vocabulary)):
+        raise MismatchError(f"token ids reach {flat.max()}, but the vocabulary has {len(vocabulary)} words")
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
-    return Sentences(flat, offsets, tuple(words)), image_of
+    return Sentences(flat, offsets, (*SPECIALS, *vocabulary.words)), image_of
+
+
+def _said(row: Iterable[int]) -> Iterable[int]:
+    return (token for token in takewhile(lambda token: token != EOS, row) if token not in (BOS, PAD))
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,10 @@ class DocumentFrequencies:
 
     @classmethod
     def of_tokens(
-        cls, references: TokenReferences, words: Sequence[str], end: int | None = None
+        cls, references: TokenReferences, vocabulary: Vocabulary, count_end: bool = True
     ) -> DocumentFrequencies:
-        """The table of references that are a captioner's token ids; `end` (EOS) is appended to each if given."""
-        sentences, images = token_sentences(references, words, end)
-        return cls.of_sentences(sentences, images)
+        """The table of references that are a captioner's token ids; with `count_end` EOS is a word like others."""
+        return cls.of_sentences(*token_sentences(references, vocabulary, count_end))
 
     @classmethod
     def of_sentences(cls, sentences: Sentences, image_of: Ints) -> DocumentFrequencies:
@@ -83,8 +86,9 @@ class DocumentFrequencies:
 
     @property
     def fingerprint(self) -> str:
-        """The identity of the vocabulary this table is written in."""
-        return fingerprint(self.words)
+        """The vocabulary this table is written in; for a captioner's, the same as `Vocabulary.fingerprint`."""
+        special = len(SPECIALS) if self.words[: len(SPECIALS)] == SPECIALS else 0
+        return content_hash("\n".join(self.words[special:]))
 
     def require(self, expected: str, what: str = "the captioner's vocabulary") -> None:
         """Refuse a table that is written in another vocabulary."""

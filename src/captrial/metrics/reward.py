@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from captrial.errors import InputError
+from captrial.language.vocabulary import EOS, Vocabulary
 from captrial.metrics.cider import SIGMA
 from captrial.metrics.df import DocumentFrequencies, TokenReferences, token_sentences
 from captrial.metrics.ngrams import ORDERS, levels
@@ -45,39 +46,36 @@ class Cooked(NamedTuple):
 class CiderReward:
     """CIDEr-D of samples against the references of their images.
 
-    `references[image][reference]` are token ids without EOS; `end` is the id of EOS, at which samples are cut. With
-    `count_end` it is a word like others, and the table must have been built with it (`of_tokens(..., end=end)`).
-    `fingerprint`, the vocabulary's, makes sure that table and captioner speak of the same ids.
+    `references[image][reference]` are ids of `vocabulary`; so is the table, or it is refused. With `count_end` EOS is a
+    word like others, and the table must have been built so too (as `DocumentFrequencies.of_tokens` does by default).
     """
 
     def __init__(
         self,
         document_frequencies: DocumentFrequencies,
         references: TokenReferences,
-        end: int,
+        vocabulary: Vocabulary,
         count_end: bool = True,
-        fingerprint: str | None = None,
     ) -> None:
-        if fingerprint is not None:
-            document_frequencies.require(fingerprint)
+        document_frequencies.require(vocabulary.fingerprint)
         lonely = [image for image, of_image in enumerate(references) if not len(of_image)]
         if lonely:
             raise InputError(f"image number {lonely[0]} has no reference; a reward needs at least one")
-        self.end, self.count_end, self.size = end, count_end, len(document_frequencies.words)
-        sentences, image_of = token_sentences(references, document_frequencies.words, end if count_end else None)
+        self.count_end, self.size = count_end, len(vocabulary)
+        sentences, image_of = token_sentences(references, vocabulary, count_end)
         self._trie = _trie(document_frequencies)
         self._cooked = _cook(document_frequencies, sentences, np.searchsorted(image_of, np.arange(len(references) + 1)))
 
     def rewards(self, sampled: ArrayLike, image_index: ArrayLike) -> Floats:
         """(b,): the reward of each row of `sampled` (b, t) token ids; `image_index` (b,) says which image it describes.
 
-        What follows the first EOS of a row is ignored; a row without EOS was cut by length and has none.
+        Rows have no BOS. What follows the first EOS is ignored; a row without EOS was cut by length and has none.
         """
         tokens = np.ascontiguousarray(sampled, dtype=np.int64)
         images = np.ascontiguousarray(image_index, dtype=np.int64)
         if tokens.ndim != 2 or images.shape != tokens.shape[:1]:
             raise InputError(f"samples {tokens.shape} and images {images.shape} do not fit; want (b, t) and (b,)")
-        ends = tokens == self.end
+        ends = tokens == EOS
         lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + self.count_end, tokens.shape[1])
         self._check(tokens[np.arange(tokens.shape[1]) < lengths[:, None]], self.size, "token id")
         self._check(images, len(self._cooked.of_image) - 1, "image number")

@@ -1,1 +1,25 @@
 """Greedy, beam and sampling: knows the contract, never a model."""
+
+from captrial.decoding.beam import beam_search, diverse_beam_search
+from captrial.decoding.constraints import BAD_ENDINGS, NoBadEnding, NoImmediateRepeat, NoRepeatedNgram, Suppress
+from captrial.decoding.greedy import greedy, sample
+from captrial.decoding.protocol import Speaker, Step
+from captrial.decoding.result import BOS, EOS, PAD, Decoded
+
+__all__ = [
+    "BAD_ENDINGS",
+    "BOS",
+    "EOS",
+    "PAD",
+    "Decoded",
+    "NoBadEnding",
+    "NoImmediateRepeat",
+    "NoRepeatedNgram",
+    "Speaker",
+    "Step",
+    "Suppress",
+    "beam_search",
+    "diverse_beam_search",
+    "greedy",
+    "sample",
+]

@@ -1,0 +1,241 @@
+"""Beam search over any `Speaker`: batched, exact, and free for pictures that are done.
+
+An ended hypothesis leaves the beam for its picture's pool of finished ones, so the beam stays full. A picture stops as
+soon as nothing alive can beat its pool; its rows then leave the batch. Memory is never copied for the hypotheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from captrial.decoding.constraints import Constraint, apply
+from captrial.decoding.protocol import Speaker
+from captrial.decoding.result import BOS, EOS, PAD, Decoded
+from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_pictures
+
+NEVER = float("-inf")
+
+
+class Hypotheses(NamedTuple):
+    """Some captions of each picture: (b, n) scores and what was said, (b, n, t, ...)."""
+
+    score: Tensor
+    tokens: Tensor
+    log_probs: Tensor
+    attention: Tensor | None
+
+
+@torch.no_grad()
+def beam_search(
+    speaker: Speaker,
+    memory: Any,
+    *,
+    beam: int = 5,
+    keep: int = 1,
+    max_words: int = 20,
+    length_power: float = 0.0,
+    constraints: Iterable[Constraint] = (),
+    trace: bool = False,
+) -> Decoded:
+    """The `keep` best captions of every picture.
+
+    Captions are ranked by summed log-probability, divided by `length ** length_power`. `trace` keeps the attention.
+    """
+    return diverse_beam_search(
+        speaker,
+        memory,
+        groups=1,
+        beam=beam,
+        keep=keep,
+        max_words=max_words,
+        length_power=length_power,
+        constraints=constraints,
+        trace=trace,
+    )
+
+
+@torch.no_grad()
+def diverse_beam_search(
+    speaker: Speaker,
+    memory: Any,
+    *,
+    groups: int,
+    beam: int,
+    keep: int = 1,
+    diversity: float = 0.5,
+    max_words: int = 20,
+    length_power: float = 0.0,
+    constraints: Iterable[Constraint] = (),
+    trace: bool = False,
+) -> Decoded:
+    """Beam search in `groups` of `beam` hypotheses, each group avoiding the words earlier groups chose at that step.
+
+    Returns `groups * keep` captions a picture, group by group.
+    """
+    settings = _Settings(beam, keep, max_words, length_power, diversity, tuple(constraints), trace)
+    searches = [_Beam(speaker, memory, settings) for _ in range(groups)]
+    for _ in range(max_words):
+        spoken: list[Tensor] = []
+        for search in searches:
+            if search.alive():
+                search.advance(spoken)
+                if groups > 1:
+                    spoken.append(search.spoken())
+    found = [search.result() for search in searches]
+    return found[0] if groups == 1 else _side_by_side(found)
+
+
+class _Settings(NamedTuple):
+    beam: int
+    keep: int
+    max_words: int
+    length_power: float
+    diversity: float
+    constraints: tuple[Constraint, ...]
+    trace: bool
+
+
+class _Beam:
+    """One group of hypotheses. `rows` maps the pictures still alive to the pictures asked for."""
+
+    def __init__(self, speaker: Speaker, memory: Any, settings: _Settings) -> None:
+        self.speaker, self.memory, self.state, self.settings = speaker, memory, speaker.start(memory), settings
+        pictures, device = len(first_tensor(memory)), first_tensor(memory).device
+        self.pictures = pictures
+        self.rows = torch.arange(pictures, device=device)
+        self.last = torch.full((pictures, 1), BOS, dtype=torch.long, device=device)
+        empty = torch.zeros(pictures, 1, 0, device=device)
+        self.live = Hypotheses(torch.zeros(pictures, 1, device=device), empty.long(), empty, None)
+        self.finished: Hypotheses | None = None  # of the pictures alive, (b, keep); tokens padded to max_words
+        self.results: list[tuple[Tensor, Hypotheses]] = []
+
+    def alive(self) -> bool:
+        return len(self.rows) > 0
+
+    def advance(self, spoken: list[Tensor]) -> None:
+        """One word more; words in `spoken` (all pictures, n) by earlier groups are less likely to be chosen."""
+        logits, state, attention = self.speaker.step(self.last, self.state, self.memory)
+        log_probs = apply(self.settings.constraints, self.live.tokens, torch.log_softmax(logits.float(), -1))
+        score, parent, word, log_prob = self._candidates(log_probs, spoken)
+        candidates = self._extended(score, parent, word, log_prob, attention)
+        length = candidates.tokens.shape[-1]
+        if length == self.settings.max_words:
+            self._collect(candidates, torch.ones_like(word, dtype=torch.bool))
+            self._leave(torch.ones_like(self.rows, dtype=torch.bool))
+            return
+        ended = word == EOS
+        if ended.any():
+            among_best = torch.arange(word.shape[1], device=word.device) < self.settings.beam
+            self._collect(candidates, ended & among_best)
+        going_on = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices  # the best first
+        order = going_on[:, : self.settings.beam]
+        self.live = pick_hypotheses(candidates._replace(score=score.masked_fill(ended, NEVER)), order)
+        self.state = pick_hypotheses(state, parent.gather(1, order))
+        self.last = self.live.tokens[..., -1]
+        if self.finished is not None:
+            self._leave(self.finished.score[:, -1] >= self._bound())
+
+    def _candidates(self, log_probs: Tensor, spoken: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The 2 x beam best continuations of each picture: score, parent, word, log-probability; each (b, c)."""
+        ranked = log_probs
+        if spoken:
+            words = torch.cat(spoken, 1)[self.rows]
+            counts = log_probs.new_zeros(len(words), log_probs.shape[-1])
+            counts.scatter_add_(1, words, torch.ones_like(words, dtype=counts.dtype))
+            ranked = log_probs - self.settings.diversity * counts.unsqueeze(1)
+        width = min(2 * self.settings.beam, log_probs.shape[-1])
+        best, words = ranked.topk(width, -1)  # (b, n, width)
+        total = (self.live.score.unsqueeze(-1) + best).flatten(1)
+        _, index = total.topk(min(2 * self.settings.beam, total.shape[1]), -1)
+        parent = index // width
+        word = words.flatten(1).gather(1, index)
+        log_prob = log_probs.gather(-1, words).flatten(1).gather(1, index)
+        return self.live.score.gather(1, parent) + log_prob, parent, word, log_prob
+
+    def _extended(
+        self, score: Tensor, parent: Tensor, word: Tensor, log_prob: Tensor, attention: Tensor | None
+    ) -> Hypotheses:
+        old = pick_hypotheses(self.live, parent)
+        looked = None
+        if self.settings.trace and attention is not None:
+            now = pick_hypotheses(attention, parent).unsqueeze(2)
+            looked = now if old.attention is None else torch.cat([old.attention, now], 2)
+        return Hypotheses(
+            score,
+            torch.cat([old.tokens, word.unsqueeze(-1)], -1),
+            torch.cat([old.log_probs, log_prob.unsqueeze(-1)], -1),
+            looked,
+        )
+
+    def _collect(self, candidates: Hypotheses, which: Tensor) -> None:
+        """Put the hypotheses `which` (b, c) into their pictures' pools and keep the best of each pool."""
+        score = candidates.score / candidates.tokens.shape[-1] ** self.settings.length_power
+        new = candidates._replace(score=score.masked_fill(~which, NEVER))
+        new = _resized(new, max(new.score.shape[1], self.settings.keep), self.settings.max_words)
+        pool = new if self.finished is None else _concatenated([self.finished, new], 1)
+        self.finished = pick_hypotheses(pool, pool.score.topk(self.settings.keep, 1).indices)
+
+    def _bound(self) -> Tensor:
+        """The best score any live hypothesis could still reach: log-probabilities only fall."""
+        longest: float = self.settings.max_words**self.settings.length_power
+        return self.live.score.amax(1) / longest
+
+    def _leave(self, done: Tensor) -> None:
+        """Store the results of pictures that are done and take their rows out of the batch."""
+        if not done.any():
+            return
+        leaving, staying = done.nonzero().squeeze(1), (~done).nonzero().squeeze(1)
+        assert self.finished is not None
+        self.results.append((self.rows[leaving], pick_pictures(self.finished, leaving)))
+        self.rows = self.rows[staying]
+        parts = (self.memory, self.state, self.last, self.live, self.finished)
+        self.memory, self.state, self.last, self.live, self.finished = pick_pictures(parts, staying)
+
+    def spoken(self) -> Tensor:
+        """The words chosen at this step, for all pictures asked for: (pictures, beam), PAD where none."""
+        words = self.last.new_full((self.pictures, self.settings.beam), PAD)
+        words[self.rows, : self.last.shape[1]] = self.last
+        return words
+
+    def result(self) -> Decoded:
+        """The finished captions in the order of the pictures, cut to the longest."""
+        order = torch.cat([rows for rows, _ in self.results]).argsort()
+        found = pick_pictures(_concatenated([found for _, found in self.results], 0), order)
+        length = int((found.tokens != PAD).sum(-1).max())
+        looked = None if found.attention is None else found.attention[:, :, :length]
+        return Decoded(found.tokens[..., :length], found.score, found.log_probs[..., :length], looked)
+
+
+def _resized(found: Hypotheses, captions: int, length: int) -> Hypotheses:
+    """Pad to `captions` a picture (score -inf) and `length` tokens (PAD)."""
+
+    def grown(tensor: Tensor, fill: float, depth: int) -> Tensor:
+        shape = [tensor.shape[0], captions, *([length] if depth > 2 else []), *tensor.shape[3:]]
+        result = tensor.new_full(shape, fill)
+        result[tuple(slice(size) for size in tensor.shape)] = tensor
+        return result
+
+    return Hypotheses(
+        grown(found.score, NEVER, 2),
+        grown(found.tokens, PAD, 3),
+        grown(found.log_probs, 0.0, 3),
+        None if found.attention is None else grown(found.attention, 0.0, 4),
+    )
+
+
+def _concatenated(parts: Sequence[Hypotheses], axis: int) -> Hypotheses:
+    """Join along pictures (axis 0) or captions (axis 1)."""
+    joined = [None if column[0] is None else torch.cat(column, axis) for column in zip(*parts, strict=True)]
+    return Hypotheses(*joined)  # type: ignore[arg-type]
+
+
+def _side_by_side(found: list[Decoded]) -> Decoded:
+    """The captions of several groups as one result."""
+    length = max(part.tokens.shape[-1] for part in found)
+    parts = [Hypotheses(part.scores, part.tokens, part.log_probs, part.attention) for part in found]
+    joined = _concatenated([_resized(part, part.score.shape[1], length) for part in parts], 1)
+    return Decoded(joined.tokens, joined.score, joined.log_probs, joined.attention)

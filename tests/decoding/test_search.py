@@ -1,0 +1,174 @@
+"""Search against brute force, on a model small enough to enumerate every caption."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from captrial.decoding import (
+    BOS,
+    EOS,
+    PAD,
+    NoBadEnding,
+    NoImmediateRepeat,
+    NoRepeatedNgram,
+    Step,
+    Suppress,
+    beam_search,
+    diverse_beam_search,
+    greedy,
+    sample,
+)
+
+WORDS = 6  # PAD, BOS, EOS and three words
+LENGTH = 4
+
+
+class Bigrams:
+    """A random model in which the next word depends on the last two words and the picture."""
+
+    def __init__(self, pictures: int, seed: int = 0, words: int = WORDS) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.table = 2 * torch.randn(pictures, words, words, words, generator=generator)
+        self.memory = {"table": self.table, "id": torch.arange(pictures)}
+        self.rows_stepped = 0
+
+    def start(self, memory: Any) -> Any:
+        return (torch.full((len(memory["table"]), 1), BOS),)
+
+    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
+        self.rows_stepped += len(tokens)
+        rows = torch.arange(len(tokens)).unsqueeze(1)
+        attention = torch.nn.functional.one_hot(tokens, self.table.shape[-1]).float()
+        return Step(memory["table"][rows, state[0], tokens], (tokens,), attention)
+
+
+def log_prob(model: Bigrams, picture: int, words: tuple[int, ...]) -> float:
+    before, last, total = BOS, BOS, 0.0
+    for word in words:
+        total += float(torch.log_softmax(model.table[picture, before, last], -1)[word])
+        before, last = last, word
+    return total
+
+
+def all_captions(length: int = LENGTH) -> list[tuple[int, ...]]:
+    """Every caption: words then EOS, or `length` words without an end."""
+    words = range(EOS + 1, WORDS)
+    ended = [(*said, EOS) for n in range(length) for said in itertools.product(words, repeat=n)]
+    return ended + list(itertools.product(words, repeat=length))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.7])
+def test_full_width_beam_is_exhaustive_search(power: float) -> None:
+    model = Bigrams(5)
+    found = beam_search(model, model.memory, beam=200, keep=3, max_words=LENGTH, length_power=power)
+    for picture in range(5):
+        ranked = sorted(all_captions(), key=lambda words: -log_prob(model, picture, words) / len(words) ** power)
+        for place in range(3):
+            said = tuple(token for token in found.tokens[picture, place].tolist() if token != PAD)
+            assert said == ranked[place]
+            expected = log_prob(model, picture, said) / len(said) ** power
+            assert float(found.scores[picture, place]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_beam_of_one_is_greedy(seed: int) -> None:
+    model = Bigrams(20, seed)
+    by_beam = beam_search(model, model.memory, beam=1, max_words=8, trace=True)
+    by_hand = greedy(model, model.memory, max_words=8, trace=True)
+    assert torch.equal(by_beam.tokens, by_hand.tokens)
+    assert torch.allclose(by_beam.log_probs, by_hand.log_probs)
+    assert by_beam.attention is not None
+    assert by_hand.attention is not None
+    said = by_hand.tokens != PAD
+    assert torch.allclose(by_beam.attention[said], by_hand.attention[said])
+
+
+@pytest.mark.parametrize("keep", [1, 4])
+def test_stopping_early_changes_nothing(keep: int) -> None:
+    """One picture at a time, with nothing to leave the batch for, gives the same captions as all together."""
+    model = Bigrams(30, 3)
+    together = beam_search(model, model.memory, beam=4, keep=keep, max_words=8)
+    for picture in range(30):
+        alone = {"table": model.table[picture : picture + 1], "id": torch.tensor([picture])}
+        single = beam_search(model, alone, beam=4, keep=keep, max_words=8)
+        length = single.tokens.shape[-1]
+        assert torch.equal(single.tokens[0], together.tokens[picture, :, :length])
+        assert torch.allclose(single.scores[0], together.scores[picture])
+
+
+def test_finished_pictures_cost_nothing() -> None:
+    model = Bigrams(50, 1)
+    model.table[:25, :, :, EOS] += 50  # the first half ends at once
+    beam_search(model, model.memory, beam=3, max_words=10)
+    assert model.rows_stepped <= 50 + 9 * 25
+
+
+def test_trace_follows_the_words() -> None:
+    """Here attention is the word read, so the trace of a caption is BOS followed by the caption itself."""
+    model = Bigrams(10, 2)
+    found = beam_search(model, model.memory, beam=4, keep=4, max_words=6, trace=True)
+    assert found.attention is not None
+    read = found.attention.argmax(-1)
+    for caption, looked in zip(found.tokens.flatten(0, 1).tolist(), read.flatten(0, 1).tolist(), strict=True):
+        said = [token for token in caption if token != PAD]
+        assert looked[: len(said)] == [BOS, *said[:-1]]
+
+
+def test_constraints_hold() -> None:
+    model = Bigrams(40, 4, words=20)  # enough words that a rule never leaves nothing to say
+    rules = [NoImmediateRepeat(), NoRepeatedNgram(2), NoBadEnding((3,)), Suppress((5,))]
+    for found in (
+        beam_search(model, model.memory, beam=3, max_words=12, constraints=rules),
+        greedy(model, model.memory, max_words=12, constraints=rules),
+        sample(model, model.memory, samples=4, max_words=12, constraints=rules),
+    ):
+        for caption in found.sentences():
+            for words in caption:
+                pairs = list(itertools.pairwise(words))
+                assert len(set(pairs)) == len(pairs)
+                assert all(a != b for a, b in pairs)
+                assert 5 not in words
+        before_end = found.tokens[..., :-1][found.tokens[..., 1:] == EOS]
+        assert len(before_end)
+        assert 3 not in before_end
+
+
+def test_samples_follow_the_model() -> None:
+    model = Bigrams(1, 5)
+    found = sample(model, model.memory, samples=20000, max_words=1, generator=torch.Generator().manual_seed(0))
+    shares = torch.bincount(found.tokens[0, :, 0], minlength=WORDS) / 20000
+    allowed = model.table[0, BOS, BOS].clone()
+    allowed[[PAD, BOS]] = float("-inf")
+    assert torch.allclose(shares, allowed.softmax(-1), atol=0.02)
+
+
+def test_top_k_and_top_p_cut_the_tail() -> None:
+    model = Bigrams(1, 6)
+    best = model.table[0, BOS, BOS, EOS:].argmax() + EOS
+    for options in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-3}):
+        found = sample(model, model.memory, samples=50, max_words=1, **options)  # type: ignore[arg-type]
+        assert (found.tokens == best).all()
+
+
+def test_same_seed_same_samples() -> None:
+    model = Bigrams(3, 7)
+    a, b = (sample(model, model.memory, samples=5, generator=torch.Generator().manual_seed(9)).tokens for _ in range(2))
+    assert torch.equal(a, b)
+
+
+def test_diverse_groups_differ() -> None:
+    model = Bigrams(20, 8, words=40)
+    plain = diverse_beam_search(model, model.memory, groups=3, beam=2, diversity=0.0, max_words=6)
+    diverse = diverse_beam_search(model, model.memory, groups=3, beam=2, diversity=5.0, max_words=6)
+    assert plain.tokens.shape[:2] == diverse.tokens.shape[:2] == (20, 3)
+
+    def distinct(tokens: Tensor) -> float:
+        return sum(len({tuple(caption) for caption in row}) for row in tokens.tolist()) / len(tokens)
+
+    assert distinct(plain.tokens) == 1
+    assert distinct(diverse.tokens) > 2

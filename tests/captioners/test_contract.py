@@ -1,0 +1,207 @@
+"""What every captioner must keep, for all twelve and their variants. A new architecture is tested by registering it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, Checkpoint, create
+from captrial.captioners.sgae import SentenceGraphs, Sgae
+from captrial.decoding import BOS, EOS, PAD, beam_search, greedy
+from captrial.decoding.trees import pick_hypotheses
+from captrial.errors import InputError
+from captrial.language.vocabulary import Vocabulary
+from captrial.vision.features import Features, stack_features
+
+WORDS, ELEMENTS, SIZE, PICTURES = 23, 7, 12, 3
+TINY = {
+    "width": 24,
+    "heads": 4,
+    "hidden": 32,
+    "attention": 16,
+    "embedding": 16,
+    "dictionary": 30,
+    "squeeze": 8,
+    "critic_width": 16,
+    "critic_embedding": 8,
+}
+VARIANTS = [
+    *[(name, {}) for name in ARCHITECTURES],
+    ("transformer-pre-norm", {"encoder_layers": 2, "decoder_layers": 2}),
+    ("ort", {"geometry": False}),
+    ("ort", {"legacy_plus_one": True}),
+    ("sgae", {"relations": False}),
+    ("stack_cap", {"prior_attention": False}),
+    ("m2", {"divide_mesh": False}),
+]
+
+
+def tiny(name: str, seed: int = 0, **options: object) -> Captioner:
+    """A small captioner in float64 and evaluation mode."""
+    torch.manual_seed(seed)
+    config = ARCHITECTURES[PRESETS[name].architecture].captioner.Config
+    known = {field.name for field in dataclasses.fields(config)}
+    sizes = {key: value for key, value in TINY.items() if key in known}
+    return create(name, words=WORDS, features=SIZE, **{**sizes, **options}).double().eval()
+
+
+def make_features(pictures: int = PICTURES, elements: int = ELEMENTS, seed: int = 1) -> Features:
+    generator = torch.Generator().manual_seed(seed)
+    corners = torch.rand(pictures, elements, 2, 2, generator=generator).double().sort(2).values
+    relations = torch.randint(0, elements, (pictures, 4, 3), generator=generator)
+    relations[0, 2:] = -1
+    attributes = torch.randint(4, WORDS, (pictures, elements, 2), generator=generator)
+    attributes[:, ::2, 1] = -1
+    attributes[:, 1] = -1
+    return Features(
+        torch.randn(pictures, elements, SIZE, generator=generator).double(),
+        torch.ones(pictures, elements, dtype=torch.bool),
+        corners.flatten(2),
+        relations,
+        attributes,
+    )
+
+
+def make_tokens(captions: int = 2, length: int = 6) -> Tensor:
+    tokens = torch.randint(4, WORDS, (PICTURES, captions, length), generator=torch.Generator().manual_seed(2))
+    tokens[:, :, 0] = BOS
+    return tokens
+
+
+@pytest.fixture(params=VARIANTS, ids=lambda variant: "-".join([variant[0], *map(str, variant[1])]))
+def captioner(request: pytest.FixtureRequest) -> Captioner:
+    name, options = request.param
+    return tiny(name, **options)
+
+
+def test_shapes_and_attention(captioner: Captioner) -> None:
+    logits, attention = captioner(make_features(), make_tokens())
+    assert logits.shape == (PICTURES, 2, 6, WORDS)
+    assert attention.shape == (PICTURES, 2, 6, ELEMENTS)
+    assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))
+    assert (attention >= 0).all()
+    assert logits.isfinite().all()
+
+
+def test_step_by_step_equals_teacher_forcing(captioner: Captioner) -> None:
+    features, tokens = make_features(), make_tokens(3)
+    forced = captioner(features, tokens)
+    memory = captioner.encode(features)
+    state = pick_hypotheses(captioner.start(memory), torch.zeros(PICTURES, 3, dtype=torch.long))
+    for position in range(tokens.shape[-1]):
+        step = captioner.step(tokens[:, :, position], state, memory)
+        state = step.state
+        assert torch.allclose(step.logits, forced.logits[:, :, position], atol=1e-10)
+        assert torch.allclose(step.attention, forced.attention[:, :, position], atol=1e-10)
+
+
+def test_padding_changes_nothing(captioner: Captioner) -> None:
+    features, tokens = make_features(), make_tokens()
+    longer = make_features(1, ELEMENTS + 4, seed=5)
+    padded = stack_features([features, longer]).select(torch.arange(PICTURES))
+    junk = padded.elements.masked_fill(~padded.mask.unsqueeze(-1), 1e3)
+    plain, with_padding = captioner(features, tokens), captioner(padded.with_elements(junk), tokens)
+    assert torch.allclose(plain.logits, with_padding.logits, atol=1e-9)
+    assert torch.allclose(plain.attention, with_padding.attention[..., :ELEMENTS], atol=1e-9)
+    assert (with_padding.attention[..., ELEMENTS:].abs() < 1e-12).all()
+
+
+def test_pictures_and_captions_do_not_mix(captioner: Captioner) -> None:
+    features, tokens = make_features(), make_tokens(3)
+    together = captioner(features, tokens).logits
+    for picture in range(PICTURES):
+        row = torch.tensor([picture])
+        for caption in range(3):
+            alone = captioner(features.select(row), tokens[row, caption : caption + 1]).logits
+            assert torch.allclose(alone[0, 0], together[picture, caption], atol=1e-9)
+
+
+def test_future_words_are_not_seen(captioner: Captioner) -> None:
+    features, tokens = make_features(), make_tokens()
+    changed = tokens.clone()
+    changed[..., 4:] = PAD
+    before, after = captioner(features, tokens).logits, captioner(features, changed).logits
+    assert torch.allclose(before[:, :, :4], after[:, :, :4], atol=1e-10)
+
+
+def test_the_picture_matters(captioner: Captioner) -> None:
+    features, tokens = make_features(), make_tokens()
+    other = features.with_elements(features.elements.flip(0))
+    assert not torch.allclose(captioner(features, tokens).logits, captioner(other, tokens).logits)
+
+
+def test_beam_of_one_is_greedy(captioner: Captioner) -> None:
+    memory = captioner.encode(make_features(8))
+    by_beam, by_hand = beam_search(captioner, memory, beam=1, max_words=9), greedy(captioner, memory, max_words=9)
+    assert torch.equal(by_beam.tokens, by_hand.tokens)
+
+
+def test_beam_scores_are_the_model_s(captioner: Captioner) -> None:
+    """The log-probability of a decoded caption is what teacher forcing gives the same words."""
+    features = make_features()
+    found = beam_search(captioner, captioner.encode(features), beam=4, keep=4, max_words=7)
+    tokens = torch.cat([torch.full_like(found.tokens[..., :1], BOS), found.tokens[..., :-1]], -1)
+    log_probs = captioner(features, tokens).logits.log_softmax(-1).gather(-1, found.tokens.unsqueeze(-1)).squeeze(-1)
+    said = found.tokens != PAD
+    assert torch.allclose((log_probs * said).sum(-1), found.scores.double(), atol=1e-5)
+    assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
+
+
+def test_every_parameter_learns(captioner: Captioner) -> None:
+    if isinstance(captioner, Sgae):
+        pytest.skip("sgae's sentence stages have their own parameters: see test_sgae_stages")
+    captioner.train()
+    forced = captioner(make_features(), make_tokens())
+    forced.logits.log_softmax(-1)[..., EOS].sum().backward()
+    idle = [name for name, parameter in captioner.named_parameters() if parameter.grad is None]
+    assert all(name.startswith("heads.") for name in idle), idle  # Stack-Cap's earlier heads have their own loss
+
+
+def test_checkpoint_round_trip(captioner: Captioner, tmp_path: Path) -> None:
+    vocabulary = Vocabulary(tuple(f"w{index}" for index in range(WORDS - 4)))
+    captioner = captioner.float()
+    Checkpoint(captioner, vocabulary, {"backbone": "none"}, {"by": "test"}).save_pretrained(tmp_path / "run")
+    again = Checkpoint.from_pretrained(tmp_path / "run")
+    assert again.vocabulary == vocabulary
+    assert again.vision == {"backbone": "none"}
+    features, tokens = make_features(), make_tokens()
+    features = dataclasses.replace(features.with_elements(features.elements.float()), boxes=features.boxes.float())  # type: ignore[union-attr]
+    assert torch.equal(captioner(features, tokens).logits, again.captioner(features, tokens).logits)
+
+
+def test_same_seed_same_model() -> None:
+    for name in ARCHITECTURES:
+        a, b = tiny(name, 3).state_dict(), tiny(name, 3).state_dict()
+        assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+def test_missing_parts_are_said() -> None:
+    features = make_features()
+    bare = Features(features.elements, features.mask)
+    for name, word in (("ort", "boxes"), ("sgae", "relations")):
+        with pytest.raises(InputError, match=word):
+            tiny(name).encode(bare)
+    with pytest.raises(InputError, match="no option 'depth'"):
+        create("m2", words=9, features=9, depth=3)
+    with pytest.raises(InputError, match="no preset"):
+        create("m3", words=9, features=9)
+
+
+def test_sgae_stages_speak_from_sentences() -> None:
+    captioner = tiny("sgae")
+    assert isinstance(captioner, Sgae)
+    features = make_features()
+    assert features.relations is not None
+    assert features.attributes is not None
+    objects = torch.randint(4, WORDS, (PICTURES, ELEMENTS))
+    graphs = SentenceGraphs(objects, features.relations, features.attributes)
+    tokens = make_tokens()
+    for use_dictionary in (False, True):
+        memory = captioner.encode_sentences(graphs, use_dictionary)
+        logits, attention = captioner.speak(tokens, memory)
+        assert logits.shape == (PICTURES, 2, 6, WORDS)
+        assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))

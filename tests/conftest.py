@@ -6,6 +6,7 @@ is a failure. `@pytest.mark.full` marks the long tests of `make test-full`; `@py
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable
@@ -55,6 +56,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI"):
                 pytest.fail(f"needs {name}: {reason}; CI must provide it")
             pytest.skip(f"needs {name}: {reason}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Small tensors on many threads spend their time waiting for each other."""
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,130 @@
+"""Writing caption and reference files: format by suffix, whole or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet
+
+from captrial.data.captions.captionset import CaptionSet
+from captrial.data.captions.content import is_clean
+from captrial.errors import CaptionFileError
+from captrial.files import atomic_path, atomic_write
+
+COCO_ID = re.compile(r"0|[1-9]\d{0,14}")
+NEEDS_QUOTES = {",": re.compile(r'[",\r\n]'), "\t": re.compile(r'["\t\r\n]')}
+
+
+def write_captions(path: Path | str, captions: Mapping[str, str] | CaptionSet) -> None:
+    """Write one caption an id: `.json` (COCO results), `.jsonl`, `.csv`, `.tsv` or `.parquet`, by suffix.
+
+    COCO results carry numbers as ids where every id is one, as the COCO tools expect. An existing file is replaced.
+    """
+    path = Path(path)
+    mapping = captions.to_dict() if isinstance(captions, CaptionSet) else captions
+    ids, texts = list(mapping), list(mapping.values())
+    _check(ids, texts, path)
+    if path.suffix.lower() == ".json":
+        rows = [{"image_id": i, "caption": text} for i, text in zip(coco_ids(ids), texts, strict=True)]
+        atomic_write(path, _pretty_rows(rows))
+    else:
+        _write_table(path, ids, texts)
+
+
+def write_references(path: Path | str, references: Mapping[str, Sequence[str]]) -> None:
+    """Write several captions an id: `.json` (COCO captions), or one row a caption by suffix as `write_captions`."""
+    path = Path(path)
+    ids = [identity for identity, texts in references.items() for _ in texts]
+    texts = [text for several in references.values() for text in several]
+    _check(ids, texts, path)
+    for identity, several in references.items():
+        if isinstance(several, str) or not several:
+            raise CaptionFileError(
+                f"{path.name}: id {identity} has no list of captions; give it at least one, or leave it out"
+            )
+    if path.suffix.lower() == ".json":
+        numbers = dict(zip(references, coco_ids(list(references)), strict=True))
+        annotations = [
+            {"id": n, "image_id": numbers[i], "caption": text}
+            for n, (i, text) in enumerate(zip(ids, texts, strict=True))
+        ]
+        images = [{"id": number} for number in numbers.values()]
+        atomic_write(path, orjson.dumps({"images": images, "annotations": annotations}))
+    else:
+        _write_table(path, ids, texts)
+
+
+def coco_ids(ids: list[str]) -> list[str] | list[int]:
+    """Numbers where every id is the plain decimal form of one, so that reading gives the same ids back.
+
+    >>> coco_ids(["42", "7"]), coco_ids(["42", "007"])
+    ([42, 7], ['42', '007'])
+    """
+    return list(map(int, ids)) if all(map(COCO_ID.fullmatch, ids)) else ids
+
+
+def _check(ids: list[str], texts: list[str], path: Path) -> None:
+    for identity, text in zip(ids, texts, strict=True):
+        if not isinstance(identity, str) or not isinstance(text, str):
+            raise CaptionFileError(
+                f"{path.name}: id {identity!r} and its caption must both be text; convert them first"
+            )
+        if not identity:
+            raise CaptionFileError(f"{path.name}: an id is empty; every caption needs one")
+        if not is_clean(identity) or not is_clean(text):
+            raise CaptionFileError(f"{path.name}: id {identity!a} or its caption is not valid Unicode; repair it first")
+
+
+def _pretty_rows(rows: list[dict[str, object]]) -> bytes:
+    """One entry a line: still one JSON list, and kind to diff and grep."""
+    return b"[" + b",\n".join(map(orjson.dumps, rows)) + b"]\n"
+
+
+def _write_table(path: Path, ids: list[str], texts: list[str]) -> None:
+    writers: dict[str, Callable[[Path, list[str], list[str]], None]] = {
+        ".jsonl": _write_lines,
+        ".csv": _write_delimited,
+        ".tsv": _write_delimited,
+        ".parquet": _write_parquet,
+    }
+    writer = writers.get(path.suffix.lower())
+    if writer is None:
+        raise CaptionFileError(f"{path.name}: unknown suffix {path.suffix!r}; use .json, {', '.join(writers)}")
+    writer(path, ids, texts)
+
+
+def _write_lines(path: Path, ids: list[str], texts: list[str]) -> None:
+    rows = (orjson.dumps({"id": i, "caption": text}) + b"\n" for i, text in zip(ids, texts, strict=True))
+    atomic_write(path, b"".join(rows))
+
+
+def _write_delimited(path: Path, ids: list[str], texts: list[str]) -> None:
+    for identity, text in zip(ids, texts, strict=True):
+        if "\0" in identity or "\0" in text:
+            raise CaptionFileError(
+                f"{path.name}: id {identity!a} holds a zero character; write .json or .parquet instead"
+            )
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    needs_quotes = NEEDS_QUOTES[delimiter].search
+    # Half-quoted TSV is read differently by different tools: quote everything there, header included, or nothing.
+    everything = delimiter == "\t" and any(map(needs_quotes, [*ids, *texts]))
+
+    def field(text: str) -> str:
+        return _quoted(text) if everything or needs_quotes(text) else text
+
+    rows = zip(["id", *ids], ["caption", *texts], strict=True)
+    atomic_write(path, "".join(f"{field(identity)}{delimiter}{field(text)}\n" for identity, text in rows))
+
+
+def _quoted(field: str) -> str:
+    return '"' + field.replace('"', '""') + '"'
+
+
+def _write_parquet(path: Path, ids: list[str], texts: list[str]) -> None:
+    table = pa.table({"id": pa.array(ids, pa.string()), "caption": pa.array(texts, pa.string())})
+    with atomic_path(path) as temporary:
+        pa.parquet.write_table(table, temporary, compression="zstd")

@@ -12,6 +12,7 @@ import numpy as np
 
 from captrial.errors import InputError
 from captrial.metrics.ngrams import Counts, count, levels
+from captrial.metrics.nouns import number_nouns
 from captrial.metrics.scores import Candidates, References
 from captrial.metrics.sentences import Ints, Sentences
 
@@ -91,6 +92,17 @@ class Corpus:
     def sentences(self) -> Sentences:
         """All of `texts` as word ids."""
         return Sentences.split(self.texts)
+
+    @cached_property
+    def noun_lists(self) -> list[list[str]]:
+        """The nouns (lemmas) of each of `texts`, in order."""
+        found: list[list[str]] = import_module("captrial.language.nouns").nouns(self.texts)
+        return found
+
+    @cached_property
+    def nouns(self) -> Sentences:
+        """The nouns of each of `texts` as ids of their own."""
+        return number_nouns(self.noun_lists)
 
     @cached_property
     def counts(self) -> tuple[Counts, ...]:

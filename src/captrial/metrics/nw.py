@@ -1,0 +1,81 @@
+"""NW (paper 000, Eq. 14): Needleman-Wunsch alignment of the two noun sequences.
+
+Match = similarity, gap = -1, divided by the longer length: 1 for the same nouns in the same order, -1 where one side
+has none, 0 where both have none. Several references: their mean, or their best.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from captrial.metrics.corpus import Corpus
+from captrial.metrics.nouns import Floats, PairSimilarities, WordSimilarity, default_similarity, pair_similarities
+from captrial.metrics.scores import Candidates, MeanState, References, Scores
+from captrial.metrics.sentences import Ints, Sentences
+
+GAP = -1.0
+CELLS = 1_000_000  # of the padded rows worked on at once
+Over = Literal["mean", "max"]
+
+
+def nw(
+    candidates: Candidates | Corpus,
+    references: References | None = None,
+    similarity: WordSimilarity | None = None,
+    over: Over = "mean",
+) -> Scores:
+    """NW of each caption against its references, `over` which the mean or the maximum is taken; in [-1, 1]."""
+    return NwState.of(Corpus.prepare(candidates, references), similarity=similarity, over=over).scores()
+
+
+class NwState(MeanState):
+    """The mean of image scores."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, similarity: WordSimilarity | None = None, over: Over = "mean") -> NwState:
+        """Score one shard."""
+        n = len(corpus)
+        pairs = np.arange(n, len(corpus.texts))
+        values = nw_scores(corpus.nouns, corpus.image_of[pairs], pairs, similarity or default_similarity())
+        starts = np.cumsum(corpus.reference_counts) - corpus.reference_counts
+        best = np.maximum.reduceat(values, starts) if n else values
+        mean = np.bincount(corpus.image_of[pairs], values, minlength=n) / corpus.reference_counts
+        return cls({"nw": best if over == "max" else mean})
+
+
+def nw_scores(nouns: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> Floats:
+    """(pairs,): the normalised alignment score of noun sequences `first[p]` and `second[p]`."""
+    matches = pair_similarities(nouns, first, second, similarity)
+    aligned = np.empty(len(first))
+    rest = np.argsort(matches.columns, kind="stable")
+    while len(rest):
+        padded = np.arange(1, len(rest) + 1) * (matches.columns[rest] + 1)  # if the batch ended here
+        size = max(1, int(np.searchsorted(padded, CELLS)))
+        batch, rest = rest[:size], rest[size:]
+        aligned[batch] = _align(matches, batch)
+    return aligned / np.maximum(np.maximum(matches.rows, matches.columns), 1)
+
+
+def _align(matches: PairSimilarities, pairs: Ints) -> Floats:
+    """(pairs,): D[m, n] of D[i, j] = max(D[i-1, j-1] + sim, D[i-1, j] - 1, D[i, j-1] - 1), by rows of all pairs."""
+    by_rows = np.argsort(-matches.rows[pairs], kind="stable")  # those that still have a row are a prefix
+    ordered = pairs[by_rows]
+    rows, columns = matches.rows[ordered], matches.columns[ordered]
+    width = int(columns.max(initial=0))
+    slope = GAP * np.arange(width + 1)
+    table = np.tile(slope, (len(ordered), 1))  # D[0, j]
+    for row in range(int(rows.max(initial=0))):
+        live = int(np.searchsorted(-rows, -row, side="left"))  # pairs with more than `row` nouns
+        inside = np.arange(width) < columns[:live, None]
+        where = matches.offsets[ordered[:live], None] + row * columns[:live, None] + np.arange(width)
+        match = matches.values[np.where(inside, where, 0)] if matches.values.size else np.zeros(inside.shape)
+        step = np.empty((live, width + 1))
+        step[:, 0] = GAP * (row + 1)
+        step[:, 1:] = np.maximum(table[:live, :-1] + match, table[:live, 1:] + GAP)
+        # gaps along the row: the best k <= j of step[k] + GAP * (j - k), a running maximum once the slope is taken off
+        table[:live] = np.maximum.accumulate(step - slope, axis=1) + slope
+    result = np.empty(len(pairs))
+    result[by_rows] = table[np.arange(len(ordered)), columns]
+    return result

@@ -1,0 +1,151 @@
+"""NW, Coverage, noun IoU, CHAIR on given nouns and similarities: golden values, plain reference code, edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captrial.metrics import Corpus
+from captrial.metrics.chair import ChairState, chair
+from captrial.metrics.coverage import CoverageState, coverage
+from captrial.metrics.noun_iou import NounIouState, noun_iou
+from captrial.metrics.nouns import number_nouns
+from captrial.metrics.nw import NwState, nw, nw_scores
+
+GIVEN = {frozenset(("man", "person")): 0.5, frozenset(("horse", "beach")): 0.1}
+
+
+class Given:
+    """Similarities from a table; 1 for equal words, otherwise 0."""
+
+    def __init__(self, table: dict[frozenset[str], float]) -> None:
+        self.table = table
+
+    def matrix(self, words: Sequence[str], others: Sequence[str]) -> np.ndarray:
+        return np.array([[1.0 if a == b else self.table.get(frozenset((a, b)), 0.0) for b in others] for a in words])
+
+
+def corpus_of(rows: Sequence[tuple[str, Sequence[str]]]) -> Corpus:
+    """A corpus whose every word is a noun."""
+    corpus = Corpus([str(i) for i in range(len(rows))], [said for said, _ in rows], [list(refs) for _, refs in rows])
+    corpus.__dict__["noun_lists"] = [text.split() for text in corpus.texts]
+    return corpus
+
+
+@pytest.mark.parametrize(
+    ("said", "reference", "expected"),
+    [
+        ("man horse beach", "man horse beach", 1.0),
+        ("man horse beach", "person horse", 1 / 6),
+        ("man horse", "horse man", 0.0),
+        ("", "", 0.0),
+        ("man", "", -1.0),
+        ("", "man horse", -1.0),
+    ],
+)
+def test_nw_golden_values(said: str, reference: str, expected: float) -> None:
+    scores = nw(corpus_of([(said, [reference])]), similarity=Given(GIVEN))
+    assert scores.corpus == pytest.approx(expected, abs=1e-12)
+
+
+def test_nw_over_references() -> None:
+    corpus = corpus_of([("man horse", ["man horse", "horse man"]), ("man", ["man"])])
+    np.testing.assert_allclose(nw(corpus, similarity=Given(GIVEN)).per_image, [0.5, 1.0])
+    np.testing.assert_allclose(nw(corpus, similarity=Given(GIVEN), over="max").per_image, [1.0, 1.0])
+
+
+def plain_nw(first: list[str], second: list[str], similarity: Given) -> float:
+    """The textbook's table, cell by cell."""
+    match = similarity.matrix(first, second) if first and second else None
+    table = np.zeros((len(first) + 1, len(second) + 1))
+    table[:, 0], table[0] = -np.arange(len(first) + 1), -np.arange(len(second) + 1)
+    for i in range(1, len(first) + 1):
+        for j in range(1, len(second) + 1):
+            steps = (table[i - 1, j - 1] + match[i - 1, j - 1], table[i - 1, j] - 1, table[i, j - 1] - 1)
+            table[i, j] = max(steps)
+    return float(table[-1, -1]) / max(len(first), len(second), 1)
+
+
+SOME = st.lists(st.sampled_from("abcdefg"), max_size=9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(SOME, SOME), min_size=1, max_size=12), st.integers(0, 10**6), st.booleans())
+def test_nw_equals_the_plain_table(pairs: list[tuple[list[str], list[str]]], seed: int, batched: bool) -> None:
+    rng = np.random.default_rng(seed)
+    table = {frozenset(pair): float(rng.uniform(-1, 1)) for pair in permutations("abcdefg", 2)}
+    similarity = Given(table)
+    lists = [*(first for first, _ in pairs), *(second for _, second in pairs)]
+    numbers = np.arange(len(pairs))
+    with pytest.MonkeyPatch.context() as patch:
+        if batched:
+            patch.setattr("captrial.metrics.nw.CELLS", 7)
+        ours = nw_scores(number_nouns(lists), numbers, numbers + len(pairs), similarity)
+    np.testing.assert_allclose(ours, [plain_nw(*pair, similarity) for pair in pairs], atol=1e-12)
+
+
+def test_coverage_assigns_each_noun_once_and_leaves_out_pictures_without_truth() -> None:
+    rows = [("man man horse", ["person beach"]), ("man", [""]), ("", ["man"]), ("man", ["man horse", "man"])]
+    scores = coverage(corpus_of(rows), similarity=Given(GIVEN))
+    np.testing.assert_allclose(scores.per_image, [(0.5 + 0.1) / 2, np.nan, 0.0, 0.5])
+    assert scores.corpus == pytest.approx((0.3 + 0.0 + 0.5) / 3)
+    assert any("1 of 4" in note for note in scores.notes)
+
+
+def test_coverage_takes_negative_similarity_as_nothing() -> None:
+    similarity = Given({frozenset(("a", "x")): -0.9, frozenset(("b", "y")): 0.4})
+    assert coverage(corpus_of([("a b", ["x y"])]), similarity=similarity).corpus == pytest.approx(0.2)
+
+
+def test_coverage_of_given_objects() -> None:
+    corpus = corpus_of([("man", ["zebra"]), ("man", ["zebra"])])
+    scores = coverage(corpus, similarity=Given(GIVEN), objects={"0": ["person", "horse"]})
+    np.testing.assert_allclose(scores.per_image, [0.25, np.nan])
+
+
+def test_noun_iou() -> None:
+    rows = [("man", ["man"]), ("man", ["person"]), ("man horse", ["man"]), ("man", [""]), ("", ["man"])]
+    ours = noun_iou(corpus_of(rows), similarity=Given(GIVEN)).per_image
+    np.testing.assert_allclose(ours, [1.0, 0.75 / 1.25, 1 / 2, 1.0, 0.0])
+
+
+def words_as_classes(texts: Sequence[str]) -> list[list[str]]:
+    return [[word for word in text.split() if word in {"dog", "cat", "car"}] for text in texts]
+
+
+def test_chair() -> None:
+    corpus = corpus_of([("a dog and a cat", ["a dog"]), ("a car car", ["street"]), ("grass", ["a cat"])])
+    objects = {"0": [], "1": ["car"], "2": []}
+    scores = chair(corpus, objects=objects, classes=words_as_classes)
+    assert scores.corpus == pytest.approx(1 / 4)  # the cat, of dog, cat, car, car
+    assert scores.parts["chair_s"].corpus == pytest.approx(1 / 3)
+    np.testing.assert_allclose(scores.per_image, [0.5, 0.0, np.nan])
+    strict = chair(corpus, objects=objects, classes=words_as_classes, references_count=False)
+    assert strict.corpus == pytest.approx(2 / 4)
+
+
+@pytest.mark.parametrize("state", [NwState, CoverageState, NounIouState, ChairState])
+def test_shards_merge(state: type[NwState]) -> None:
+    rng = np.random.default_rng(0)
+
+    def text() -> str:
+        return " ".join(rng.choice(["dog", "cat", "car", "man"], rng.integers(0, 5)))
+
+    rows = [(text(), [text() for _ in range(rng.integers(1, 4))]) for _ in range(23)]
+    whole = corpus_of(rows)
+    options: dict[str, object] = {"similarity": Given(GIVEN)}
+    if state is ChairState:
+        options = {"objects": {str(i): ["dog"] for i in range(0, 23, 2)}, "classes": words_as_classes}
+    shards = []
+    for part in np.array_split(np.arange(23), 5):
+        shard = whole.select(part)
+        shard.__dict__["noun_lists"] = [text.split() for text in shard.texts]
+        shards.append(state.of(shard, **options))
+    merged, once = state.merge(shards).scores(), state.of(whole, **options).scores()
+    np.testing.assert_allclose(merged.per_image, once.per_image, atol=1e-12)
+    assert merged.corpus == pytest.approx(once.corpus, abs=1e-12)

@@ -17,11 +17,13 @@ from compete import direct
 captions = st.lists(st.sampled_from(["a", "b", "c"]), max_size=9)
 
 
+@settings(deadline=None)
 @given(captions, captions)
 def test_equals_the_definition(first: list[str], second: list[str]) -> None:
     assert similarity(first, second) == direct.key(first, second)
 
 
+@settings(deadline=None)
 @given(captions, captions)
 def test_is_symmetric_and_bounded(first: list[str], second: list[str]) -> None:
     found = similarity(first, second)
@@ -54,7 +56,7 @@ def test_long_captions_need_wide_masks(length: int) -> None:
     assert similarity(*words) == direct.key(*words)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(captions, min_size=3, max_size=3), min_size=1, max_size=6), st.data())
 def test_blocks_and_limits(pictures: list[list[list[str]]], data: st.DataObject) -> None:
     """A limit lets exactly the keys through that are not above it, for any part of the block."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.compete import tokens as tokens_module
@@ -31,6 +31,7 @@ def words_of(rows: TokenRows, encoder: TokenEncoder) -> list[list[str]]:
 texts = st.lists(st.text(st.sampled_from("aB. ,\té0"), max_size=12) | st.sampled_from(["cannot", "a cannot b ."]))
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_equals_the_tokeniser(first: list[str], second: list[str]) -> None:
     encoder = TokenEncoder(spelling)

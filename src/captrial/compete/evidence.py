@@ -88,9 +88,7 @@ class Evidence:
     def restrict(self, keep: Sequence[Ints]) -> Evidence:
         """Only some pictures of each pair: `keep[pair]` are positions in that pair's list."""
         pairs = [
-            replace(
-                pair, images=pair.images[rows], statistics=pair.statistics[rows], per_image=pair.per_image[rows]
-            )
+            replace(pair, images=pair.images[rows], statistics=pair.statistics[rows], per_image=pair.per_image[rows])
             for pair, rows in zip(self.pairs, keep, strict=True)
         ]
         return replace(self, pairs=tuple(pairs))

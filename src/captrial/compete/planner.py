@@ -108,9 +108,7 @@ class _Outlook:
 
     def _open(self, labelled: Floats) -> Floats:
         """1/n - 1/N; a pair without any label counts as if it had half a picture."""
-        return np.where(
-            self.full > labelled, 1 / np.maximum(labelled, 0.5) - 1 / np.maximum(self.full, 1.0), 0.0
-        )
+        return np.where(self.full > labelled, 1 / np.maximum(labelled, 0.5) - 1 / np.maximum(self.full, 1.0), 0.0)
 
 
 def _walk(outlook: _Outlook, target: float, most: int | None) -> tuple[list[str], int]:
@@ -138,9 +136,7 @@ def _comparisons(scores: Floats, goal: str) -> tuple[Ints, Ints]:
     return (np.repeat(order[:1], len(order) - 1), order[1:]) if goal == "winner" else (order[:-1], order[1:])
 
 
-def _variances(
-    evidence: Evidence, scores: Floats, ahead: Ints, behind: Ints, replicates: int, seed: int
-) -> Floats:
+def _variances(evidence: Evidence, scores: Floats, ahead: Ints, behind: Ints, replicates: int, seed: int) -> Floats:
     """(comparisons, pairs): what one picture of a pair adds to the variance of a difference of log scores."""
     if not len(evidence.images):
         return np.ones((len(ahead), len(evidence.pairs)))

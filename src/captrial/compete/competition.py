@@ -1,0 +1,349 @@
+"""A competition is a directory. Every step reads it, extends it by whole files, and can be repeated or resumed.
+
+    competition.json         the models, fingerprints of where their captions came from, how pictures were selected
+    pool.parquet             picture ids
+    captions/0.parquet       what model 0 said about them, and so on; captions/0.broken.jsonl lists broken captions
+    selection/0-1.json       D_01 and its reserve, and so on
+    selection/captions.parquet   captions of the selected pictures (derived; made again when out of date)
+    references.jsonl         what people said, judgements.jsonl what they preferred (see `labels`)
+    indescribable.json       pictures that were marked as impossible to describe
+
+`competition.json` is written last, so a directory without it is an interrupted `new`, which can be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from captrial.compete import founding
+from captrial.compete.diversity import select_diverse
+from captrial.compete.labels import Judgement, Labels, read_judgements, read_labels
+from captrial.compete.others import resemblance_named
+from captrial.compete.pictures import find_picture
+from captrial.compete.scoring import Contest, Jury
+from captrial.compete.selection import PairSelection, select
+from captrial.compete.state import SelectionSettings, State, changed
+from captrial.compete.store import StoredPool, gather
+from captrial.compete.verdict import Verdict, verdict
+from captrial.data import read_references
+from captrial.errors import InputError, StateError
+from captrial.files import atomic_path, atomic_write
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveSelection:
+    """D_ij as it stands: indescribable pictures have left and the next of the reserve have taken their places."""
+
+    models: tuple[str, str]
+    images: tuple[str, ...]
+    similarity: tuple[float, ...]
+    reserve: tuple[str, ...]
+    replaced: tuple[str, ...]
+    wanted: int
+
+
+class Competition:
+    """A competition in a directory; see the module's text for its files."""
+
+    def __init__(self, directory: Path, state: State) -> None:
+        """Use `open` or `create`."""
+        self.directory, self._state = directory, state
+        self._captions: dict[str, tuple[str, ...]] | None = None
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path | str,
+        captions: Mapping[str, Path | str],
+        *,
+        images: Path | str | None = None,
+        seed: int = 0,
+        first_sentence: bool = False,
+        common: bool = False,
+    ) -> Competition:
+        """Make a competition of caption files, one a model (see `captrial.data.read_captions` for formats)."""
+        directory = Path(directory)
+        files = {name: Path(path) for name, path in captions.items()}
+        root = Path(images) if images is not None else None
+        state = founding.found(
+            directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common
+        )
+        return cls(directory, state)
+
+    @classmethod
+    def open(cls, directory: Path | str, check_sources: bool = False) -> Competition:
+        """Open a competition; with `check_sources`, refuse if a caption file has changed since it was read."""
+        competition = cls(Path(directory), State.load(Path(directory)))
+        stale = competition.changed_sources() if check_sources else []
+        if stale:
+            raise StateError(
+                f"the captions of {', '.join(stale)} have changed since this competition read them; make a new "
+                "competition, add them under another name, or give --ignore-changes to go on with the old captions"
+            )
+        return competition
+
+    # What it is about ------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """What `competition.json` says."""
+        return self._state
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in the order in which they came."""
+        return tuple(entry.name for entry in self._state.models)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All pairs of models, as indices i < j, in the order in which they came (a new model's pairs are last)."""
+        return sorted(combinations(range(len(self.models)), 2), key=lambda pair: (pair[1], pair[0]))
+
+    @property
+    def image_root(self) -> Path | None:
+        """The folder of the pictures, if one was given."""
+        return Path(self._state.images) if self._state.images else None
+
+    @property
+    def pool(self) -> StoredPool:
+        """All captions of all pictures."""
+        return StoredPool(self.directory, self.models)
+
+    def image_path(self, picture_id: str) -> Path | None:
+        """The file of a picture, or None where it is not there."""
+        return find_picture(self.image_root, picture_id) if self.image_root else None
+
+    def changed_sources(self) -> list[str]:
+        """Models whose caption file has changed since it was read."""
+        return [entry.name for entry in self._state.models if changed(entry)]
+
+    def captions_of(self, picture_id: str) -> dict[str, str]:
+        """What every model said about a selected picture."""
+        captions = self.selected_captions()
+        if picture_id not in captions:
+            raise InputError(f"picture {picture_id} is not among the selected ones")
+        return dict(zip(self.models, captions[picture_id], strict=True))
+
+    # Models and selection --------------------------------------------------------------------------------------
+
+    def add_model(self, name: str, captions: Path | str) -> None:
+        """Add a model (Algorithm 2); its pairs wait for `select`, everything before stays as it is."""
+        self._state = founding.admit(self.directory, self._state, name, Path(captions))
+        self._captions = None
+
+    def select(
+        self,
+        settings: SelectionSettings | None = None,
+        *,
+        again: bool = False,
+        workers: int = 1,
+        progress: Callable[[], None] = lambda: None,
+    ) -> list[Pair]:
+        """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings."""
+        kept = self._state.selection
+        settings = settings or kept or SelectionSettings(70, 70)
+        if kept not in (None, settings) and not again:
+            raise StateError(
+                f"pictures were selected with {_described(kept)}; give the same, or --again to select anew (labels "
+                "are kept)"
+            )
+        if kept != settings:
+            self._state = replace(self._state, selection=settings)
+        missing = [pair for pair in self.pairs if again or not self._selection_file(pair).is_file()]
+        if missing:
+            for pair, found in zip(missing, self._search(settings, missing, workers, progress), strict=True):
+                self._write_selection(pair, found)
+        self._state.save(self.directory)  # last: an interrupted selection is taken up again with any settings
+        return missing
+
+    def selected_pairs(self) -> list[Pair]:
+        """Pairs that have their D_ij."""
+        return [pair for pair in self.pairs if self._state.selection and self._selection_file(pair).is_file()]
+
+    def chosen(self, first: int | str, second: int | str) -> PairSelection:
+        """D_ij and its reserve as they were selected, whatever people said since."""
+        pair = self._pair(first, second)
+        try:
+            record = orjson.loads(self._selection_file(pair).read_bytes())
+        except FileNotFoundError:
+            raise StateError(
+                f"no pictures are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
+            ) from None
+        fields = ("images", "similarity", "reserve", "reserve_similarity")
+        return PairSelection(self._names(pair), *(tuple(record[field]) for field in fields))
+
+    def selection(self, first: int | str, second: int | str, bad: frozenset[str] | None = None) -> ActiveSelection:
+        """D_ij without the pictures known to be indescribable (`bad`; by default those marked so far)."""
+        return _active(self.chosen(first, second), self.indescribable() if bad is None else bad)
+
+    def selections(self) -> dict[Pair, ActiveSelection]:
+        """All D_ij as they stand."""
+        bad = self.indescribable()
+        return {pair: self.selection(*pair, bad=bad) for pair in self.selected_pairs()}
+
+    def images(self) -> list[str]:
+        """D: all pictures of all D_ij as they stand, sorted."""
+        return sorted({picture for active in self.selections().values() for picture in active.images})
+
+    def selected_captions(self) -> dict[str, tuple[str, ...]]:
+        """Every model's caption of every selected or reserved picture."""
+        wanted = {
+            picture
+            for pair in self.selected_pairs()
+            for chosen in [self.chosen(*pair)]
+            for picture in (*chosen.images, *chosen.reserve)
+        }
+        if self._captions is None or not wanted <= self._captions.keys():
+            self._captions = self._load_captions(wanted)
+        return self._captions
+
+    # Labels ----------------------------------------------------------------------------------------------------
+
+    def labels(self, references: Path | str | None = None, split: str | None = None) -> Labels:
+        """What people said: from this file, or from `references.jsonl` in the directory."""
+        kept = read_labels(self.directory / "references.jsonl")
+        if references is None:
+            return kept
+        return Labels(read_references(references, split=split), kept.indescribable)
+
+    def judgements(self) -> list[Judgement]:
+        """Preferences of people between two models' captions."""
+        return read_judgements(self.directory / "judgements.jsonl", self.models)
+
+    def indescribable(self) -> frozenset[str]:
+        """Pictures that people could not describe."""
+        path = self.directory / "indescribable.json"
+        marked = orjson.loads(path.read_bytes()) if path.is_file() else []
+        return read_labels(self.directory / "references.jsonl").indescribable | frozenset(marked)
+
+    def mark_indescribable(self, picture_id: str) -> None:
+        """Take a picture out of every D_ij that holds it; each takes its next reserve picture. Idempotent."""
+        path = self.directory / "indescribable.json"
+        marked = set(orjson.loads(path.read_bytes())) if path.is_file() else set()
+        if picture_id not in self.selected_captions():
+            raise InputError(f"picture {picture_id} is not among the selected ones")
+        if picture_id not in marked:
+            atomic_write(path, orjson.dumps(sorted({*marked, picture_id})) + b"\n")
+
+    def images_to_label(self, labels: Labels | None = None) -> list[str]:
+        """Pictures of D that have no reference caption yet, those in most D_ij first."""
+        done = (labels or self.labels()).references
+        uses: dict[str, int] = {}
+        for active in self.selections().values():
+            for picture in active.images:
+                uses[picture] = uses.get(picture, 0) + (picture not in done)
+        return sorted((picture for picture in uses if uses[picture]), key=lambda picture: (-uses[picture], picture))
+
+    # Results ---------------------------------------------------------------------------------------------------
+
+    def jury(self, labels: Labels | None = None) -> Jury:
+        """Scores the selected pictures' captions against the labels there are."""
+        labels = self.labels() if labels is None else labels
+        active = self.selections()
+        if not active:
+            raise StateError(f"no pictures are selected yet; run `captrial compete select {self.directory}`")
+        contests = [Contest(pair, selection.images) for pair, selection in active.items()]
+        return Jury(self.models, contests, self.selected_captions(), labels.references)
+
+    def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> Verdict:
+        """Rank the models by the labels there are."""
+        jury = self.jury(labels)
+        if not jury.images:
+            raise StateError(
+                "no selected picture has a reference caption; give --references FILE, or label pictures with "
+                f"`captrial annotate serve {self.directory}`"
+            )
+        return verdict(jury.evidence(metric), replicates, self._state.seed)
+
+    # Inside ----------------------------------------------------------------------------------------------------
+
+    def _search(
+        self, settings: SelectionSettings, pairs: Sequence[Pair], workers: int, progress: Callable[[], None]
+    ) -> list[PairSelection]:
+        search = select_diverse if settings.diverse else select
+        return search(
+            self.pool,
+            settings.k,
+            reserve=settings.reserve,
+            seed=self._state.seed,
+            pairs=pairs,
+            resemblance=resemblance_named(settings.similarity),
+            exclude=self.broken() if settings.skip_broken else frozenset(),
+            workers=workers,
+            progress=progress,
+        )
+
+    def broken(self) -> frozenset[str]:
+        """Pictures for which some model's caption is broken (empty, or with an unknown-word mark)."""
+        files = [self.directory / "captions" / f"{number}.broken.jsonl" for number in range(len(self.models))]
+        return frozenset(orjson.loads(line)["id"] for file in files for line in file.read_bytes().splitlines())
+
+    def _write_selection(self, pair: Pair, found: PairSelection) -> None:
+        record = asdict(found)
+        atomic_write(self._selection_file(pair), orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
+
+    def _selection_file(self, pair: Pair) -> Path:
+        return self.directory / "selection" / f"{pair[0]}-{pair[1]}.json"
+
+    def _load_captions(self, wanted: set[str]) -> dict[str, tuple[str, ...]]:
+        path = self.directory / "selection" / "captions.parquet"
+        if path.is_file():
+            table = pq.read_table(path)
+            if table.num_columns == 1 + len(self.models) and wanted <= set(table["id"].to_pylist()):
+                columns = [column.to_pylist() for column in table.columns]
+                return dict(zip(columns[0], zip(*columns[1:], strict=True), strict=True))
+        captions = gather(self.pool, sorted(wanted))
+        columns = {str(model): [texts[model] for texts in captions.values()] for model in range(len(self.models))}
+        if captions:
+            with atomic_path(path) as temporary:
+                pq.write_table(pa.table({"id": list(captions), **columns}), temporary)
+        return captions
+
+    def _pair(self, first: int | str, second: int | str) -> Pair:
+        indices = sorted(self._model(model) for model in (first, second))
+        if indices[0] == indices[1]:
+            raise InputError(f"{first} and {second} are one model; a pair needs two")
+        return indices[0], indices[1]
+
+    def _model(self, model: int | str) -> int:
+        if isinstance(model, int) and 0 <= model < len(self.models):
+            return model
+        if model in self.models:
+            return self.models.index(str(model))
+        raise InputError(f"no model {model!r} here; the models are {', '.join(self.models)}")
+
+    def _names(self, pair: Pair) -> tuple[str, str]:
+        return self.models[pair[0]], self.models[pair[1]]
+
+    def _named(self, pair: Pair) -> str:
+        return " and ".join(self._names(pair))
+
+
+def _active(chosen: PairSelection, bad: frozenset[str]) -> ActiveSelection:
+    """SPEC section 5: derived from the list of bad pictures alone, so it can be computed any number of times."""
+    order = zip(
+        (*chosen.images, *chosen.reserve), (*chosen.similarity, *chosen.reserve_similarity), strict=True
+    )
+    good = [(picture, value) for picture, value in order if picture not in bad]
+    k = len(chosen.images)
+    return ActiveSelection(
+        models=chosen.models,
+        images=tuple(picture for picture, _ in good[:k]),
+        similarity=tuple(value for _, value in good[:k]),
+        reserve=tuple(picture for picture, _ in good[k:]),
+        replaced=tuple(picture for picture in chosen.images if picture in bad),
+        wanted=k,
+    )
+
+
+def _described(settings: SelectionSettings | None) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in asdict(settings).items()) if settings else "nothing"

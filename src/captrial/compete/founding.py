@@ -1,0 +1,134 @@
+"""Making a competition and adding a model to it: captions are read, checked, aligned and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from captrial.compete import store
+from captrial.compete.state import FILE, ModelEntry, State, fingerprint
+from captrial.errors import InputError, StateError
+from captrial.files import atomic_path
+from captrial.progress import track
+
+_OURS = {"pool.parquet", "captions"}  # what an interrupted `new` may leave behind
+_UNKNOWN_WORD = r"(?i)(^|[^a-z])<?unk>?($|[^a-z])"
+_VERBOSE = 2.0  # captions this many times longer than another model's are worth a warning
+
+
+def found(
+    directory: Path,
+    captions: Mapping[str, Path],
+    *,
+    images: Path | None = None,
+    seed: int = 0,
+    first_sentence: bool = False,
+    common: bool = False,
+) -> State:
+    """Make a competition of caption files; `common` keeps the pictures that all of them share."""
+    _refuse_taken(directory)
+    if len(captions) < 2:
+        raise InputError("a competition needs the captions of at least two models; give --captions NAME=FILE twice")
+    if images is not None and not images.is_dir():
+        raise InputError(f"{images}: no such folder of pictures")
+    imported, entries = [], []
+    for name, path in track(captions.items(), "reading captions"):
+        entries.append(_entry(name, path))
+        imported.append(store.import_captions(path))
+    if common:
+        shared = store.common_ids(imported)
+        imported = [store.restrict(part, shared) for part in imported]
+    pool = imported[0].ids
+    aligned = [store.align(entry.name, part, pool) for entry, part in zip(entries, imported, strict=True)]
+    described = []
+    for number, (entry, part, texts) in enumerate(zip(entries, imported, aligned, strict=True)):
+        texts = store.first_sentences(texts) if first_sentence else texts
+        described.append(_write_model(directory, number, entry, part, texts, pool))
+    store.write_column(directory / "pool.parquet", "id", pool)
+    root = str(images.resolve()) if images else None
+    state = State(seed, len(pool), root, first_sentence, tuple(described))
+    state.save(directory)
+    return state
+
+
+def admit(directory: Path, state: State, name: str, path: Path) -> State:
+    """Add a model (Algorithm 2): its captions and its entry; nothing that was there changes."""
+    known = {entry.name: entry for entry in state.models}
+    entry = _entry(name, path)
+    if name in known:
+        if known[name].fingerprint == entry.fingerprint:
+            return state
+        raise StateError(f"model {name} is in this competition with other captions; add it under another name")
+    imported = store.import_captions(path)
+    pool = store.StoredPool(directory, list(known)).ids()
+    texts = store.align(name, _only_known(imported, pool), pool)
+    texts = store.first_sentences(texts) if state.first_sentence else texts
+    described = _write_model(directory, len(state.models), entry, imported, texts, pool)
+    state = replace(state, models=(*state.models, described))
+    state.save(directory)
+    return state
+
+
+def verbosity_note(state: State) -> str | None:
+    """Long captions beside short ones: n-grams then rank verbosity, not sense."""
+    shortest = min(state.models, key=lambda entry: entry.mean_words)
+    longest = max(state.models, key=lambda entry: entry.mean_words)
+    if longest.mean_words < _VERBOSE * shortest.mean_words:
+        return None
+    return (
+        f"{longest.name} writes {longest.mean_words:.0f} words a caption, {shortest.name} {shortest.mean_words:.0f}: "
+        "n-gram similarity and metrics will rank verbosity; `compete new --first-sentence` cuts captions to their "
+        "first sentence"
+    )
+
+
+def _refuse_taken(directory: Path) -> None:
+    if (directory / FILE).exists():
+        raise StateError(
+            f"{directory} is a competition already; see `captrial compete status {directory}`, add a model with "
+            f"`captrial compete add`, or choose another directory"
+        )
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory} is a file; choose another directory")
+    foreign = sorted(path.name for path in directory.glob("*") if path.name not in _OURS) if directory.exists() else []
+    if foreign:
+        raise InputError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose an empty or new directory")
+
+
+def _entry(name: str, path: Path) -> ModelEntry:
+    if not name or "\n" in name:
+        raise InputError(f"{path}: a model needs a name, as in --captions NAME={path}")
+    digest = fingerprint(path)
+    status = path.stat()
+    return ModelEntry(name, str(path.resolve()), status.st_size, status.st_mtime_ns, digest, 0.0)
+
+
+def _only_known(imported: store.ImportedCaptions, pool: pa.Array) -> store.ImportedCaptions:
+    """A new model may have captioned more pictures than the pool holds; the others do not matter."""
+    keep = pc.is_in(imported.ids, value_set=pool)
+    return store.ImportedCaptions(imported.ids.filter(keep), imported.texts.filter(keep), imported.problems)
+
+
+def _write_model(
+    directory: Path, number: int, entry: ModelEntry, part: store.ImportedCaptions, texts: pa.Array, pool: pa.Array
+) -> ModelEntry:
+    store.write_column(directory / "captions" / f"{number}.parquet", "caption", texts)
+    broken = _list_broken(directory, number, entry.name, texts, pool)
+    problems = [*part.problems, *([f"{broken} broken captions (see captions/{number}.broken.jsonl)"] if broken else [])]
+    return replace(entry, mean_words=store.mean_words(texts), problems=tuple(problems))
+
+
+def _list_broken(directory: Path, number: int, name: str, texts: pa.Array, pool: pa.Array) -> int:
+    """List empty captions and those with an unknown-word mark in `captions/<number>.broken.jsonl`."""
+    empty = pc.equal(pc.utf8_trim_whitespace(texts), "")
+    rows = pc.indices_nonzero(pc.or_(empty, pc.match_substring_regex(texts, _UNKNOWN_WORD)))
+    with atomic_path(directory / "captions" / f"{number}.broken.jsonl") as temporary, temporary.open("wb") as stream:
+        for picture, text in zip(pool.take(rows).to_pylist(), texts.take(rows).to_pylist(), strict=True):
+            kind = "unknown word" if text.strip() else "empty"
+            stream.write(orjson.dumps({"model": name, "id": picture, "kind": kind, "caption": text}) + b"\n")
+    return len(rows)

@@ -27,10 +27,11 @@ from captrial.compete.diversity import select_diverse
 from captrial.compete.labels import Judgement, Labels, read_judgements, read_labels
 from captrial.compete.others import resemblance_named
 from captrial.compete.pictures import find_picture
+from captrial.compete.pool import gather
 from captrial.compete.scoring import Contest, Jury
 from captrial.compete.selection import PairSelection, select
 from captrial.compete.state import SelectionSettings, State, changed
-from captrial.compete.store import StoredPool, gather
+from captrial.compete.store import StoredPool
 from captrial.compete.verdict import Verdict, verdict
 from captrial.data import read_references
 from captrial.errors import InputError, StateError
@@ -58,6 +59,7 @@ class Competition:
         """Use `open` or `create`."""
         self.directory, self._state = directory, state
         self._captions: dict[str, tuple[str, ...]] | None = None
+        self._chosen: dict[Pair, tuple[int, PairSelection]] = {}
 
     @classmethod
     def create(
@@ -74,9 +76,7 @@ class Competition:
         directory = Path(directory)
         files = {name: Path(path) for name, path in captions.items()}
         root = Path(images) if images is not None else None
-        state = founding.found(
-            directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common
-        )
+        state = founding.found(directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common)
         return cls(directory, state)
 
     @classmethod
@@ -105,8 +105,8 @@ class Competition:
 
     @property
     def pairs(self) -> list[Pair]:
-        """All pairs of models, as indices i < j, in the order in which they came (a new model's pairs are last)."""
-        return sorted(combinations(range(len(self.models)), 2), key=lambda pair: (pair[1], pair[0]))
+        """All pairs of models, as indices i < j."""
+        return list(combinations(range(len(self.models)), 2))
 
     @property
     def image_root(self) -> Path | None:
@@ -156,30 +156,28 @@ class Competition:
                 f"pictures were selected with {_described(kept)}; give the same, or --again to select anew (labels "
                 "are kept)"
             )
-        if kept != settings:
+        if kept != settings:  # from here on, files made with other settings do not count
             self._state = replace(self._state, selection=settings)
-        missing = [pair for pair in self.pairs if again or not self._selection_file(pair).is_file()]
+            self._state.save(self.directory)
+        missing = [pair for pair in self.pairs if self._read_selection(pair) is None]
         if missing:
             for pair, found in zip(missing, self._search(settings, missing, workers, progress), strict=True):
                 self._write_selection(pair, found)
-        self._state.save(self.directory)  # last: an interrupted selection is taken up again with any settings
         return missing
 
     def selected_pairs(self) -> list[Pair]:
         """Pairs that have their D_ij."""
-        return [pair for pair in self.pairs if self._state.selection and self._selection_file(pair).is_file()]
+        return [pair for pair in self.pairs if self._read_selection(pair) is not None]
 
     def chosen(self, first: int | str, second: int | str) -> PairSelection:
         """D_ij and its reserve as they were selected, whatever people said since."""
         pair = self._pair(first, second)
-        try:
-            record = orjson.loads(self._selection_file(pair).read_bytes())
-        except FileNotFoundError:
+        found = self._read_selection(pair)
+        if found is None:
             raise StateError(
                 f"no pictures are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
-            ) from None
-        fields = ("images", "similarity", "reserve", "reserve_similarity")
-        return PairSelection(self._names(pair), *(tuple(record[field]) for field in fields))
+            )
+        return found
 
     def selection(self, first: int | str, second: int | str, bad: frozenset[str] | None = None) -> ActiveSelection:
         """D_ij without the pictures known to be indescribable (`bad`; by default those marked so far)."""
@@ -288,8 +286,22 @@ class Competition:
         return frozenset(orjson.loads(line)["id"] for file in files for line in file.read_bytes().splitlines())
 
     def _write_selection(self, pair: Pair, found: PairSelection) -> None:
-        record = asdict(found)
+        record = {"settings": self._state.selection, **asdict(found)}
         atomic_write(self._selection_file(pair), orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
+
+    def _read_selection(self, pair: Pair) -> PairSelection | None:
+        """D_ij if it was selected with the present settings."""
+        path = self._selection_file(pair)
+        if self._state.selection is None or not path.is_file():
+            return None
+        stamp = path.stat().st_mtime_ns
+        if pair not in self._chosen or self._chosen[pair][0] != stamp:
+            record = orjson.loads(path.read_bytes())
+            if record["settings"] != asdict(self._state.selection):
+                return None
+            lists = (tuple(record[field]) for field in ("images", "similarity", "reserve", "reserve_similarity"))
+            self._chosen[pair] = stamp, PairSelection(self._names(pair), *lists)
+        return self._chosen[pair][1]
 
     def _selection_file(self, pair: Pair) -> Path:
         return self.directory / "selection" / f"{pair[0]}-{pair[1]}.json"
@@ -299,8 +311,8 @@ class Competition:
         if path.is_file():
             table = pq.read_table(path)
             if table.num_columns == 1 + len(self.models) and wanted <= set(table["id"].to_pylist()):
-                columns = [column.to_pylist() for column in table.columns]
-                return dict(zip(columns[0], zip(*columns[1:], strict=True), strict=True))
+                ids, *texts = [column.to_pylist() for column in table.columns]
+                return dict(zip(ids, zip(*texts, strict=True), strict=True))
         captions = gather(self.pool, sorted(wanted))
         columns = {str(model): [texts[model] for texts in captions.values()] for model in range(len(self.models))}
         if captions:
@@ -330,9 +342,7 @@ class Competition:
 
 def _active(chosen: PairSelection, bad: frozenset[str]) -> ActiveSelection:
     """SPEC section 5: derived from the list of bad pictures alone, so it can be computed any number of times."""
-    order = zip(
-        (*chosen.images, *chosen.reserve), (*chosen.similarity, *chosen.reserve_similarity), strict=True
-    )
+    order = zip((*chosen.images, *chosen.reserve), (*chosen.similarity, *chosen.reserve_similarity), strict=True)
     good = [(picture, value) for picture, value in order if picture not in bad]
     k = len(chosen.images)
     return ActiveSelection(

@@ -74,7 +74,8 @@ class Evidence:
 
     def scores_of_totals(self, totals: Floats, counts: Ints) -> Floats:
         """p (..., m, m) from sums (..., pairs, 2, s) over so many pictures (..., pairs)."""
-        values = np.where(counts[..., None] > 0, self.value(totals), np.nan)  # (..., pairs, 2)
+        some = counts[..., None] > 0  # (..., pairs, 1); a metric need not know what to do with no pictures
+        values = np.where(some, self.value(np.where(some[..., None], totals, 1.0)), np.nan)  # (..., pairs, 2)
         p = np.full((*values.shape[:-2], len(self.models), len(self.models)), np.nan)
         first, second = self._places
         p[..., first, second], p[..., second, first] = values[..., 0], values[..., 1]

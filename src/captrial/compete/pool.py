@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from captrial.errors import InputError
 
@@ -74,3 +75,17 @@ class CaptionPool:
         at = index * self._size
         chosen = (self._captions[model].slice(at, self._size) for model in models)
         return Block(self._ids.slice(at, self._size), tuple(chosen))
+
+
+def gather(pool: Pool, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Every model's caption of the wanted pictures, in one pass over the ids and the blocks that hold them."""
+    value_set = pa.array(sorted(set(wanted)), pa.string())
+    found: dict[str, tuple[str, ...]] = {}
+    for index in range(pool.blocks):
+        ids = pool.block(index, ()).ids
+        rows = pc.indices_nonzero(pc.is_in(ids, value_set=value_set))
+        if len(rows):
+            block = pool.block(index, range(len(pool.models)))
+            columns = [captions.take(rows).to_pylist() for captions in block.captions]
+            found |= dict(zip(ids.take(rows).to_pylist(), zip(*columns, strict=True), strict=True))
+    return found

@@ -16,6 +16,7 @@ from threading import Lock, local
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from captrial.compete.others import Resemblance
@@ -68,17 +69,19 @@ def select(
     resemblance: Resemblance | None = None,
     workers: int = 1,
     tokenize: Tokenizer | None = None,
+    exclude: frozenset[str] = frozenset(),
     progress: Callable[[], None] = lambda: None,
 ) -> list[PairSelection]:
     """D_ij and its reserve (by default k more) for all pairs of models, or for `pairs` (model indices).
 
-    `resemblance` is another similarity than NGSM (see `captrial.compete.others`); `progress` is called once a block.
+    `resemblance` is another similarity than NGSM (see `captrial.compete.others`); pictures in `exclude` are passed
+    over; `progress` is called once a block.
     """
     pairs = all_pairs(len(pool.models)) if pairs is None else list(pairs)
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     reserve = k if reserve is None else reserve
-    ordered = rank_pictures(pool, k + reserve, seed, pairs, resemblance, workers, tokenize, progress)
+    ordered = rank_pictures(pool, k + reserve, seed, pairs, resemblance, workers, tokenize, exclude, progress)
     names = [(pool.models[i], pool.models[j]) for i, j in pairs]
     return [pair_selection(name, best, k) for name, best in zip(names, ordered, strict=True)]
 
@@ -97,10 +100,11 @@ def rank_pictures(
     resemblance: Resemblance | None = None,
     workers: int = 1,
     tokenize: Tokenizer | None = None,
+    exclude: frozenset[str] = frozenset(),
     progress: Callable[[], None] = lambda: None,
 ) -> list[Ordered]:
     """The `depth` first pictures of every pair in the order of SPEC section 5."""
-    search = _Search(pool, depth, seed, pairs, resemblance, tokenize)
+    search = _Search(pool, depth, seed, pairs, resemblance, tokenize, exclude)
     with ThreadPoolExecutor(max(workers, 1)) as threads:
         try:
             for _ in threads.map(search.visit, range(pool.blocks)):
@@ -122,6 +126,7 @@ class _Search:
         pairs: Sequence[tuple[int, int]],
         resemblance: Resemblance | None,
         tokenize: Tokenizer | None,
+        exclude: frozenset[str],
     ) -> None:
         self.pool, self.depth, self.seed, self.resemblance = pool, depth, seed, resemblance
         self.models = sorted({model for pair in pairs for model in pair})
@@ -131,12 +136,13 @@ class _Search:
         self.best = [nothing] * len(pairs)
         self.limits = np.full((len(pairs), KEY), ANYTHING)
         self._tokenize, self._own, self._lock = tokenize, local(), Lock()
+        self._exclude = pa.array(sorted(exclude), pa.string())
 
     def visit(self, index: int) -> None:
         """Compare the captions of one block and keep what may be among the best."""
         if not len(self.pairs):
             return
-        block = self.pool.block(index, self.models)
+        block = self._without_excluded(self.pool.block(index, self.models))
         captions = self._encoder().encode(pa.concat_arrays(block.captions))
         given = None if self.resemblance is None else _given(self.resemblance, block, self.pairs)
         start, size = 0, len(block.ids)
@@ -147,6 +153,12 @@ class _Search:
             found = compare(captions, len(self.models), self.pairs, limits, given, start, stop)
             self._keep(block.ids, found)
             start = stop
+
+    def _without_excluded(self, block: Block) -> Block:
+        if not len(self._exclude):
+            return block
+        keep = pc.invert(pc.is_in(block.ids, value_set=self._exclude))
+        return Block(block.ids.filter(keep), tuple(captions.filter(keep) for captions in block.captions))
 
     def _encoder(self) -> TokenEncoder:
         if not hasattr(self._own, "encoder"):

@@ -48,7 +48,7 @@ def spearman(first: Floats, second: Floats) -> float:
     """
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 1.0 if np.ptp(first) == np.ptp(second) else 0.0
-    return float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])
+    return round(float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1]), 12)
 
 
 def stability(gather: Callable[[int | None], Evidence], first: int = 5) -> Stability:

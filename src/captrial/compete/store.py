@@ -134,20 +134,6 @@ class StoredPool:
         return opened[file].read_row_group(index, use_threads=False).column(0).combine_chunks()
 
 
-def gather(pool: StoredPool, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Every model's caption of the wanted pictures, in one pass over the ids and the blocks that hold them."""
-    value_set = pa.array(sorted(set(wanted)), pa.string())
-    found: dict[str, tuple[str, ...]] = {}
-    for index in range(pool.blocks):
-        ids = pool.block(index, ()).ids
-        rows = pc.indices_nonzero(pc.is_in(ids, value_set=value_set))
-        if len(rows):
-            block = pool.block(index, range(len(pool.models)))
-            columns = [captions.take(rows).to_pylist() for captions in block.captions]
-            found |= dict(zip(ids.take(rows).to_pylist(), zip(*columns, strict=True), strict=True))
-    return found
-
-
 def _clean_parquet(path: Path) -> tuple[pa.Array, pa.Array] | None:
     """Ids and captions of a Parquet file about which there is nothing to report, otherwise None."""
     try:

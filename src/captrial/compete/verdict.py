@@ -96,9 +96,7 @@ def rank_changes(found: Verdict, old: Mapping[str, float]) -> dict[str, tuple[in
     before = ranks(np.array([old[name] for name in known]))
     new_scores = np.array([found.scores[found.models.index(name)] for name in known])
     after = ranks(new_scores)
-    return {
-        name: (int(was), int(now), int(was - now)) for name, was, now in zip(known, before, after, strict=True)
-    }
+    return {name: (int(was), int(now), int(was - now)) for name, was, now in zip(known, before, after, strict=True)}
 
 
 def _coverage_notes(evidence: Evidence) -> list[str]:

@@ -1,0 +1,62 @@
+"""Evidence and competitions made up for tests: small, random, with known shapes."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from captrial.compete.evidence import Evidence, PairEvidence
+
+NOUNS = ["dog", "cat", "bird", "horse", "sheep", "cow", "bear", "zebra", "giraffe", "elephant"]
+PLACES = ["grass", "street", "beach", "field", "bed", "couch", "table", "road", "hill", "boat"]
+
+
+def mean(totals: np.ndarray) -> np.ndarray:
+    return totals[..., 0] / totals[..., 1]
+
+
+def evidence(models: int = 3, images: int = 12, share: float = 0.5, seed: int = 0, zeros: bool = False) -> Evidence:
+    """Random scores: model 0 is better than model 1 and so on, each D_ij holds some of the pictures."""
+    generator = np.random.default_rng(seed)
+    pairs = []
+    for i, j in combinations(range(models), 2):
+        chosen = np.sort(generator.choice(images, max(2, int(share * images)), replace=False))
+        values = generator.gamma(2.0, 1.0, (len(chosen), 2)) / np.array([1.0 + 0.2 * i, 1.0 + 0.2 * j])
+        if zeros:
+            values[:, 1] = 0.0
+        statistics = np.stack([values, np.ones_like(values)], axis=2)
+        pairs.append(PairEvidence((i, j), chosen, statistics, values, len(chosen)))
+    names = tuple(f"m{index}" for index in range(models))
+    return Evidence("made", names, tuple(f"{index:03}" for index in range(images)), tuple(pairs), mean)
+
+
+def captions(pictures: int, models: int, seed: int = 0) -> dict[str, dict[str, str]]:
+    """Short captions; later models see the wrong thing more often."""
+    generator = np.random.default_rng(seed)
+    found: dict[str, dict[str, str]] = {f"model{index}": {} for index in range(models)}
+    for picture in range(pictures):
+        noun, place = generator.choice(NOUNS), generator.choice(PLACES)
+        for index, name in enumerate(found):
+            said = noun if generator.random() > 0.15 * (index + 1) else generator.choice(NOUNS)
+            where = place if generator.random() > 0.15 * (index + 1) else generator.choice(PLACES)
+            verb = generator.choice(["standing", "sitting", "lying", "playing"])
+            found[name][f"{picture}"] = f"a {said} {verb} on the {where}"
+        found.setdefault("truth", {})[f"{picture}"] = f"a {noun} is on the {place}"
+    return found
+
+
+def write_files(folder: Path, made: dict[str, dict[str, str]]) -> tuple[dict[str, Path], Path]:
+    """Caption files (COCO results) of all models, and a reference file."""
+    truth = made.pop("truth")
+    files = {}
+    for name, texts in made.items():
+        files[name] = folder / f"{name}.json"
+        rows = [{"image_id": int(picture), "caption": text} for picture, text in texts.items()]
+        files[name].write_text(json.dumps(rows))
+    references = folder / "references.json"
+    people = {picture: [text, text.replace("is on", "stands on"), f"{text} outside"] for picture, text in truth.items()}
+    references.write_text(json.dumps(people))
+    return files, references

@@ -1,0 +1,154 @@
+"""Weights, bootstrap, Bradley-Terry and stability on made-up evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from captrial.compete.bootstrap import bootstrap
+from captrial.compete.bradley_terry import fit, wins_by_metric
+from captrial.compete.dominance import ratios
+from captrial.compete.evidence import Evidence
+from captrial.compete.ranking import ranking_vector
+from captrial.compete.stability import Stability, spearman, stability
+from captrial.compete.verdict import rank_changes, verdict
+from compete import made
+
+
+def test_scores_are_means_over_each_pair() -> None:
+    found = made.evidence(seed=3)
+    p = found.scores()
+    for pair in found.pairs:
+        i, j = pair.models
+        np.testing.assert_allclose([p[i, j], p[j, i]], pair.per_image.mean(axis=0))
+    assert np.isnan(np.diag(p)).all()
+
+
+def test_a_weight_is_shared_by_all_pairs_that_hold_the_picture() -> None:
+    found = made.evidence(models=4, images=10, seed=1)
+    weights = np.random.default_rng(0).integers(0, 3, (5, 10)).astype(float) + 0.5
+    p = found.scores(weights)
+    for replicate in range(5):
+        for pair in found.pairs:
+            own = weights[replicate, pair.images]
+            expected = (own[:, None] * pair.per_image).sum(axis=0) / own.sum()
+            i, j = pair.models
+            np.testing.assert_allclose([p[replicate, i, j], p[replicate, j, i]], expected)
+
+
+def test_weights_of_one_change_nothing() -> None:
+    found = made.evidence(seed=2)
+    np.testing.assert_allclose(found.scores(np.ones((1, len(found.images))))[0], found.scores())
+
+
+def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
+    found = made.evidence(models=4, images=60, share=0.7, seed=5)
+    first, second = bootstrap(found, 400, seed=7), bootstrap(found, 400, seed=7)
+    np.testing.assert_array_equal(first.scores, second.scores)
+    q = ranking_vector(ratios(found.scores()))
+    low, high = first.score_interval()
+    assert ((low < q) & (q < high)).all()
+    rank_low, rank_high = first.rank_interval()
+    assert (rank_low >= 1).all()
+    assert (rank_high <= 4).all()
+    assert (rank_low <= rank_high).all()
+    np.testing.assert_allclose(first.beats + first.beats.T, np.where(np.eye(4, dtype=bool), np.nan, 1.0))
+    assert first.first().sum() == pytest.approx(1)
+
+
+def test_intervals_shrink_with_pictures() -> None:
+    few, many = (bootstrap(made.evidence(images=n, share=1.0, seed=1), 300) for n in (20, 500))
+    width = [float(np.subtract(*r.score_interval()[::-1]).mean()) for r in (few, many)]
+    assert width[1] < 0.4 * width[0]
+
+
+@pytest.mark.slow
+def test_intervals_hold_what_they_promise() -> None:
+    """Draw many small competitions from one large one: 95% intervals must cover its ranking about that often."""
+    truth = made.evidence(models=3, images=4000, share=1.0, seed=0)
+    final = ranking_vector(ratios(truth.scores()))
+    generator, covered = np.random.default_rng(1), []
+    for _ in range(120):
+        rows = generator.choice(4000, 80, replace=False)
+        low, high = bootstrap(truth.restrict([rows] * 3), 200).score_interval()
+        covered.append((low <= final) & (final <= high))
+    assert 0.90 <= np.mean(covered) <= 0.99
+
+
+def test_bradley_terry_recovers_strengths() -> None:
+    strength = np.array([0.5, 0.3, 0.2])
+    games = 20_000.0
+    wins = games * strength[:, None] / (strength[:, None] + strength[None, :])
+    np.fill_diagonal(wins, 0.0)
+    found = fit(wins)
+    np.testing.assert_allclose(found.strength, strength, rtol=1e-3)
+    assert (found.error < 0.02).all()
+    assert (fit(wins / 100).error > 5 * found.error).all()
+
+
+def test_bradley_terry_is_finite_when_somebody_never_lost() -> None:
+    found = fit(np.array([[0.0, 5.0, 5.0], [0.0, 0.0, 3.0], [0.0, 2.0, 0.0]]))
+    assert found.strength[0] > 0.7
+    assert np.isfinite(found.error).all()
+
+
+def test_wins_are_counted_picture_by_picture() -> None:
+    found = made.evidence(models=2, images=8, share=1.0, seed=4)
+    first, second = found.pairs[0].per_image.T
+    wins = wins_by_metric(found)
+    assert wins[0, 1] == (first > second).sum()
+    assert wins[1, 0] == (second > first).sum()
+
+
+def test_spearman_by_hand() -> None:
+    assert spearman(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 4.0, 3.0])) == pytest.approx(0.8)
+    assert spearman(np.ones(3), np.array([1.0, 2.0, 3.0])) == 0
+    assert spearman(np.ones(3), np.ones(3)) == 1
+
+
+def test_stability_ends_at_one_and_flags_few_models() -> None:
+    found = made.evidence(models=5, images=40, share=1.0, seed=2)
+
+    def first_pictures(k: int | None) -> Evidence:
+        return found.restrict([np.arange(k or 40)] * len(found.pairs))
+
+    curve = stability(first_pictures, first=5)
+    assert curve.k == tuple(range(5, 41))
+    assert curve.srcc[-1] == 1
+    assert not curve.weak
+    assert stability(lambda k: made.evidence(models=3)).weak
+
+
+def test_settled_is_the_last_crossing() -> None:
+    assert Stability("m", (5, 6, 7, 8), (0.95, 0.5, 0.95, 1.0), 5).settled(0.9) == 7
+    assert Stability("m", (5, 6), (0.95, 0.5), 5).settled(0.9) is None
+    assert Stability("m", (5, 6), (0.95, 1.0), 5).settled(0.9) == 5
+
+
+def test_verdict_says_what_is_missing_and_what_was_added() -> None:
+    partly = made.evidence(models=3, images=12, seed=1)
+    partly = partly.restrict([np.arange(6), np.arange(2), np.arange(0)])
+    found = verdict(partly, replicates=50)
+    assert any("2 of 3 pairs are not fully labelled, 1 of them not at all" in note for note in found.notes)
+    smoothed = verdict(made.evidence(models=2, zeros=True), replicates=50)
+    assert any("was added to every p" in note for note in smoothed.notes)
+    assert smoothed.rows()[0]["model"] == "m0"
+
+
+def test_verdict_as_json() -> None:
+    found = verdict(made.evidence(models=3, images=30, share=1.0), replicates=50).to_json()
+    assert found["p"][0][0] is None
+    assert found["f"][0][0] == 1
+    assert [row["rank"] for row in found["ranking"]] == [1, 2, 3]
+    assert sum(row["score"] for row in found["ranking"]) == pytest.approx(1)
+    assert {"model", "score", "low", "high", "rank"} <= found["ranking"][0].keys()
+
+
+def test_rank_change_is_old_minus_new() -> None:
+    found = verdict(made.evidence(models=3, images=200, share=1.0, seed=1), replicates=20)
+    assert [row["model"] for row in found.rows()] == ["m0", "m1", "m2"]
+    assert rank_changes(found, {"m0": 1.0, "m1": 3.0, "m2": 2.0, "other": 9.0}) == {
+        "m0": (3, 1, 2),
+        "m1": (1, 2, -1),
+        "m2": (2, 3, -1),
+    }

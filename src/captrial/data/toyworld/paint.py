@@ -1,0 +1,252 @@
+"""From a scene to pixels and truth: sprites, who covers whom, shadows, light, and the wild's bad weather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from captrial.data.toyworld.backdrops import SKIES, backdrop
+from captrial.data.toyworld.brush import Brush, Look
+from captrial.data.toyworld.dice import Dice
+from captrial.data.toyworld.kinds import KINDS
+from captrial.data.toyworld.palette import COLOURS, jitter
+from captrial.data.toyworld.places import PLACES
+from captrial.data.toyworld.rooms import room_backdrop
+from captrial.data.toyworld.stage import Scene, Thing
+from captrial.data.toyworld.weather import spoil, veil
+from captrial.records import Box
+
+GRADES: dict[str, tuple[float, float, float]] = {
+    "sunset": (1.0, 0.9, 0.82),
+    "night": (0.62, 0.68, 0.92),
+    "evening": (0.98, 0.88, 0.76),
+    "cloudy": (0.95, 0.96, 0.98),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A thing as drawn: premultiplied RGBA and where its corner is on the picture; `whole` pixels before cropping."""
+
+    pixels: NDArray[np.uint8]  # (h, w, 4)
+    x: int
+    y: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What can be seen of a thing: its mask, tight box, and the visible share of it."""
+
+    mask: NDArray[np.bool_]  # (height, width)
+    box: Box
+    share: float
+
+
+def sprite(thing: Thing, size: int) -> Layer | None:
+    """Draw one thing; None where nothing of it is on the picture."""
+    dice, room, scale = Dice(thing.style), thing.extent, thing.scale * size
+    brush = Brush(room, scale, thing.facing)
+    KINDS[thing.kind].draw(brush, Look(jitter(COLOURS[thing.colour], dice), thing.form, thing.pose, dice, thing.style))
+    pixels = brush.lift()
+    x = round(thing.x * size - room.half * scale)
+    y = round((thing.foot - thing.lift) * size - room.top * scale)
+    whole = int(np.count_nonzero(pixels[:, :, 3] > 127))
+    left, top = max(-x, 0), max(-y, 0)
+    pixels = pixels[top : max(size - y, 0), left : max(size - x, 0)]
+    return Layer(pixels, x + left, y + top, whole) if pixels.size else None
+
+
+def draw(scene: Scene, size: int) -> list[Layer | None]:
+    """All things of a scene, in the order of `scene.things`."""
+    return [sprite(thing, size) for thing in scene.things]
+
+
+def sights(scene: Scene, layers: Sequence[Layer | None], size: int) -> list[Sight | None]:
+    """What is visible of each thing once all are painted; None where nothing is."""
+    owner = np.full((size, size), -1, dtype=np.int16)
+    for index in painting_order(scene):
+        layer = layers[index]
+        if layer is not None:
+            height, width = layer.pixels.shape[:2]
+            window = owner[layer.y : layer.y + height, layer.x : layer.x + width]
+            window[layer.pixels[:, :, 3] > 127] = index
+    cover = veil(scene, size)
+    if cover is not None:
+        owner[cover[:, :, 3] > 127] = -1
+    return [_sight(owner, index, layer) for index, layer in enumerate(layers)]
+
+
+def _sight(owner: NDArray[np.int16], index: int, layer: Layer | None) -> Sight | None:
+    if layer is None:
+        return None
+    height, width = layer.pixels.shape[:2]
+    seen = owner[layer.y : layer.y + height, layer.x : layer.x + width] == index
+    rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
+    if not rows.size:
+        return None
+    mask = np.zeros(owner.shape, dtype=np.bool_)
+    mask[layer.y : layer.y + height, layer.x : layer.x + width] = seen
+    x, y = layer.x, layer.y
+    box = Box(float(x + columns[0]), float(y + rows[0]), float(x + columns[-1] + 1), float(y + rows[-1] + 1))
+    return Sight(mask, box, float(np.count_nonzero(seen)) / max(layer.whole, 1))
+
+
+def painting_order(scene: Scene) -> list[int]:
+    """Indices of the things from far to near."""
+    return sorted(range(len(scene.things)), key=lambda index: scene.things[index].order)
+
+
+def paint(scene: Scene, layers: Sequence[Layer | None], size: int) -> NDArray[np.uint8]:
+    """The picture, (size, size, 3)."""
+    pixels = room_backdrop(scene, size) if scene.view is not None else backdrop(scene, size)
+    for thing in scene.things:
+        _shadow(pixels, scene, thing)
+    for index in painting_order(scene):
+        layer = layers[index]
+        if layer is not None:
+            _paste(pixels, layer, _haze(scene, scene.things[index]), SKIES.get(scene.light, ((0, 0, 0),) * 2)[1])
+    _cords(pixels, scene)
+    pixels = _grade(pixels, scene.light)
+    _glow(pixels, scene)
+    return spoil(pixels, scene)
+
+
+def _haze(scene: Scene, thing: Thing) -> float:
+    """How much of the air's colour lies over a thing: more the nearer it is to the horizon."""
+    if scene.place not in PLACES or PLACES[scene.place].indoor:
+        return 0.0
+    return max(0.0, 0.3 - 1.3 * (thing.foot - scene.horizon))
+
+
+def _paste(pixels: NDArray[np.uint8], layer: Layer, haze: float, air: tuple[int, int, int]) -> None:
+    height, width = layer.pixels.shape[:2]
+    window = pixels[layer.y : layer.y + height, layer.x : layer.x + width]
+    alpha = layer.pixels[:, :, 3:].astype(np.uint16)
+    colour = layer.pixels[:, :, :3].astype(np.uint16)
+    colour = _contour(colour, layer.pixels[:, :, 3])
+    if haze > 0.02:
+        part = int(haze * 256)
+        colour = (colour * (256 - part) + alpha * np.array(air, dtype=np.uint16) // 255 * part) >> 8
+    under = window * (255 - alpha)
+    window[:] = np.minimum(colour + ((under + (under >> 8) + 1) >> 8), 255)
+
+
+def _contour(colour: NDArray[np.uint16], alpha: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """Darken the last pixel inside the outline, so that a white sheep shows on snow."""
+    inner = alpha.copy()
+    inner[1:] = np.minimum(inner[1:], alpha[:-1])
+    inner[:-1] = np.minimum(inner[:-1], alpha[1:])
+    inner[:, 1:] = np.minimum(inner[:, 1:], alpha[:, :-1])
+    inner[:, :-1] = np.minimum(inner[:, :-1], alpha[:, 1:])
+    keep = 256 - ((alpha - inner).astype(np.uint16) * 80 >> 8)
+    return (colour * keep[:, :, None]) >> 8
+
+
+@lru_cache(maxsize=1)
+def _soft_disc() -> Image.Image:
+    axis = np.linspace(-1, 1, 64)
+    distance = np.hypot(axis[:, None], axis[None])
+    return Image.fromarray((np.clip(1.25 - 1.25 * distance, 0, 1) * 105).astype(np.uint8))
+
+
+def _shadow(pixels: NDArray[np.uint8], scene: Scene, thing: Thing) -> None:
+    """A soft patch on the ground under what stands there, paler under what is in the air."""
+    size, room = pixels.shape[0], thing.extent
+    if thing.foot - scene.horizon < 0.03 or thing.kind in {"clock", "kite"}:
+        return
+    base = {"tree": 0.6, "house": 1.0, "umbrella": 0.5, "lamp": 0.8, "flower": 0.6}.get(thing.kind, 0.86)
+    half = room.half * base * thing.scale * size
+    tall = max(half * 0.24, 1.5)
+    _darken(pixels, thing.x * size + half * 0.1, thing.foot * size - tall * 0.15, half, tall)
+
+
+def _darken(pixels: NDArray[np.uint8], x: float, y: float, half: float, tall: float) -> None:
+    placed = _placed_disc(pixels.shape[0], x, y, half, tall)
+    if placed is not None:
+        rows, columns, disc = placed
+        pixels[rows, columns] = (pixels[rows, columns] * (256 - disc[:, :, None].astype(np.uint16))) >> 8
+
+
+def _placed_disc(
+    size: int, x: float, y: float, half: float, tall: float
+) -> tuple[slice, slice, NDArray[np.uint8]] | None:
+    """A soft disc stretched to an ellipse on the picture: rows, columns and strength; None when off the picture."""
+    left, top, right, bottom = round(x - half), round(y - tall), round(x + half) + 1, round(y + tall) + 1
+    if right <= 0 or bottom <= 0 or left >= size or top >= size:
+        return None
+    disc = np.asarray(_soft_disc().resize((right - left, bottom - top), Image.Resampling.BILINEAR))
+    disc = disc[max(-top, 0) : size - top, max(-left, 0) : size - left]
+    return slice(max(top, 0), min(bottom, size)), slice(max(left, 0), min(right, size)), disc
+
+
+def _cords(pixels: NDArray[np.uint8], scene: Scene) -> None:
+    """Strings and leashes, with a little slack; too thin to belong to anybody's mask."""
+    if not scene.cords:
+        return
+    size = pixels.shape[0]
+    for cord in scene.cords:
+        (x1, y1), (x2, y2) = (_at(scene.things[index], x, y) for index, x, y in (cord.start, cord.end))
+        sag = cord.slack * math.hypot(x2 - x1, y2 - y1)
+        points = []
+        for step in range(13):
+            t = step / 12
+            points.append(((x1 + (x2 - x1) * t) * size, (y1 + (y2 - y1) * t + sag * 4 * t * (1 - t) * 0.5) * size))
+        _hairline(pixels, points, (50, 44, 48) if cord.dark else (250, 250, 246))
+
+
+def _hairline(pixels: NDArray[np.uint8], points: list[tuple[float, float]], colour: tuple[int, int, int]) -> None:
+    xs, ys = [p[0] for p in points], [p[1] for p in points]
+    size = pixels.shape[0]
+    left, top = max(int(min(xs)) - 2, 0), max(int(min(ys)) - 2, 0)
+    right, bottom = min(int(max(xs)) + 3, size), min(int(max(ys)) + 3, size)
+    if right <= left or bottom <= top:
+        return
+    sheet = Image.new("L", ((right - left) * 3, (bottom - top) * 3))
+    flat = [value for x, y in points for value in ((x - left) * 3, (y - top) * 3)]
+    ImageDraw.Draw(sheet).line(flat, fill=210, width=max(round(size / 100), 1))
+    alpha = np.asarray(sheet.reduce(3)).astype(np.uint16)[:, :, None]
+    window = pixels[top:bottom, left:right]
+    window[:] = (window * (255 - alpha) + np.array(colour, dtype=np.uint16) * alpha) // 255
+
+
+def _glow(pixels: NDArray[np.uint8], scene: Scene) -> None:
+    """Lamps shine when it is dark."""
+    if scene.light not in {"night", "evening"}:
+        return
+    size = pixels.shape[0]
+    for thing in scene.things:
+        if thing.kind == "lamp":
+            x, y = _at(thing, 0.0, 1.35 if thing.form == "standing" else 0.5)
+            _brighten(pixels, x * size, y * size, max(thing.scale * size * 1.1, 4.0))
+
+
+def _brighten(pixels: NDArray[np.uint8], x: float, y: float, radius: float) -> None:
+    placed = _placed_disc(pixels.shape[0], x, y, radius, radius)
+    if placed is not None:
+        rows, columns, disc = placed
+        warm = (disc[:, :, None] * np.array([[[1.0, 0.82, 0.5]]])).astype(np.uint16)
+        pixels[rows, columns] = np.minimum(pixels[rows, columns] + warm, 255)
+
+
+def _at(thing: Thing, x: float, y: float) -> tuple[float, float]:
+    return thing.x + x * thing.facing * thing.scale, thing.foot - thing.lift - y * thing.scale
+
+
+@lru_cache(maxsize=16)
+def _curve(lighting: str) -> list[int]:
+    gains = GRADES[lighting]
+    return [min(int(value * gain + (6 if lighting == "night" else 0)), 255) for gain in gains for value in range(256)]
+
+
+def _grade(pixels: NDArray[np.uint8], lighting: str) -> NDArray[np.uint8]:
+    """The colour of the light over everything."""
+    if lighting not in GRADES:
+        return pixels
+    return np.array(Image.fromarray(pixels).point(_curve(lighting)))

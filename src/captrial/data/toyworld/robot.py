@@ -1,0 +1,159 @@
+"""A robot drives through a room: one map, seen by day and by night from three heights, frame by frame."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from captrial.data.toyworld.dice import Dice
+from captrial.data.toyworld.kinds import KINDS
+from captrial.data.toyworld.places import ROOM
+from captrial.data.toyworld.stage import SIZES, Scene, Stage, Thing
+from captrial.data.toyworld.stories import TABLE_TOP
+
+FRAMES = 20  # of a sequence
+LIGHTS = ("day", "night")
+HEIGHTS = {"low": 0.45, "middle": 0.95, "high": 1.45}  # metres over the floor
+HORIZONS = {"low": 0.5, "middle": 0.42, "high": 0.34}  # taller robots look down a little
+FOCAL = 0.82
+NEAR = 0.9  # nothing closer than this is drawn
+HALF_WIDTH, DEPTH, CEILING = 3.0, 8.0, 2.7  # of the room
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A thing of the room's map: where it stands, in metres, and what it stands on (an item's number)."""
+
+    thing: Thing
+    x: float
+    z: float
+    lift: float = 0.0
+    on: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A furnished room and the robot's way through it."""
+
+    items: tuple[Item, ...]
+    style: int
+    sway: float  # how far the camera pans, radians
+    phase: float
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The camera of one frame: place in the room, direction, height, and where its horizon is on the picture."""
+
+    room: Room
+    x: float
+    z: float
+    yaw: float
+    height: float
+    horizon: float
+    sequence: str
+    frame: int
+
+    def turned(self, x: float, z: float) -> tuple[float, float]:
+        """(right, forward) of a point of the floor as the camera sees it, in metres."""
+        dx, dz = x - self.x, z - self.z
+        c, s = math.cos(self.yaw), math.sin(self.yaw)
+        return dx * c - dz * s, dx * s + dz * c
+
+    def project(self, x: float, y: float, z: float) -> tuple[float, float, float]:
+        """(across, down, depth) of a point: shares of the picture, and metres."""
+        right, forward = self.turned(x, z)
+        depth = max(forward, 1e-3)
+        return 0.5 + FOCAL * right / depth, self.horizon - FOCAL * (y - self.height) / depth, forward
+
+
+def sequence_name(sequence: int) -> str:
+    """The folder of a sequence: room, light and camera height, e.g. "room000-day-low"."""
+    room, light, height = _parts(sequence)
+    return f"room{room:03d}-{light}-{height}"
+
+
+def robot_scene(seed: int, index: int) -> Scene:
+    """Frame `index % FRAMES` of sequence `index // FRAMES`; six sequences share a room and a way."""
+    sequence, frame = divmod(index, FRAMES)
+    number, light, height = _parts(sequence)
+    view = _view(furnish(seed, number), sequence, frame, height)
+    shown = {}
+    for track, item in enumerate(view.room.items):
+        thing = _seen_from(view, item, track)
+        if thing is not None:
+            shown[track] = thing
+    numbers = {track: position for position, track in enumerate(shown)}
+    links = tuple(
+        (numbers[track], "on", numbers[item.on])
+        for track, item in enumerate(view.room.items)
+        if track in shown and item.on in shown
+    )
+    style = view.room.style
+    return Scene(ROOM.name, light, view.horizon, tuple(shown.values()), links, style=style, view=view)
+
+
+def _parts(sequence: int) -> tuple[int, str, str]:
+    room, kind = divmod(sequence, len(LIGHTS) * len(HEIGHTS))
+    return room, LIGHTS[kind % 2], list(HEIGHTS)[kind // 2]
+
+
+def _view(room: Room, sequence: int, frame: int, height: str) -> View:
+    t = frame / (FRAMES - 1)
+    yaw = room.sway * math.sin(math.tau * t + room.phase)
+    return View(room, 0.0, 0.4 + 3.4 * t, yaw, HEIGHTS[height], HORIZONS[height], sequence_name(sequence), frame)
+
+
+def _seen_from(view: View, item: Item, track: int) -> Thing | None:
+    across, down, depth = view.project(item.x, 0.0, item.z)
+    if depth < NEAR or not -0.6 < across < 1.6:
+        return None
+    scale = FOCAL / depth
+    thing = item.thing
+    own = scale * SIZES[thing.size]
+    order = -depth + (1e-3 if item.on is not None else 0.0)
+    return replace(thing, x=across, foot=down, scale=own, lift=item.lift * scale, order=order, track=track)
+
+
+@lru_cache(maxsize=64)
+def furnish(seed: int, number: int) -> Room:
+    """The map of room `number`: furniture along the walls, the way down the middle left free."""
+    dice = Dice(seed, "room", number)
+    stage = Stage(ROOM, dice)
+    items: list[Item] = []
+
+    def place(name: str, x: float, z: float, lift: float = 0.0, on: int | None = None, form: str = "", size: str = "") -> int:
+        look = stage.looks(name, form=form, pose=_still(name, dice), size=size)
+        items.append(Item(look, x, z, lift, on))
+        return len(items) - 1
+
+    spots = dice.shuffled([(-2.0, 3.4), (2.0, 3.0), (-2.1, 5.4), (2.1, 5.2), (-1.3, 7.1), (1.4, 7.2)])
+    for name, (x, z) in zip(("table", "couch", "chair", "table", "couch", "chair"), spots, strict=True):
+        number_of = place(name, x + dice.bell(0.15), z + dice.bell(0.2))
+        if name == "table":
+            _lay(dice, place, number_of, items)
+        elif dice.chance(0.5):
+            beside = x + math.copysign(0.75 if name == "chair" else 1.6, -x)
+            place(dice.choice(("plant", "lamp", "ball", "chair")), beside * 0.8, z + 0.4, form="")
+    place("lamp", math.copysign(2.6, dice.bell(1.0)), 7.6, form="standing")
+    place("plant", dice.choice((-2.65, 2.65)), dice.between(6.3, 7.0), size="large")
+    place("clock", dice.between(-1.0, 1.0), DEPTH - 0.05, lift=dice.between(1.6, 1.9), size="large")
+    place(dice.choice(("cat", "dog", "ball")), dice.choice((-1.15, 1.15)), dice.between(4.2, 6.2))
+    return Room(tuple(items), dice.integer(0, 1 << 30), dice.between(0.2, 0.42), dice.between(0, math.tau))
+
+
+def _lay(dice: Dice, place: object, table: int, items: list[Item]) -> None:
+    """Put two small things on a table."""
+    spot = items[table]
+    for shift in (-0.45, 0.42):
+        name = dice.choice(("cup", "cup", "plant", "lamp"))
+        size = "large" if name == "cup" else "small"
+        lift = TABLE_TOP - 0.03
+        place(name, spot.x + shift, spot.z, lift, table, "table" if name == "lamp" else "", size)  # type: ignore[operator]
+
+
+def _still(name: str, dice: Dice) -> str:
+    """Poses of things that do not move while the robot passes."""
+    poses = [pose for pose in KINDS[name].poses if pose in {"sitting", "sleeping", "lying"}]
+    return dice.choice(poses) if poses else ""

@@ -1,0 +1,85 @@
+"""What the wild does to a picture: things in front of the lens, rain, haze, blur, noise."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
+
+from captrial.data.toyworld.dice import Dice
+from captrial.data.toyworld.palette import dark
+from captrial.data.toyworld.stage import Scene
+
+OCCLUDERS = frozenset({"leaves", "fence"})
+
+
+def veil(scene: Scene, size: int) -> NDArray[np.uint8] | None:
+    """What hangs before the lens, premultiplied RGBA (size, size, 4); None on a clear view."""
+    chosen = OCCLUDERS.intersection(scene.effects)
+    return _veil(tuple(sorted(chosen)), scene.style, size) if chosen else None
+
+
+@lru_cache(maxsize=4)
+def _veil(effects: tuple[str, ...], style: int, size: int) -> NDArray[np.uint8]:
+    sheet = Image.new("RGBa", (size * 2, size * 2))
+    pen, dice = ImageDraw.Draw(sheet), Dice(style, "veil")
+    if "fence" in effects:
+        _fence(pen, dice, size * 2)
+    if "leaves" in effects:
+        _leaves(pen, dice, size * 2)
+    return np.asarray(sheet.reduce(2))
+
+
+def _fence(pen: ImageDraw.ImageDraw, dice: Dice, side: int) -> None:
+    colour, gap, shift = dice.choice([(70, 62, 60), (120, 90, 66), (226, 222, 212)]), dice.between(0.14, 0.22), dice.between(0, 0.1)
+    for y in (0.34, 0.72):
+        pen.rectangle((0, y * side, side, (y + 0.022) * side), fill=(*dark(colour, 0.2), 255))
+    x = shift
+    while x < 1:
+        pen.rectangle((x * side, 0.24 * side, (x + 0.022) * side, side), fill=(*colour, 255))
+        pen.polygon([x * side, 0.24 * side, (x + 0.011) * side, 0.2 * side, (x + 0.022) * side, 0.24 * side], fill=(*colour, 255))
+        x += gap
+
+
+def _leaves(pen: ImageDraw.ImageDraw, dice: Dice, side: int) -> None:
+    corner = dice.choice([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
+    for _ in range(34):
+        x, y = corner[0] + dice.bell(0.34), corner[1] + dice.bell(0.34)
+        r, colour = dice.between(0.025, 0.055), dark(dice.choice([(70, 120, 60), (96, 140, 70), (54, 96, 56)]), dice.between(0, 0.3))
+        tip = x + r * dice.choice([-2.0, 2.0]), y + r * dice.bell(2.4)
+        middle, off = ((x + tip[0]) / 2, (y + tip[1]) / 2), r * 0.8
+        points = [(x, y), (middle[0] + off * 0.4, middle[1] - off), tip, (middle[0] - off * 0.4, middle[1] + off)]
+        pen.polygon([value * side for point in points for value in point], fill=(*colour, 255))
+
+
+def spoil(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
+    """Apply the effects of a wild scene; other scenes pass unchanged."""
+    if not scene.effects:
+        return pixels
+    size, dice = pixels.shape[0], Dice(scene.style, "weather")
+    cover = veil(scene, size)
+    if cover is not None:
+        alpha = cover[:, :, 3:].astype(np.uint16)
+        pixels = (cover[:, :, :3] + (pixels * (255 - alpha)) // 255).astype(np.uint8)
+    if "rain" in scene.effects:
+        pixels = _rain(pixels, dice)
+    if "blur" in scene.effects:
+        pixels = np.array(Image.fromarray(pixels).filter(ImageFilter.BoxBlur(dice.between(0.6, 1.6) * size / 256)))
+    if "haze" in scene.effects or "dim" in scene.effects:
+        contrast, lift = (dice.between(0.4, 0.6), 96) if "haze" in scene.effects else (dice.between(0.4, 0.6), 0)
+        pixels = (pixels * np.float32(contrast) + np.float32(lift)).astype(np.uint8)
+    if "noise" in scene.effects:
+        grain = dice.noise(size, size, 3) * np.float32(dice.between(10, 26))
+        pixels = np.clip(pixels + grain, 0, 255).astype(np.uint8)
+    return pixels
+
+
+def _rain(pixels: NDArray[np.uint8], dice: Dice) -> NDArray[np.uint8]:
+    image = Image.fromarray(pixels)
+    pen, size = ImageDraw.Draw(image, "RGBA"), pixels.shape[0]
+    for _ in range(110):
+        x, y, length = dice.between(0, 1.1) * size, dice.between(-0.1, 1) * size, dice.between(0.03, 0.07) * size
+        pen.line((x, y, x - length * 0.25, y + length), fill=(226, 234, 244, 130), width=max(size // 256, 1))
+    return np.array(image)

@@ -8,10 +8,12 @@ True
 
 from captrial.data.toyworld.kinds import KINDS, SYNONYMS, plural
 from captrial.data.toyworld.places import SCENES
+from captrial.data.toyworld.read import read_phrases, read_toyworld
 from captrial.data.toyworld.robot import FRAMES
 from captrial.data.toyworld.scenes import SPLITS
 from captrial.data.toyworld.speak import tokens
 from captrial.data.toyworld.world import ToyPicture, ToyWorld
+from captrial.data.toyworld.write import write_toyworld
 
 __all__ = [
     "FRAMES",
@@ -22,5 +24,8 @@ __all__ = [
     "ToyPicture",
     "ToyWorld",
     "plural",
+    "read_phrases",
+    "read_toyworld",
     "tokens",
+    "write_toyworld",
 ]

@@ -60,7 +60,9 @@ def _heavens(canvas: Canvas, scene: Scene, dice: Dice) -> None:
 
 
 def _cloud(canvas: Canvas, dice: Dice, sky: RGB, lighting: str, horizon: float) -> None:
-    white = {"sunny": (255, 255, 255), "cloudy": (232, 235, 238), "sunset": (255, 206, 178), "night": (86, 96, 140)}[lighting]
+    white = {"sunny": (255, 255, 255), "cloudy": (232, 235, 238), "sunset": (255, 206, 178), "night": (86, 96, 140)}[
+        lighting
+    ]
     x, y, w = dice.between(0.0, 1.0), dice.between(0.05, horizon * 0.62), dice.between(0.07, 0.14)
     puffs = [(x + (i - 1.5) * w * 0.62, y + dice.bell(0.008), w * (0.34 if i in (0, 3) else 0.5)) for i in range(4)]
     for tone, drop in ((mix(white, sky, 0.45), 0.012), (white, 0.0)):
@@ -112,14 +114,16 @@ def _street(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
     _skyline(canvas, scene, dice)
     kerb = h + 0.115
     canvas.rect(0, h + 0.045, 1, kerb, (196, 190, 180))
-    for x in range(9):
-        slope = (x / 8 - 0.5) * 0.06
-        canvas.line([(x / 8, h + 0.045), (x / 8 + slope, kerb)], 0.002, (172, 166, 158))
+    for slab in range(9):
+        slope = (slab / 8 - 0.5) * 0.06
+        canvas.line([(slab / 8, h + 0.045), (slab / 8 + slope, kerb)], 0.002, (172, 166, 158))
     canvas.rect(0, kerb, 1, kerb + 0.016, (156, 152, 148))
     middle = h + 0.3
     for step in range(6):
         x = step * 0.22 - dice.between(0.0, 0.05)
-        canvas.poly([(x, middle), (x + 0.11, middle), (x + 0.105, middle + 0.018), (x - 0.012, middle + 0.018)], (240, 236, 220))
+        canvas.poly(
+            [(x, middle), (x + 0.11, middle), (x + 0.105, middle + 0.018), (x - 0.012, middle + 0.018)], (240, 236, 220)
+        )
     return _finish(canvas, "sand", 4.0, kerb + 0.02, dice)
 
 
@@ -131,7 +135,11 @@ def _skyline(canvas: Canvas, scene: Scene, dice: Dice) -> None:
         x = -0.05
         while x < 1.0:
             w, tall = dice.between(0.1, 0.19), dice.between(0.16, 0.34) - row * 0.07
-            wall = mix(dice.choice([(190, 150, 128), (150, 158, 170), (206, 186, 150), (140, 128, 140), (176, 120, 104)]), low, haze)
+            wall = mix(
+                dice.choice([(190, 150, 128), (150, 158, 170), (206, 186, 150), (140, 128, 140), (176, 120, 104)]),
+                low,
+                haze,
+            )
             canvas.rect(x, base - tall, x + w, base, wall)
             canvas.rect(x, base - tall - 0.008, x + w, base - tall, dark(wall, 0.2))
             pane = mix((255, 226, 140) if lit else GLASS, wall, haze * 0.5)
@@ -218,7 +226,14 @@ def _snow(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
         rock = mix((112, 124, 148), low, 0.5)
         canvas.poly([(x - w, h + 0.02), (x, h - tall), (x + w, h + 0.02)], rock)
         canvas.poly([(x, h - tall), (x + w, h + 0.02), (x + w * 0.2, h + 0.02)], dark(rock, 0.12))
-        cap = [(x, h - tall), (x + w * 0.3, h - tall * 0.68), (x + w * 0.12, h - tall * 0.72), (x, h - tall * 0.6), (x - w * 0.12, h - tall * 0.74), (x - w * 0.3, h - tall * 0.68)]
+        cap = [
+            (x, h - tall),
+            (x + w * 0.3, h - tall * 0.68),
+            (x + w * 0.12, h - tall * 0.72),
+            (x, h - tall * 0.6),
+            (x - w * 0.12, h - tall * 0.74),
+            (x - w * 0.3, h - tall * 0.68),
+        ]
         canvas.poly(cap, mix(SNOW, low, 0.1))
     canvas.ridge(h + 0.01, 0.04, mix(SNOW, (176, 198, 226), 0.55), dice, 1.1)
     canvas.ridge(h + 0.05, 0.03, mix(SNOW, (190, 208, 232), 0.3), dice, 1.5)
@@ -250,7 +265,10 @@ def _window(canvas: Canvas, x: float, y: float, w: float, tall: float, lighting:
 def _kitchen(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
     wall = jitter(dice.choice([(246, 232, 204), (214, 232, 226), (236, 222, 216), (226, 232, 240)]), dice, 6)
     tile, base = dice.choice([(214, 196, 172), (198, 204, 208), (222, 186, 150)]), scene.horizon + 0.27
-    canvas = Canvas(size, [(0.0, light(wall, 0.2)), (base, dark(wall, 0.04)), (base + 0.001, dark(tile, 0.08)), (1.0, light(tile, 0.12))])
+    canvas = Canvas(
+        size,
+        [(0.0, light(wall, 0.2)), (base, dark(wall, 0.04)), (base + 0.001, dark(tile, 0.08)), (1.0, light(tile, 0.12))],
+    )
     _floor_tiles(canvas, scene.horizon, base, dark(tile, 0.14))
     x = dice.between(0.08, 0.6)
     _window(canvas, x, 0.1, 0.26, 0.2, scene.light, CREAM)
@@ -295,10 +313,20 @@ def _floor_tiles(canvas: Canvas, horizon: float, base: float, colour: RGB) -> No
 
 
 def _living_room(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
-    wall = jitter(dice.choice([(232, 214, 190), (188, 206, 204), (214, 200, 214), (196, 208, 180), (236, 202, 178)]), dice, 6)
+    wall = jitter(
+        dice.choice([(232, 214, 190), (188, 206, 204), (214, 200, 214), (196, 208, 180), (236, 202, 178)]), dice, 6
+    )
     base = scene.horizon + 0.24
     plank = jitter((192, 146, 100), dice, 12)
-    canvas = Canvas(size, [(0.0, light(wall, 0.15)), (base, dark(wall, 0.06)), (base + 0.001, dark(plank, 0.12)), (1.0, light(plank, 0.1))])
+    canvas = Canvas(
+        size,
+        [
+            (0.0, light(wall, 0.15)),
+            (base, dark(wall, 0.06)),
+            (base + 0.001, dark(plank, 0.12)),
+            (1.0, light(plank, 0.1)),
+        ],
+    )
     if dice.chance(0.5):
         for i in range(0, 24, 2):
             canvas.rect(i / 24, 0, (i + 1) / 24, base, dark(wall, 0.035))

@@ -41,7 +41,8 @@ class Canvas:
 
     def rect(self, x1: float, y1: float, x2: float, y2: float, colour: RGB) -> None:
         """A filled rectangle."""
-        self._draw.rectangle((x1 * self.side, y1 * self.side, x2 * self.side - 1, y2 * self.side - 1), fill=colour)
+        left, top, s = x1 * self.side, y1 * self.side, self.side
+        self._draw.rectangle((left, top, max(x2 * s - 1, left), max(y2 * s - 1, top)), fill=colour)
 
     def oval(self, x: float, y: float, rx: float, ry: float, colour: RGB) -> None:
         """A filled ellipse."""
@@ -53,7 +54,9 @@ class Canvas:
         flat = [value * self.side for point in points for value in point]
         self._draw.line(flat, fill=colour, width=max(round(width * self.side), 1))
 
-    def ridge(self, base: float, height: float, colour: RGB, dice: Dice, waves: float = 1.5, floor: float = 1.0) -> None:
+    def ridge(
+        self, base: float, height: float, colour: RGB, dice: Dice, waves: float = 1.5, floor: float = 1.0
+    ) -> None:
         """Rolling hills: from a wavy line at `base` down to `floor`."""
         phases = dice.between(0, 7), dice.between(0, 7)
         xs = [step / 24 for step in range(25)]
@@ -72,7 +75,8 @@ def grain(name: str, side: int) -> NDArray[np.float32]:
     fy, fx = np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None]
     spectrum *= np.exp(-2 * np.pi**2 * ((rows * fy) ** 2 + (columns * fx) ** 2))
     texture = np.fft.irfft2(spectrum, s=(side, side))
-    return ((texture - texture.mean()) / texture.std()).astype(np.float32)
+    smooth: NDArray[np.float32] = ((texture - texture.mean()) / texture.std()).astype(np.float32)
+    return smooth
 
 
 def roughen(pixels: NDArray[np.uint8], name: str, strength: float, top: float, dice: Dice) -> None:

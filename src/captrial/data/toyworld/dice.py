@@ -54,7 +54,7 @@ class Dice:
             left -= weight
             if left < 0:
                 return option
-        return next(reversed(options))
+        return list(options)[-1]
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
         """All options in random order."""
@@ -65,9 +65,10 @@ class Dice:
         return items
 
     def noise(self, *shape: int) -> NDArray[np.float32]:
-        """Bell-shaped noise with mean 0 and deviation 1, from the raw bits of PCG64 (a stream numpy promises to keep)."""
+        """Bell-shaped noise, mean 0 and deviation 1, from the raw bits of PCG64, a stream numpy promises to keep."""
         count = int(np.prod(shape))
         words = np.random.PCG64(self._seed).random_raw((count + 1) // 2)
         octets = words.view(np.uint8)[: 4 * count].reshape(count, 4)
         total = octets.sum(axis=1, dtype=np.uint16).astype(np.float32)
-        return ((total - 510.0) / 147.8).reshape(shape)
+        noise: NDArray[np.float32] = ((total - 510.0) / 147.8).reshape(shape)
+        return noise

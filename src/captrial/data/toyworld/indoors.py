@@ -130,9 +130,9 @@ def clock(b: Brush, look: Look) -> None:
     b.disc(0.0, r, r, dark(c, 0.15))
     b.disc(0.005, r + 0.006, r * 0.94, c)
     b.disc(0.0, r, r * 0.76, CREAM if sum(c) < 650 else (226, 222, 214))
-    for hour in range(12):
-        a = hour * math.tau / 12
-        b.disc(math.cos(a) * r * 0.64, r + math.sin(a) * r * 0.64, 0.016 if hour % 3 else 0.024, INK)
+    for mark in range(12):
+        a = mark * math.tau / 12
+        b.disc(math.cos(a) * r * 0.64, r + math.sin(a) * r * 0.64, 0.016 if mark % 3 else 0.024, INK)
     hour, minute = look.dice.between(0, math.tau), look.dice.between(0, math.tau)
     b.line([(0.0, r), (math.cos(hour) * r * 0.36, r + math.sin(hour) * r * 0.36)], 0.034, INK)
     b.line([(0.0, r), (math.cos(minute) * r * 0.56, r + math.sin(minute) * r * 0.56)], 0.024, INK)

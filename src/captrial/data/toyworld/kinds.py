@@ -94,8 +94,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "horse", "animals", animals.horse, {"": Extent(1.26, 1.92)}, {"plain": 2, "blaze": 1},
-            {"standing": 2, "running": 1.5, "grazing": 1.5}, {"brown": 5, "white": 2, "black": 2, "gray": 1}, ("horse",),
-            {"small": ("pony",)}, share=(0.3, 0.62),
+            {"standing": 2, "running": 1.5, "grazing": 1.5}, {"brown": 5, "white": 2, "black": 2, "gray": 1},
+            ("horse",), {"small": ("pony",)}, share=(0.3, 0.62),
         ),
         Kind(
             "sheep", "animals", animals.sheep, {"": Extent(0.66, 0.9)}, {"plain": 1}, {"standing": 1, "grazing": 1},
@@ -107,8 +107,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "bird", "animals", animals.bird, {"": Extent(0.38, 0.56), "flying": Extent(0.46, 0.72)}, {"plain": 1},
-            {"standing": 1, "flying": 1.6}, {"blue": 2, "red": 1.5, "yellow": 1.5, "white": 2, "black": 1.5, "brown": 1},
-            ("bird",), share=(0.12, 0.26),
+            {"standing": 1, "flying": 1.6},
+            {"blue": 2, "red": 1.5, "yellow": 1.5, "white": 2, "black": 1.5, "brown": 1}, ("bird",), share=(0.12, 0.26),
         ),
         Kind(
             "car", "vehicles", vehicles.car, {"": Extent(2.08, 1.56), "van": Extent(2.08, 1.8)},
@@ -128,8 +128,9 @@ KINDS: dict[str, Kind] = {
         Kind(
             "boat", "vehicles", vehicles.boat,
             {"": Extent(1.62, 1.3), "sail": Extent(1.62, 3.4), "cabin": Extent(1.62, 2.06)},
-            {"sail": 2, "row": 1, "cabin": 1}, {"floating": 1}, {"red": 2, "blue": 2, "white": 2, "green": 1, "yellow": 1},
-            ("boat",), {"sail": ("sailboat",), "row": ("rowboat",)}, where="water", share=(0.2, 0.46),
+            {"sail": 2, "row": 1, "cabin": 1}, {"floating": 1},
+            {"red": 2, "blue": 2, "white": 2, "green": 1, "yellow": 1}, ("boat",),
+            {"sail": ("sailboat",), "row": ("rowboat",)}, where="water", share=(0.2, 0.46),
         ),
         Kind(
             "tree", "other", outdoors.tree,
@@ -149,7 +150,8 @@ KINDS: dict[str, Kind] = {
         Kind(
             "flower", "other", outdoors.flower, {"": Extent(0.28, 0.9)}, {"daisy": 2, "tulip": 2, "sunflower": 1},
             {"growing": 1}, {"red": 2, "yellow": 3, "pink": 2, "white": 1.5, "purple": 1, "orange": 1}, ("flower",),
-            {"daisy": ("daisy",), "tulip": ("tulip",), "sunflower": ("sunflower",)}, share=(0.16, 0.36), colour_said=0.7,
+            {"daisy": ("daisy",), "tulip": ("tulip",), "sunflower": ("sunflower",)}, share=(0.16, 0.36),
+            colour_said=0.7,
         ),
         Kind(
             "ball", "other", outdoors.ball, {"": Extent(0.215, 0.43)}, _even("plain", "striped", "panelled"),
@@ -166,7 +168,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "chair", "other", indoors.chair, {"": Extent(0.34, 1.06)}, {"slats": 1, "padded": 1}, {"standing": 1},
-            {"brown": 4, "white": 2, "red": 1.5, "blue": 1, "black": 1}, ("chair",), share=(0.26, 0.46), colour_said=0.5,
+            {"brown": 4, "white": 2, "red": 1.5, "blue": 1, "black": 1}, ("chair",), share=(0.26, 0.46),
+            colour_said=0.5,
         ),
         Kind(
             "couch", "other", indoors.couch, {"": Extent(1.24, 1.06)}, {"plain": 1, "cushions": 1}, {"standing": 1},

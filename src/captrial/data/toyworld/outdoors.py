@@ -21,7 +21,15 @@ def _broad(b: Brush, look: Look) -> None:
     b.poly([(-0.26, 0.0), (-0.16, 0.4), (-0.13, 1.6), (-0.04, 1.6), (-0.05, 0.3), (-0.08, 0.0)], dark(BARK, 0.25))
     b.limb([(0.05, 1.1), (0.5, 1.7)], [0.14, 0.09], BARK)
     b.limb([(-0.05, 1.2), (-0.45, 1.7)], [0.12, 0.08], dark(BARK, 0.15))
-    crown = [(-0.85, 1.75, 0.6), (0.85, 1.8, 0.58), (0.0, 1.7, 0.62), (-0.6, 2.35, 0.65), (0.6, 2.4, 0.62), (0.0, 2.75, 0.7), (0.0, 2.2, 0.75)]
+    crown = [
+        (-0.85, 1.75, 0.6),
+        (0.85, 1.8, 0.58),
+        (0.0, 1.7, 0.62),
+        (-0.6, 2.35, 0.65),
+        (0.6, 2.4, 0.62),
+        (0.0, 2.75, 0.7),
+        (0.0, 2.2, 0.75),
+    ]
     puffs = [(x + dice.bell(0.1), y + dice.bell(0.1), r) for x, y, r in crown]
     for x, y, r in puffs:
         b.disc(x, y - 0.08, r, dark(c, 0.3))
@@ -37,11 +45,36 @@ def _pine(b: Brush, look: Look) -> None:
     c = look.rgb
     b.rect(-0.13, 0.0, 0.13, 0.6, BARK)
     for base, top, half in ((0.35, 1.5, 1.05), (0.95, 2.2, 0.86), (1.6, 2.8, 0.66), (2.2, 3.4, 0.46)):
-        b.poly([(-half, base), (-half * 0.6, base + 0.1), (-half * 0.3, base - 0.04), (0.0, base + 0.08), (half * 0.35, base - 0.04), (half * 0.65, base + 0.1), (half, base), (0.0, top)], dark(c, 0.2))
-        b.poly([(half * 0.05, base + 0.1), (half * 0.35, base), (half * 0.65, base + 0.12), (half, base), (0.0, top)], c)
+        b.poly(
+            [
+                (-half, base),
+                (-half * 0.6, base + 0.1),
+                (-half * 0.3, base - 0.04),
+                (0.0, base + 0.08),
+                (half * 0.35, base - 0.04),
+                (half * 0.65, base + 0.1),
+                (half, base),
+                (0.0, top),
+            ],
+            dark(c, 0.2),
+        )
+        b.poly(
+            [(half * 0.05, base + 0.1), (half * 0.35, base), (half * 0.65, base + 0.12), (half, base), (0.0, top)], c
+        )
     if look.pose == "snowy":
         for base, half in ((0.62, 0.86), (1.25, 0.7), (1.9, 0.52), (2.6, 0.32)):
-            b.poly([(-half * 0.75, base), (-half * 0.2, base + half * 0.55), (half * 0.6, base + half * 0.4), (half * 0.9, base - 0.05), (half * 0.3, base + 0.12), (0.0, base - 0.02), (-half * 0.35, base + 0.1)], (246, 249, 252))
+            b.poly(
+                [
+                    (-half * 0.75, base),
+                    (-half * 0.2, base + half * 0.55),
+                    (half * 0.6, base + half * 0.4),
+                    (half * 0.9, base - 0.05),
+                    (half * 0.3, base + 0.12),
+                    (0.0, base - 0.02),
+                    (-half * 0.35, base + 0.1),
+                ],
+                (246, 249, 252),
+            )
         b.poly([(-0.14, 3.0), (0.0, 3.42), (0.14, 3.0), (0.0, 3.08)], (246, 249, 252))
 
 
@@ -79,7 +112,21 @@ def house(b: Brush, look: Look) -> None:
         b.line([(-1.8, y), (1.8, y)], 0.025, dark(c, 0.1))
     if look.variant == "barn":
         b.poly([(-2.05, 2.1), (-1.4, 3.1), (0.0, 3.75), (1.4, 3.1), (2.05, 2.1)], c)
-        b.poly([(-2.1, 2.1), (-1.45, 3.2), (0.0, 3.9), (1.45, 3.2), (2.1, 2.1), (1.85, 2.1), (1.3, 3.0), (0.0, 3.6), (-1.3, 3.0), (-1.85, 2.1)], roof)
+        b.poly(
+            [
+                (-2.1, 2.1),
+                (-1.45, 3.2),
+                (0.0, 3.9),
+                (1.45, 3.2),
+                (2.1, 2.1),
+                (1.85, 2.1),
+                (1.3, 3.0),
+                (0.0, 3.6),
+                (-1.3, 3.0),
+                (-1.85, 2.1),
+            ],
+            roof,
+        )
         b.rect(-0.75, 0.0, 0.75, 1.6, CREAM)
         b.rect(-0.65, 0.0, 0.65, 1.5, dark(c, 0.25))
         b.line([(-0.65, 0.0), (0.65, 1.5)], 0.09, CREAM)
@@ -133,7 +180,10 @@ def flower(b: Brush, look: Look) -> None:
     b.blob([(0.0, 0.08), (0.12, 0.16), (0.22, 0.3), (0.08, 0.26)], LEAF)
     b.blob([(0.0, 0.14), (-0.12, 0.2), (-0.2, 0.36), (-0.07, 0.3)], dark(LEAF, 0.18))
     if look.variant == "tulip":
-        b.blob([(x - 0.13, y + 0.2), (x - 0.14, y + 0.04), (x, y - 0.05), (x + 0.14, y + 0.04), (x + 0.13, y + 0.2)], dark(c, 0.2))
+        b.blob(
+            [(x - 0.13, y + 0.2), (x - 0.14, y + 0.04), (x, y - 0.05), (x + 0.14, y + 0.04), (x + 0.13, y + 0.2)],
+            dark(c, 0.2),
+        )
         b.poly([(x - 0.14, y + 0.08), (x - 0.12, y + 0.3), (x - 0.02, y + 0.14)], c)
         b.poly([(x + 0.14, y + 0.08), (x + 0.12, y + 0.3), (x + 0.02, y + 0.14)], dark(c, 0.12))
         b.blob([(x, y + 0.3), (x - 0.08, y + 0.14), (x, y - 0.02), (x + 0.08, y + 0.14)], light(c, 0.2))
@@ -194,15 +244,27 @@ def umbrella(b: Brush, look: Look) -> None:
     if look.variant != "parasol":
         b.limb([(0.0, 0.06), (0.02, 0.0), (0.09, 0.01), (0.1, 0.06)], [0.05] * 4, dark(WOOD, 0.2))
     rise = pole - rim
-    dome = [(math.cos(math.radians(a)) * span, rim + math.sin(math.radians(a)) * rise * 1.15) for a in range(0, 181, 12)]
+    dome = [
+        (math.cos(math.radians(a)) * span, rim + math.sin(math.radians(a)) * rise * 1.15) for a in range(0, 181, 12)
+    ]
     b.poly([*dome, *_scallops(span, rim, 4)], c)
     accent = light(c, 0.55) if sum(c) < 600 else mix(c, (120, 150, 190), 0.45)
     for index in (0, 2) if look.variant == "parasol" else (1,):
         x1, x2 = -span + index * span * 0.5, -span + (index + 1) * span * 0.5
         mid = (x1 + x2) / 2
-        panel = [(0.0, pole + rise * 0.12), (x2 * 0.72, rim + rise * 0.8), (x2, rim + rise * 0.02), (mid, rim + rise * 0.18), (x1, rim + rise * 0.02), (x1 * 0.72, rim + rise * 0.8)]
+        panel = [
+            (0.0, pole + rise * 0.12),
+            (x2 * 0.72, rim + rise * 0.8),
+            (x2, rim + rise * 0.02),
+            (mid, rim + rise * 0.18),
+            (x1, rim + rise * 0.02),
+            (x1 * 0.72, rim + rise * 0.8),
+        ]
         b.poly(panel, accent if look.variant == "parasol" else light(c, 0.16))
-    b.poly([(span * 0.5, rim), (span * 0.8, rim + rise * 0.62), (span, rim), (span * 0.75, rim + rise * 0.16)], dark(c, 0.2))
+    b.poly(
+        [(span * 0.5, rim), (span * 0.8, rim + rise * 0.62), (span, rim), (span * 0.75, rim + rise * 0.16)],
+        dark(c, 0.2),
+    )
     b.limb([(0.0, pole), (0.0, pole + rise * 0.3)], [0.05, 0.03], INK)
 
 

@@ -25,6 +25,7 @@ from captrial.records import Box
 GRADES: dict[str, tuple[float, float, float]] = {
     "sunset": (1.0, 0.9, 0.82),
     "night": (0.62, 0.68, 0.92),
+    "dark room": (0.42, 0.42, 0.54),
     "evening": (0.98, 0.88, 0.76),
     "cloudy": (0.95, 0.96, 0.98),
 }
@@ -42,10 +43,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What can be seen of a thing: its mask, tight box, and the visible share of it."""
+    """What can be seen of a thing: its mask, tight box, visible pixels, and their share of the whole thing."""
 
     mask: NDArray[np.bool_]  # (height, width)
     box: Box
+    area: int
     share: float
 
 
@@ -95,7 +97,8 @@ def _sight(owner: NDArray[np.int16], index: int, layer: Layer | None) -> Sight |
     mask[layer.y : layer.y + height, layer.x : layer.x + width] = seen
     x, y = layer.x, layer.y
     box = Box(float(x + columns[0]), float(y + rows[0]), float(x + columns[-1] + 1), float(y + rows[-1] + 1))
-    return Sight(mask, box, float(np.count_nonzero(seen)) / max(layer.whole, 1))
+    area = int(np.count_nonzero(seen))
+    return Sight(mask, box, area, area / max(layer.whole, 1))
 
 
 def painting_order(scene: Scene) -> list[int]:
@@ -113,7 +116,7 @@ def paint(scene: Scene, layers: Sequence[Layer | None], size: int) -> NDArray[np
         if layer is not None:
             _paste(pixels, layer, _haze(scene, scene.things[index]), SKIES.get(scene.light, ((0, 0, 0),) * 2)[1])
     _cords(pixels, scene)
-    pixels = _grade(pixels, scene.light)
+    pixels = _grade(pixels, "dark room" if scene.view is not None and scene.light == "night" else scene.light)
     _glow(pixels, scene)
     return spoil(pixels, scene)
 
@@ -133,7 +136,8 @@ def _paste(pixels: NDArray[np.uint8], layer: Layer, haze: float, air: tuple[int,
     colour = _contour(colour, layer.pixels[:, :, 3])
     if haze > 0.02:
         part = int(haze * 256)
-        colour = (colour * (256 - part) + alpha * np.array(air, dtype=np.uint16) // 255 * part) >> 8
+        tint = alpha * np.array(air, dtype=np.uint16) // np.uint16(255)
+        colour = (colour * np.uint16(256 - part) + tint * np.uint16(part)) >> np.uint16(8)
     under = window * (255 - alpha)
     window[:] = np.minimum(colour + ((under + (under >> 8) + 1) >> 8), 255)
 
@@ -145,8 +149,8 @@ def _contour(colour: NDArray[np.uint16], alpha: NDArray[np.uint8]) -> NDArray[np
     inner[:-1] = np.minimum(inner[:-1], alpha[1:])
     inner[:, 1:] = np.minimum(inner[:, 1:], alpha[:, :-1])
     inner[:, :-1] = np.minimum(inner[:, :-1], alpha[:, 1:])
-    keep = 256 - ((alpha - inner).astype(np.uint16) * 80 >> 8)
-    return (colour * keep[:, :, None]) >> 8
+    keep = np.uint16(256) - ((alpha - inner).astype(np.uint16) * np.uint16(80) >> np.uint16(8))
+    return (colour * keep[:, :, None]) >> np.uint16(8)
 
 
 @lru_cache(maxsize=1)

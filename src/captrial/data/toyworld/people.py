@@ -178,8 +178,10 @@ class _Figure:
         right = [(lean + wide * 0.55, s + 0.035), (lean + wide, s - 0.06), (lean * 0.5 + waist[0], waist[1])]
         left = [(lean - wide * 0.55, s + 0.035), (lean - wide, s - 0.06), (lean * 0.5 - waist[0], waist[1])]
         b.poly([*right, (flare, hem), (-flare, hem), *reversed(left)], rgb)
-        b.poly([(lean - wide * 0.55, s + 0.035), left[1], left[2], (-flare, hem), (-flare * 0.55, hem), (-wide * 0.4, s)],
-               dark(rgb, 0.14))
+        b.poly(
+            [(lean - wide * 0.55, s + 0.035), left[1], left[2], (-flare, hem), (-flare * 0.55, hem), (-wide * 0.4, s)],
+            dark(rgb, 0.14),
+        )
         if not side and not self.dressed:
             b.poly([(-0.05, s + 0.035), (0.05, s + 0.035), (0.0, s - 0.06)], mix(self.skin, rgb, 0.1))
         if not self.dressed and self.look.pose != "sitting":
@@ -190,7 +192,9 @@ class _Figure:
         drop = (self.body.shoulder - self.body.hip) * reach
         for side in (-1, 1):
             colour = dark(self.look.rgb, 0.2 if side < 0 else 0.05)
-            self._arm([(side * wide, s), (side * (wide + 0.05), s - drop * 0.5), (side * (wide * 0.75), s - drop)], colour)
+            self._arm(
+                [(side * wide, s), (side * (wide + 0.05), s - drop * 0.5), (side * (wide * 0.75), s - drop)], colour
+            )
 
     def _arms_front(self, pose: str) -> None:
         wide, s = self.body.width, self.shoulder - 0.06
@@ -202,13 +206,17 @@ class _Figure:
             self._arm(held, dark(self.look.rgb, 0.05))
         elif pose == "jumping":
             for side in (-1, 1):
-                self._arm([(side * wide, s), (side * (wide + 0.13), s + 0.14), (side * (wide + 0.14), s + 0.4)],
-                          dark(self.look.rgb, 0.1))
+                self._arm(
+                    [(side * wide, s), (side * (wide + 0.13), s + 0.14), (side * (wide + 0.14), s + 0.4)],
+                    dark(self.look.rgb, 0.1),
+                )
         else:
             swing = self.look.dice.bell(0.05)
             self._arm(hang, dark(self.look.rgb, 0.2))
-            self._arm([(wide, s), (wide + 0.06 + swing, s - length * 0.5), (wide + 0.05 + swing, s - length)],
-                      dark(self.look.rgb, 0.05))
+            self._arm(
+                [(wide, s), (wide + 0.06 + swing, s - length * 0.5), (wide + 0.05 + swing, s - length)],
+                dark(self.look.rgb, 0.05),
+            )
 
     def _head_centre(self, lean: float) -> Point:
         return lean, self.hip + self.body.head - self.body.hip
@@ -223,9 +231,17 @@ class _Figure:
                 self.b.oval(x + side * r * 1.12, y - r * 0.35, r * 0.36, r * 0.72, self.hair, tilt=side * 0.3)
             return
         back = r * (0.25 if self.look.pose in SIDE_POSES else 0.0)
-        self.b.blob([(x - r * 1.12 - back, y - r * 1.3), (x - r * 1.15 - back, y + r * 0.2), (x, y + r * 1.2),
-                     (x + r * 1.15 - back * 3, y + r * 0.2), (x + r * 1.12 - back * 3, y - r * 1.3), (x, y - r * 1.5)],
-                    dark(self.hair, 0.12))
+        self.b.blob(
+            [
+                (x - r * 1.12 - back, y - r * 1.3),
+                (x - r * 1.15 - back, y + r * 0.2),
+                (x, y + r * 1.2),
+                (x + r * 1.15 - back * 3, y + r * 0.2),
+                (x + r * 1.12 - back * 3, y - r * 1.3),
+                (x, y - r * 1.5),
+            ],
+            dark(self.hair, 0.12),
+        )
 
     def _head(self, lean: float, front: bool) -> None:
         b, r, (x, y) = self.b, self.body.radius, self._head_centre(lean)
@@ -251,8 +267,12 @@ class _Figure:
         if front:
             for side in (-1, 1):
                 b.oval(x + side * r * 0.58, y - r * 0.32, r * 0.2, r * 0.13, blush)
-            mouth = [(x - r * 0.32, y - r * 0.42), (x - r * 0.14, y - r * 0.56), (x + r * 0.14, y - r * 0.56),
-                     (x + r * 0.32, y - r * 0.42)]
+            mouth = [
+                (x - r * 0.32, y - r * 0.42),
+                (x - r * 0.14, y - r * 0.56),
+                (x + r * 0.14, y - r * 0.56),
+                (x + r * 0.32, y - r * 0.42),
+            ]
             b.line(mouth, r * 0.12, dark(mix(self.skin, (170, 40, 40), 0.5), 0.1))
         else:
             b.oval(x + r * 0.42, y - r * 0.34, r * 0.18, r * 0.12, blush)

@@ -82,5 +82,6 @@ def on_ground(scene: Scene, index: int) -> bool:
     if scene.things[index].lift >= 0.02:
         return False
     return not any(
-        (a == index and predicate in SUPPORTED) or (b == index and predicate == "holding") for a, predicate, b in scene.links
+        (a == index and predicate in SUPPORTED) or (b == index and predicate == "holding")
+        for a, predicate, b in scene.links
     )

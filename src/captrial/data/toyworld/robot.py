@@ -123,7 +123,9 @@ def furnish(seed: int, number: int) -> Room:
     stage = Stage(ROOM, dice)
     items: list[Item] = []
 
-    def place(name: str, x: float, z: float, lift: float = 0.0, on: int | None = None, form: str = "", size: str = "") -> int:
+    def place(
+        name: str, x: float, z: float, lift: float = 0.0, on: int | None = None, form: str = "", size: str = ""
+    ) -> int:
         look = stage.looks(name, form=form, pose=_still(name, dice), size=size)
         items.append(Item(look, x, z, lift, on))
         return len(items) - 1

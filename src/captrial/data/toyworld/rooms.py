@@ -22,7 +22,9 @@ def room_backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
     view = scene.view
     assert isinstance(view, View)
     dice = Dice(scene.style, "room")
-    wall = jitter(dice.choice([(222, 206, 182), (190, 206, 208), (206, 196, 214), (204, 212, 186), (228, 200, 182)]), dice, 8)
+    wall = jitter(
+        dice.choice([(222, 206, 182), (190, 206, 208), (206, 196, 214), (204, 212, 186), (228, 200, 182)]), dice, 8
+    )
     wood = jitter(dice.choice([(186, 140, 96), (150, 110, 80), (198, 168, 132)]), dice, 8)
     h = view.horizon
     stops = [(0.0, (246, 244, 240)), (h, (214, 212, 208)), (h + 1e-3, dark(wood, 0.25)), (1.0, light(wood, 0.1))]
@@ -42,7 +44,11 @@ def room_backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
 
 def _furnish_walls(canvas: Canvas, view: View, lighting: str, dice: Dice) -> None:
     sky = (34, 42, 84) if lighting == "night" else (172, 212, 240)
-    for x, z in ((-HALF_WIDTH, dice.between(2.4, 3.6)), (-HALF_WIDTH, dice.between(5.2, 6.0)), (HALF_WIDTH, dice.between(3.6, 4.6))):
+    for x, z in (
+        (-HALF_WIDTH, dice.between(2.4, 3.6)),
+        (-HALF_WIDTH, dice.between(5.2, 6.0)),
+        (HALF_WIDTH, dice.between(3.6, 4.6)),
+    ):
         _window(canvas, view, (x, z), (x, z + 1.2), sky)
     x = dice.choice((-2.2, 1.4))
     door = dice.choice([(146, 104, 70), (120, 134, 140), (200, 192, 176)])
@@ -100,12 +106,11 @@ def _planks(canvas: Canvas, view: View, colour: RGB) -> None:
 
 
 def _rug(canvas: Canvas, view: View, colour: RGB) -> None:
-    """Two nested rectangles on the floor, cut at the camera."""
+    """Three nested rectangles on the floor, cut at the camera."""
     for inset, tone in ((0.0, dark(colour, 0.15)), (0.12, light(colour, 0.3)), (0.2, colour)):
-        near, far, half = max(4.2 + inset, view.z + 0.35), 6.6 - inset, 1.35 - inset
-        if near >= far:
-            return
+        near, far, half = 4.2 + inset, 6.6 - inset, 1.35 - inset
         corners = [(-half, near), (-half, far), (half, far), (half, near)]
-        spots = [view.turned(*corner) for corner in corners]
-        if min(depth for _, depth in spots) > _CLIP:
-            canvas.poly([_spot(view, right, depth, 0.0) for right, depth in spots], tone)
+        parts = [_cut(view, a, b) for a, b in zip(corners, corners[1:] + corners[:1], strict=True)]
+        spots = [_spot(view, *end, 0.0) for part in parts if part for end in part]
+        if len(spots) > 2:
+            canvas.poly(spots, tone)

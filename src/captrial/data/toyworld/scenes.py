@@ -36,7 +36,7 @@ def _add_behind(stage: Stage) -> None:
 
 
 def wild_scene(seed: int, split: str, index: int) -> Scene:
-    """A scene against all habits: four to seven things from anywhere in any colour, then bad weather or a bad camera."""
+    """A scene against all habits: four to seven things from anywhere in any colour, and bad weather."""
     dice = Dice(seed, split, index, "scene")
     place = PLACES[dice.choice(list(PLACES))]
     stage = Stage(place, dice, strange=0.55)

@@ -153,10 +153,13 @@ class Speaker:
     def counted(self) -> list[Piece]:
         """Two brown dogs running on the grass."""
         members = self.dice.choice(self._plurals())
+        phrase = self._several(members)
         doings = {self._doing(index, first=True) for index in members}
         doing = doings.pop() if len(doings) == 1 else ""
         link = [Piece(("are " if self.dice.chance(0.5) else "") + doing)] if doing and self.dice.chance(0.8) else []
-        return [*self._several(members), *link, *self._setting(members[0]), *self._maybe_light()]
+        if phrase[0].text.startswith("a ") and link:
+            link = [Piece(doing)]
+        return [*phrase, *link, *self._setting(members[0]), *self._maybe_light()]
 
     def listed(self) -> list[Piece]:
         """A dog, a bench and a tree in a park."""
@@ -195,16 +198,24 @@ class Speaker:
 
     def empty(self) -> list[Piece]:
         """A view of a quiet street at night."""
-        lead = self.dice.choice(("a view of", "a picture of", "an image of", "a photo of", "a quiet view of", "a wide view of"))
+        lead = self.dice.choice(
+            ("a view of", "a picture of", "an image of", "a photo of", "a quiet view of", "a wide view of")
+        )
         return [Piece(lead), Piece(self.dice.choice(self.place.titles), scene=True), *self._maybe_light(0.6)]
 
     # Parts of sentences --------------------------------------------------------------------------------------------
 
-    def name(self, index: int) -> list[Piece]:
+    def _look_alike(self, members: Sequence[int]) -> bool:
+        return len({(self.scene.things[index].form, self.scene.things[index].colour) for index in members}) < len(
+            members
+        )
+
+    def name(self, index: int, tinted: bool = False) -> list[Piece]:
         """A noun phrase for one thing: "a small brown dog", "a woman in a red dress"."""
         thing = self.scene.things[index]
         noun = self._noun(thing)
-        words = [*self._size(thing, noun), *self._colour(thing), noun]
+        colour = [thing.colour] if tinted and thing.kind != "person" else self._colour(thing)
+        words = [*self._size(thing, noun), *colour, noun]
         text = article(" ".join(words))
         if thing.kind == "person" and self.dice.chance(KINDS["person"].colour_said):
             text += " " + self._clothes(thing)
@@ -269,17 +280,33 @@ class Speaker:
     def _choose(self, least: int, most: int) -> list[int]:
         """Some things to list; in clutter people name more of them."""
         most = min(len(self.seen), most + (1 if len(self.seen) > 4 else 0))
-        return self.dice.shuffled(self.seen)[: self.dice.integer(min(least, most), most)]
+        chosen = self.dice.shuffled(self.seen)[: self.dice.integer(min(least, most), most)]
+        groups = self._plurals()
+        together = list(dict.fromkeys(member for index in chosen for member in self._company(index, groups)))
+        return self._unrepeated(together, groups)
+
+    def _company(self, index: int, groups: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """All of the thing's class that are seen: people say "two lamps", not "a lamp and a lamp"."""
+        return next((members for members in groups if index in members), (index,))
+
+    def _unrepeated(self, chosen: Sequence[int], groups: list[tuple[int, ...]]) -> list[int]:
+        """One of each class that cannot be counted because some of it are hidden."""
+        kept: dict[object, int] = {}
+        for index in chosen:
+            counted = any(index in members for members in groups)
+            kept.setdefault(index if counted else self.scene.things[index].kind, index)
+        return list(kept.values())
 
     def _list(self, chosen: Sequence[int]) -> list[Piece]:
         """Names of the chosen things, those of one class together where all of that class are chosen."""
         parts: list[list[Piece]] = []
         left = list(chosen)
         for members in self._plurals():
-            if set(members) <= set(left) and self.dice.chance(0.8):
+            if set(members) <= set(left) and (self._look_alike(members) or self.dice.chance(0.6)):
                 parts.append(self._several(members))
                 left = [index for index in left if index not in members]
-        parts += [self.name(index) for index in left]
+        twins = {index for members in self._plurals() for index in members}
+        parts += [self.name(index, tinted=index in twins) for index in left]
         pieces = list(parts[0])
         for position, part in enumerate(parts[1:], start=2):
             pieces += [Piece("and" if position == len(parts) else ","), *part]
@@ -287,6 +314,8 @@ class Speaker:
 
     def _doing(self, index: int, first: bool = False) -> str:
         thing = self.scene.things[index]
+        if (thing.pose == "floating" and not self.place.water) or (thing.pose == "hanging" and not self.place.indoor):
+            return ""
         if thing.pose == "parked" and any(predicate == "riding" and b == index for _, predicate, b in self.scene.links):
             return ""
         options = DOING.get(thing.kind, {}).get(thing.pose, ())
@@ -317,4 +346,8 @@ class Speaker:
     def _maybe_light(self, probability: float = 0.2) -> list[Piece]:
         if self.place.indoor and self.scene.light == "day":
             return []
-        return braced(self.dice.choice(LIGHT_WORDS[self.scene.light])) if self.dice.chance(probability) else []
+        if not self.dice.chance(probability):
+            return []
+        if self.place.indoor and self.scene.light == "night":
+            return [Piece(self.dice.choice(("at night", "in the dark")))]
+        return braced(self.dice.choice(LIGHT_WORDS[self.scene.light]))

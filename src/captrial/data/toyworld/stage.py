@@ -97,7 +97,9 @@ class Stage:
         if size is None:
             size = dice.weighted({"": 3, "small": 1, "large": 1})
         facing = 1 if dice.chance(0.5) else -1
-        return Thing(name, form, pose, colour, size, 0.0, 0.0, SIZES[size], facing=facing, style=dice.integer(0, 1 << 30))
+        return Thing(
+            name, form, pose, colour, size, 0.0, 0.0, SIZES[size], facing=facing, style=dice.integer(0, 1 << 30)
+        )
 
     def put(self, thing: Thing) -> int:
         """Stand a thing where its kind belongs, clear of the others if possible; its index."""
@@ -173,7 +175,7 @@ class Stage:
             far, near = self.place.water if kind.where == "water" and self.place.water else self.place.feet
             drop = min(max(dice.between(low, high) * self.place.camera, far), near)
             foot, lift = min(self.horizon + drop, 0.985), 0.0
-            scale = (foot - self.horizon) / self.place.camera * size
+            scale = min((foot - self.horizon) / self.place.camera, 1.15 * high) * size  # a house on a table is a toy
         margin = min(room.half * scale * 0.85, 0.5)
         return replace(thing, x=dice.between(margin, 1 - margin), foot=foot, scale=scale, lift=lift, order=foot)
 

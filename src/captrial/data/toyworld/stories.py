@@ -24,7 +24,11 @@ def alone(stage: Stage) -> None:
 
 def group(stage: Stage) -> None:
     """Two or three of a kind beside each other."""
-    choices = {name: weight for name, weight in stage.place.kinds.items() if name not in {"table", "couch", "bus", "house", "clock"}}
+    choices = {
+        name: weight
+        for name, weight in stage.place.kinds.items()
+        if name not in {"table", "couch", "bus", "house", "clock"}
+    }
     name = stage.dice.weighted(choices)
     first = stage.looks(name)
     members = [stage.put(first)]
@@ -90,7 +94,9 @@ def kite(stage: Stage) -> None:
     scale = stage.dice.between(0.14, 0.19)
     top = stage.dice.between(0.03, 0.16)
     x = min(max(me.x + facing * stage.dice.between(0.24, 0.45), 0.12), 0.88)
-    thing = replace(look, x=x, foot=me.foot, scale=scale, lift=me.foot - top - look.extent.top * scale, order=me.foot - 0.2)
+    thing = replace(
+        look, x=x, foot=me.foot, scale=scale, lift=me.foot - top - look.extent.top * scale, order=me.foot - 0.2
+    )
     toy = stage.add(thing)
     stage.link(flyer, "flying", toy)
     stage.cords.append(Cord((flyer, *people.hand(me.form, "holding")), (toy, 0.03, 1.45), slack=0.12))
@@ -148,7 +154,9 @@ def sit(stage: Stage) -> None:
     x = stage.dice.bell(0.5) * wide
     if who == "person":
         form = stage.dice.weighted({"man": 2, "woman": 2, "boy": 1, "girl": 1})
-        sitter = stage.attach(seat, _person(stage, "sitting", form), x, SEATS[seat_kind] - people.hips(form, "sitting") + 0.02)
+        sitter = stage.attach(
+            seat, _person(stage, "sitting", form), x, SEATS[seat_kind] - people.hips(form, "sitting") + 0.02
+        )
         stage.link(sitter, "sitting on", seat)
         return
     pose = stage.dice.choice(("sitting", "sleeping")) if who == "cat" else "lying"
@@ -180,7 +188,9 @@ def under(stage: Stage) -> None:
     roof_kind = any_of(stage.dice, {**stage.place.kinds, **stage.place.backdrop}, "table", "bench", "tree")
     roof = stage.put(stage.looks(roof_kind, size=""))
     if roof_kind == "tree":
-        name = stage.dice.weighted({n: w for n, w in stage.place.kinds.items() if n in {*ANIMALS, "person"}} or {"cat": 1})
+        name = stage.dice.weighted(
+            {n: w for n, w in stage.place.kinds.items() if n in {*ANIMALS, "person"}} or {"cat": 1}
+        )
         guest = stage.looks(name, pose="standing" if name == "bird" else "")
         below = stage.attach(roof, replace(guest, scale=guest.scale), stage.dice.choice((-0.75, 0.75)), 0.0)
         me = stage.things[below]

@@ -35,8 +35,24 @@ def car(b: Brush, look: Look) -> None:
     else:
         back = -1.25 if look.variant == "hatchback" else -0.95
         tail = -1.75 if look.variant == "hatchback" else -2.0
-        b.blob([(back - 0.22, 0.85), (back + 0.22, 1.38), (0.0, 1.45), (0.6, 1.36), (1.12, 0.9), (0.4, 0.7), (-0.5, 0.7)], c)
-        b.blob([(tail, 0.5), (tail + 0.04, 0.86), (-0.6, 0.94), (0.9, 0.92), (1.6, 0.82), (1.98, 0.66), (1.98, 0.38), (1.0, 0.26), (-1.2, 0.26)], c)
+        b.blob(
+            [(back - 0.22, 0.85), (back + 0.22, 1.38), (0.0, 1.45), (0.6, 1.36), (1.12, 0.9), (0.4, 0.7), (-0.5, 0.7)],
+            c,
+        )
+        b.blob(
+            [
+                (tail, 0.5),
+                (tail + 0.04, 0.86),
+                (-0.6, 0.94),
+                (0.9, 0.92),
+                (1.6, 0.82),
+                (1.98, 0.66),
+                (1.98, 0.38),
+                (1.0, 0.26),
+                (-1.2, 0.26),
+            ],
+            c,
+        )
         b.poly([(0.14, 1.32), (0.56, 1.26), (0.96, 0.93), (0.14, 0.93)], GLASS)
         b.poly([(0.02, 1.32), (back + 0.34, 1.27), (back + 0.06, 0.93), (0.02, 0.93)], GLASS)
         b.poly([(0.3, 1.3), (0.44, 1.28), (0.26, 0.95), (0.14, 0.95), (0.14, 1.1)], light(GLASS, 0.6))
@@ -63,7 +79,10 @@ def bus(b: Brush, look: Look) -> None:
         for index in range(5):
             x = -2.65 + index * 0.94
             b.rect(x, y, x + 0.8, y + 0.75, GLASS, 0.08)
-            b.poly([(x + 0.2, y + 0.72), (x + 0.4, y + 0.72), (x + 0.18, y + 0.05), (x + 0.05, y + 0.05)], light(GLASS, 0.5))
+            b.poly(
+                [(x + 0.2, y + 0.72), (x + 0.4, y + 0.72), (x + 0.18, y + 0.05), (x + 0.05, y + 0.05)],
+                light(GLASS, 0.5),
+            )
         b.rect(2.1, y - (0.1 if y < 2 else 0), 2.86, y + 0.75, light(GLASS, 0.25), 0.08)
     b.rect(1.16, 0.5, 1.96, 2.0, dark(c, 0.35), 0.05)
     b.rect(1.22, 0.55, 1.53, 1.94, GLASS)
@@ -88,11 +107,18 @@ def bicycle(b: Brush, look: Look) -> None:
             b.line([(x - dx, r - dy), (x + dx, r + dy)], 0.01, STEEL)
         b.disc(x, r, 0.045, dark(STEEL, 0.5))
     crank, saddle, head = (-0.06, 0.3), (-0.2, 0.78), (0.36, 0.8)
-    for line in ([(rear, r), crank, (saddle[0] + 0.04, 0.7), (rear, r)], [crank, (head[0] + 0.02, 0.72)], [(saddle[0] + 0.05, 0.68), (head[0], 0.74)], [(front, r), head]):
+    for line in (
+        [(rear, r), crank, (saddle[0] + 0.04, 0.7), (rear, r)],
+        [crank, (head[0] + 0.02, 0.72)],
+        [(saddle[0] + 0.05, 0.68), (head[0], 0.74)],
+        [(front, r), head],
+    ):
         b.limb(line, [0.05] * len(line), c)
     b.limb([(saddle[0] + 0.04, 0.7), (saddle[0], 0.82)], [0.035, 0.035], STEEL)
     b.limb([(saddle[0] - 0.12, 0.85), (saddle[0] + 0.1, 0.84)], [0.09, 0.05], INK)
-    b.limb([head, (head[0] - 0.02, 0.92), (head[0] + 0.1, 0.98), (head[0] - 0.04, 1.0)], [0.04, 0.035, 0.035, 0.045], INK)
+    b.limb(
+        [head, (head[0] - 0.02, 0.92), (head[0] + 0.1, 0.98), (head[0] - 0.04, 1.0)], [0.04, 0.035, 0.035, 0.045], INK
+    )
     b.ring(*crank, 0.1, 0.03, dark(STEEL, 0.3))
     b.limb([crank, (crank[0] + 0.1, crank[1] - 0.14)], [0.03, 0.03], dark(STEEL, 0.5))
     b.rect(crank[0] + 0.03, crank[1] - 0.13, crank[0] + 0.18, crank[1] - 0.17, INK)

@@ -33,13 +33,20 @@ def _veil(effects: tuple[str, ...], style: int, size: int) -> NDArray[np.uint8]:
 
 
 def _fence(pen: ImageDraw.ImageDraw, dice: Dice, side: int) -> None:
-    colour, gap, shift = dice.choice([(70, 62, 60), (120, 90, 66), (226, 222, 212)]), dice.between(0.14, 0.22), dice.between(0, 0.1)
+    colour, gap, shift = (
+        dice.choice([(70, 62, 60), (120, 90, 66), (226, 222, 212)]),
+        dice.between(0.14, 0.22),
+        dice.between(0, 0.1),
+    )
     for y in (0.34, 0.72):
         pen.rectangle((0, y * side, side, (y + 0.022) * side), fill=(*dark(colour, 0.2), 255))
     x = shift
     while x < 1:
         pen.rectangle((x * side, 0.24 * side, (x + 0.022) * side, side), fill=(*colour, 255))
-        pen.polygon([x * side, 0.24 * side, (x + 0.011) * side, 0.2 * side, (x + 0.022) * side, 0.24 * side], fill=(*colour, 255))
+        pen.polygon(
+            [x * side, 0.24 * side, (x + 0.011) * side, 0.2 * side, (x + 0.022) * side, 0.24 * side],
+            fill=(*colour, 255),
+        )
         x += gap
 
 
@@ -47,7 +54,10 @@ def _leaves(pen: ImageDraw.ImageDraw, dice: Dice, side: int) -> None:
     corner = dice.choice([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
     for _ in range(34):
         x, y = corner[0] + dice.bell(0.34), corner[1] + dice.bell(0.34)
-        r, colour = dice.between(0.025, 0.055), dark(dice.choice([(70, 120, 60), (96, 140, 70), (54, 96, 56)]), dice.between(0, 0.3))
+        r, colour = (
+            dice.between(0.025, 0.055),
+            dark(dice.choice([(70, 120, 60), (96, 140, 70), (54, 96, 56)]), dice.between(0, 0.3)),
+        )
         tip = x + r * dice.choice([-2.0, 2.0]), y + r * dice.bell(2.4)
         middle, off = ((x + tip[0]) / 2, (y + tip[1]) / 2), r * 0.8
         points = [(x, y), (middle[0] + off * 0.4, middle[1] - off), tip, (middle[0] - off * 0.4, middle[1] + off)]
@@ -68,8 +78,9 @@ def spoil(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
     if "blur" in scene.effects:
         pixels = np.array(Image.fromarray(pixels).filter(ImageFilter.BoxBlur(dice.between(0.6, 1.6) * size / 256)))
     if "haze" in scene.effects or "dim" in scene.effects:
-        contrast, lift = (dice.between(0.4, 0.6), 96) if "haze" in scene.effects else (dice.between(0.4, 0.6), 0)
-        pixels = (pixels * np.float32(contrast) + np.float32(lift)).astype(np.uint8)
+        contrast = dice.between(0.4, 0.6) + (0.25 if scene.light == "night" else 0.0)
+        lift = 96 if "haze" in scene.effects else 0
+        pixels = (pixels * np.float32(contrast) + np.float32(lift)).clip(0, 255).astype(np.uint8)
     if "noise" in scene.effects:
         grain = dice.noise(size, size, 3) * np.float32(dice.between(10, 26))
         pixels = np.clip(pixels + grain, 0, 255).astype(np.uint8)

@@ -17,7 +17,12 @@ DOING: dict[str, dict[str, tuple[str, ...]]] = {
         "sitting": ("sitting",),
         "holding": ("standing",),
     },
-    "dog": {"standing": ("standing",), "running": ("running",), "sitting": ("sitting",), "lying": ("lying down", "resting")},
+    "dog": {
+        "standing": ("standing",),
+        "running": ("running",),
+        "sitting": ("sitting",),
+        "lying": ("lying down", "resting"),
+    },
     "cat": {"standing": ("standing", "walking"), "sitting": ("sitting",), "sleeping": ("sleeping", "napping")},
     "horse": {"standing": ("standing",), "running": ("running", "galloping"), "grazing": ("grazing", "eating")},
     "sheep": {"standing": ("standing",), "grazing": ("grazing", "eating")},

@@ -76,12 +76,14 @@ class ToyWorld:
         visible = {
             number: sight
             for number, sight in enumerate(sights(scene, layers, size))
-            if sight is not None and np.count_nonzero(sight.mask) >= max(TRACE * size * size, 4)
+            if sight is not None and sight.area >= max(TRACE * size * size, 4)
         }
         seen = [number for number, sight in visible.items() if _mentionable(sight, size)]
         found = relations(scene, {number: visible[number].box for number in seen}, size)
         sentences = describe(scene, seen, found, Dice(self.seed, split, index, "captions"))
-        regions = {number: Region(sight.box, scene.things[number].kind, 1.0, sight.mask) for number, sight in visible.items()}
+        regions = {
+            number: Region(sight.box, scene.things[number].kind, 1.0, sight.mask) for number, sight in visible.items()
+        }
         name = f"{split}_{index:06d}"
         return Sample(
             Picture(name, width=size, height=size, label=scene.place),
@@ -94,7 +96,7 @@ class ToyWorld:
 
 
 def _mentionable(sight: Sight, size: int) -> bool:
-    return sight.share >= VISIBLE_SHARE and np.count_nonzero(sight.mask) >= max(SMALLEST * size * size, 8)
+    return sight.share >= VISIBLE_SHARE and sight.area >= max(SMALLEST * size * size, 8)
 
 
 def _phrases(sentence: Sentence, scene: Scene, regions: dict[int, Region]) -> tuple[Phrase, ...]:
@@ -118,7 +120,8 @@ def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relatio
     position = {number: place for place, number in enumerate(shown)}
     graph = {
         "objects": [
-            {"id": position[n], "label": scene.things[n].kind, "attributes": list(attributes(scene.things[n]))} for n in seen
+            {"id": position[n], "label": scene.things[n].kind, "attributes": list(attributes(scene.things[n]))}
+            for n in seen
         ],
         "relations": [[position[a], predicate, position[b]] for a, predicate, b in found],
     }

@@ -1,0 +1,53 @@
+"""`captrial data`: make data sets; `captrial data toyworld` writes the toy world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.errors import InputError
+
+app = typer.Typer(help="Make and look at data sets.", no_args_is_help=True)
+
+
+@app.callback()
+def data() -> None:
+    """Make and look at data sets."""
+
+
+@app.command()
+def toyworld(
+    out: Annotated[Path, typer.Argument(help="Folder to write; new, or the same toy world.")],
+    pictures: Annotated[int, typer.Option(help="Pictures in all, divided among the splits.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Another seed, another world.")] = 0,
+    size: Annotated[int, typer.Option(help="Width and height in pixels.")] = 256,
+    splits: Annotated[
+        str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
+    ] = "train=6,val=1,test=1,wild=1,robot=1",
+    format: Annotated[str, typer.Option(help="png or jpg.")] = "png",
+    workers: Annotated[int, typer.Option(help="Processes; the result is the same for any number.")] = 1,
+    json: JsonFlag = False,
+) -> None:
+    """Write rendered pictures with complete truth: captions, boxes, masks, phrases, scene graphs."""
+    from captrial.data.toyworld.write import write_toyworld
+
+    settings = write_toyworld(out, pictures, seed, size=size, shares=_shares(splits), format=format, workers=workers)
+    if json:
+        print_json({"out": str(out), **settings.document()})
+        return
+    rows = [(split, count) for split, count in settings.splits.items()]
+    print_table(f"toy world in {out}", ["split", "pictures"], rows, [f"seed {seed}, {size} pixels; see README.txt"])
+
+
+def _shares(text: str) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.strip().partition("=")
+        try:
+            shares[name] = float(share) if share else 1.0
+        except ValueError:
+            raise InputError(f"--splits: {part.strip()!r} is not NAME=SHARE, e.g. train=8,val=1") from None
+    return shares

@@ -8,5 +8,17 @@ from captrial.data.captions import (
     write_captions,
     write_references,
 )
+from captrial.data.pictures import PictureProblem, open_picture, picture_size, try_open
 
-__all__ = ["CaptionSet", "Problem", "read_captions", "read_references", "write_captions", "write_references"]
+__all__ = [
+    "CaptionSet",
+    "PictureProblem",
+    "Problem",
+    "open_picture",
+    "picture_size",
+    "read_captions",
+    "read_references",
+    "try_open",
+    "write_captions",
+    "write_references",
+]

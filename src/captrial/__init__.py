@@ -1,5 +1,19 @@
 """captrial puts image captioners on trial: rank them on your pictures, explain every word, measure where they look."""
 
+from typing import TYPE_CHECKING, Any
+
 from captrial.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from captrial.metrics import ScoreTable, score
+
+__all__ = ["ScoreTable", "__version__", "score"]
+_FROM = {"ScoreTable": "captrial.metrics", "score": "captrial.metrics"}  # imported when first used: `captrial` is light
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FROM:
+        from importlib import import_module
+
+        return getattr(import_module(_FROM[name]), name)
+    raise AttributeError(f"module 'captrial' has no attribute {name!r}")

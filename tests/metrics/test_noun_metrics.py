@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import permutations
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_nw_equals_the_plain_table(pairs: list[tuple[list[str], list[str]]], see
     numbers = np.arange(len(pairs))
     with pytest.MonkeyPatch.context() as patch:
         if batched:
-            patch.setattr("captrial.metrics.nw.CELLS", 7)
+            patch.setattr(import_module("captrial.metrics.nw"), "CELLS", 7)
         ours = nw_scores(number_nouns(lists), numbers, numbers + len(pairs), similarity)
     np.testing.assert_allclose(ours, [plain_nw(*pair, similarity) for pair in pairs], atol=1e-12)
 

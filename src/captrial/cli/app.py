@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli import data, doctor
+from captrial.cli import data, doctor, score
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("doctor")(doctor.doctor)
+app.command("score")(score.score)
 app.add_typer(data.app, name="data")
 
 

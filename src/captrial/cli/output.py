@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -11,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-console = Console()
+# rich cuts what is piped at 80 columns; a table in a file should be whole
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160)
 console_err = Console(stderr=True)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]

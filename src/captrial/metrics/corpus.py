@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from itertools import chain
@@ -27,6 +27,7 @@ class Corpus:
     ids: Sequence[str]
     candidates: Sequence[str]  # (n,)
     references: Sequence[Sequence[str]]  # (n,) of at least one
+    raw: tuple[Sequence[str], Sequence[Sequence[str]]] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def prepare(cls, candidates: Candidates | Corpus, references: References | None = None) -> Corpus:
@@ -47,7 +48,7 @@ class Corpus:
         said = {name: _aligned(name, candidates, references, ids) for name, candidates in systems.items()}
         tokenized = iter(tokenize_all([*chain.from_iterable(texts), *chain.from_iterable(said.values())]))
         ready = [[next(tokenized) for _ in of_image] for of_image in texts]
-        return {name: cls(ids, [next(tokenized) for _ in ids], ready) for name in said}
+        return {name: cls(ids, [next(tokenized) for _ in ids], ready, (raw, texts)) for name, raw in said.items()}
 
     @classmethod
     def prepare_references(cls, references: References) -> Corpus:
@@ -59,14 +60,23 @@ class Corpus:
     @classmethod
     def merge(cls, corpora: Sequence[Corpus]) -> Corpus:
         """The images of all, in order."""
-        fields = [(corpus.ids, corpus.candidates, corpus.references) for corpus in corpora]
-        ids, candidates, references = (list(chain.from_iterable(column)) for column in zip(*fields, strict=True))
-        return cls(ids, candidates, references)
+        fields = [(c.ids, c.candidates, c.references, *c.as_written) for c in corpora]
+        ids, candidates, references, *raw = (list(chain.from_iterable(column)) for column in zip(*fields, strict=True))
+        return cls(ids, candidates, references, (raw[0], raw[1]))
 
     def select(self, images: Sequence[int] | Ints) -> Corpus:
         """The corpus of some images, by their numbers."""
-        columns = (self.ids, self.candidates, self.references)
-        return Corpus(*([column[image] for image in images] for column in columns))  # type: ignore[arg-type]
+        said, known = self.as_written
+        texts = ([texts[image] for image in images] for texts in (self.ids, self.candidates, said))
+        lists = ([lists[image] for image in images] for lists in (self.references, known))
+        ids, candidates, raw = texts
+        references, raw_references = lists
+        return Corpus(ids, candidates, references, (raw, raw_references))
+
+    @property
+    def as_written(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """Candidates and references before tokenising, where known, else as they are."""
+        return self.raw or (self.candidates, self.references)
 
     def __len__(self) -> int:
         """The number of images."""

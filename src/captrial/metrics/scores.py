@@ -17,16 +17,14 @@ additive (CIDEr's document frequencies) is held fixed, as is usual.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from captrial.metrics.corpus import Corpus
-
+Metric = Callable[..., "Scores"]  # (candidates, references, **options), or (corpus, **options)
 Candidates = Sequence[str] | Mapping[str, str]
 References = Sequence[Sequence[str]] | Mapping[str, Sequence[str]]
 
@@ -53,26 +51,12 @@ class Scores:
             yield self
 
 
-class Metric(Protocol):
-    """A metric as a function of raw captions (tokenised inside, once) or of a prepared `Corpus`."""
-
-    def __call__(self, candidates: Candidates | Corpus, references: References | None = None, **options: Any) -> Scores:
-        """Scores of `candidates` against `references`."""
-        ...
-
-
 class State(Protocol):
-    """What one shard contributes to a metric; see the module's text."""
+    """What one shard contributes to a metric; see the module's text.
 
-    @classmethod
-    def of(cls, corpus: Corpus, **options: Any) -> Self:
-        """The state of one shard."""
-        ...
-
-    @classmethod
-    def merge(cls, states: Sequence[Self]) -> Self:
-        """The state of all shards together, images in the order of `states`."""
-        ...
+    Each metric's class also has `of(corpus, **its options)` and `merge(states)`, which mypy cannot state here without
+    forbidding each its own options.
+    """
 
     def scores(self) -> Scores:
         """Scores of all images seen."""

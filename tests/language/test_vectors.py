@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import captrial
+from captrial.errors import InputError
+from captrial.language.vector_files import principal_axes, read_vectors, word_hash
+from captrial.language.vectors import WordVectors
+
+WORDS = ["the", "dog", "cat", "hot", "naïve", "bus"]
+VECTORS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(cache))
+
+
+def text_lines() -> str:
+    return "".join(f"{word} {' '.join(map(repr, map(float, row)))}\n" for word, row in zip(WORDS, VECTORS, strict=True))
+
+
+def binary() -> bytes:
+    rows = (word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(WORDS, VECTORS, strict=True))
+    return f"{len(WORDS)} 4\n".encode() + b"".join(rows)
+
+
+FORMS = {
+    "glove.txt": text_lines().encode(),
+    "word2vec.txt": (f"{len(WORDS)} 4\n" + text_lines()).encode(),
+    "word2vec.bin": binary(),
+    "no_newlines.bin": binary().replace(b"\n" + WORDS[1].encode(), WORDS[1].encode()),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_all_forms_give_the_same(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FORMS[name])
+    words, vectors = read_vectors(path)
+    assert words == WORDS
+    assert np.array_equal(vectors, VECTORS)
+    opened = WordVectors.open(path, components=None)
+    assert opened.words == WORDS
+    assert len(opened) == 6
+    assert np.allclose(opened.vectors(["cat", "hot dog", "qxqz"]), [VECTORS[2], VECTORS[[3, 1]].mean(0), np.zeros(4)])
+
+
+def test_words_with_blanks_and_words_twice(tmp_path: Path) -> None:
+    path = tmp_path / "odd.txt"
+    path.write_text("a 1 2\n. . 3 4\na 5 6\n")
+    assert read_vectors(path)[0] == ["a", ". .", "a"]
+    assert WordVectors.open(path, components=None).vectors(["a"]).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no vectors in it"),
+        (b"a 1 2\nb 1\n", "line 2 must be a word and 2 numbers"),
+        (b"a 1 2\nb 1 x\n", "line 2 has something that is not a number"),
+        (b"a 1 2\nb 1 nan\n", "line 2 has something that is not a number"),
+        (b"lonely\n", "line 1 must be a word and 0 numbers"),
+        (b"9999 300\nword \x00\x01\x02", "too short"),
+        (binary()[:-12], "ends or breaks at word 6 of 6"),
+        (b"1 1\nw " + struct.pack("<f", float("inf")), "not a number"),
+    ],
+)
+def test_broken_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "broken"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        WordVectors.open(path)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        WordVectors.open(tmp_path / "none.txt")
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_vectors_or_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(content)
+    try:
+        words, vectors = read_vectors(path)
+    except InputError:
+        return
+    assert len(words) == len(vectors)
+
+
+def test_post_processing_removes_mean_and_axes(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    data = (random.normal(size=(500, 6)) * [9, 5, 1, 1, 1, 1] + 7).astype(np.float32)
+    mean, axes = principal_axes(data)
+    assert np.allclose(mean, data.mean(0), atol=1e-4)
+    assert np.allclose(np.abs(axes[:2]), np.eye(6)[:2], atol=0.1)
+    path = tmp_path / "made.txt"
+    path.write_text("".join(f"w{i} {' '.join(map(str, row))}\n" for i, row in enumerate(data)))
+    processed = WordVectors.open(path, components=2).vectors([f"w{i}" for i in range(500)])
+    assert np.allclose(processed.mean(0), 0, atol=1e-4)
+    assert np.abs(processed @ axes[:2].T).max() < 1e-3
+    assert np.linalg.matrix_rank(processed, tol=1e-2) == 4
+
+
+def test_unknown_words_are_like_themselves_only(tmp_path: Path) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_bytes(FORMS["glove.txt"])
+    vectors = WordVectors.open(path, components=0)
+    table = vectors.similarities(["qxqz", "dog"], ["qxqz", "plugh", "dog"])
+    assert table.tolist() == [[1, 0, 0], [0, 0, pytest.approx(1)]]
+    assert "qxqz" not in vectors
+    assert "hot qxqz" in vectors
+    assert vectors.similarities([], ["dog"]).shape == (0, 1)
+
+
+def test_a_changed_file_is_converted_again(tmp_path: Path) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_text("a 1 2\nb 3 4\n")
+    assert "c" not in WordVectors.open(path)
+    path.write_text("a 1 2\nb 3 4\nc 5 6\n")
+    assert "c" in WordVectors.open(path)
+
+
+def test_the_installed_vectors() -> None:
+    vectors = WordVectors.open()
+    assert len(vectors) == 400_000
+    assert vectors.dimensions == 50
+    assert vectors.words[vectors.words.index("dog")] == "dog"
+    assert vectors.similarity("dog", "puppy") > vectors.similarity("dog", "kitchen") + 0.3
+    assert set(vectors.thresholds) == {"vectors", "table+vectors"}
+    assert "principal components removed" in vectors.description
+    assert WordVectors.open(components=3).thresholds == {}
+    with pytest.raises(InputError, match="0 to 12"):
+        WordVectors.open(components=99)
+
+
+def test_post_processing_separates_classes() -> None:
+    """What it is for: nouns pass 1/3 for far fewer wrong classes than with raw vectors."""
+    from captrial.language.classes import COCO_CLASSES
+
+    nouns = ["street", "grass", "plate", "woman", "wall", "game", "snow", "field", "water", "picture"]
+    raw = (WordVectors.open(components=None).similarities(nouns, COCO_CLASSES) > 1 / 3).sum()
+    processed = (WordVectors.open().similarities(nouns, COCO_CLASSES) > 1 / 3).sum()
+    assert processed < 0.5 * raw
+
+
+@pytest.mark.slow
+def test_opening_is_instant(cache: Path) -> None:
+    """Under 50 ms once converted: nothing but maps of files."""
+    WordVectors.open()
+    code = (
+        "from captrial.language.vectors import WordVectors; import time; from captrial.language import calibration\n"
+        "times = []\n"
+        "for _ in range(5):\n"
+        "    start = time.perf_counter(); WordVectors.open(); times.append(time.perf_counter() - start)\n"
+        "print(min(times))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(captrial.__file__).parents[1])}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, env=environment)
+    seconds = float(run.stdout)
+    assert seconds < 0.05
+
+
+def test_hashes_are_stable() -> None:
+    assert word_hash("dog") == 11501171807684625465

@@ -35,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]  # commands that tests start see this tree too
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     config.addinivalue_line("markers", "needs(*parts): parts of the machine the test needs: " + ", ".join(PARTS))
     config.addinivalue_line("markers", "slow: seconds rather than milliseconds; runs after the fast ones")
     config.addinivalue_line("markers", "full: minutes; only with --full")

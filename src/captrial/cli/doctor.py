@@ -12,8 +12,12 @@ def doctor(json: JsonFlag = False) -> None:
     if json:
         print_json(health)
         return
-    print_table(
-        "captrial doctor",
-        ["part", "state", "what it is for"],
-        [(part.name, part.state, part.purpose) for part in health.parts],
-    )
+    notes = [
+        f"captrial {health.version}, Python {health.python}, {health.platform}, {health.cpus} processors",
+        f"devices: {', '.join(health.devices) or 'torch is not installed'}",
+        f"word vectors: {health.word_vectors}",
+        f"parser: {health.parser}",
+        f"default captioners: {health.default_model}",
+    ]
+    rows = [(part.name, part.state, part.purpose) for part in health.parts]
+    print_table("captrial doctor", ["part", "state", "what it is for"], rows, notes)

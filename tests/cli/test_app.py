@@ -1,0 +1,75 @@
+"""The command line as a user meets it: exit codes, one clear sentence, no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from captrial.version import __version__
+
+
+def captrial(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "captrial", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_version_and_help() -> None:
+    assert captrial("--version").stdout.strip() == __version__
+    shown = captrial("--help")
+    assert shown.returncode == 0
+    for verb in ("doctor", "score", "data"):
+        assert verb in shown.stdout
+
+
+def test_help_is_quick_to_import() -> None:
+    """Heavy parts are imported by the verbs that need them, never by the command line itself."""
+    code = "import captrial.cli, sys; print([m for m in ('torch', 'spacy', 'pyarrow', 'numba') if m in sys.modules])"
+    started = time.monotonic()
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "[]"
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("verb", ["frobnicate", "--nonsense"])
+def test_bad_usage_is_exit_code_2(verb: str) -> None:
+    result = captrial(verb)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+    references = tmp_path / "refs.json"
+    references.write_text('{"1": ["a dog runs"]}')
+    line = ("score", str(tmp_path / "none.json"), "--references", str(references))
+    missing = captrial(*line)
+    assert missing.returncode == 2
+    assert "none.json" in missing.stderr
+    assert "Traceback" not in missing.stderr
+    assert "Traceback" in captrial(*line, "--debug").stderr
+
+
+def test_doctor_speaks_json() -> None:
+    result = captrial("doctor", "--json")
+    assert result.returncode == 0
+    health = orjson.loads(result.stdout)
+    parts = {part["name"]: part for part in health["parts"]}
+    assert parts["spacy"]["present"]
+    assert health["version"] == __version__
+    assert health["word_vectors"]
+    assert "captrial doctor" in captrial("doctor").stdout
+
+
+def test_doctor_names_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    from captrial import health
+
+    real = health.importlib.util.find_spec
+    monkeypatch.setattr(health.importlib.util, "find_spec", lambda name: None if name == "ray" else real(name))
+    part = next(part for part in health.examine().parts if part.name == "ray")
+    assert not part.present
+    assert "pip install 'captrial[ray]'" in part.state

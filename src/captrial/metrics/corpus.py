@@ -101,7 +101,12 @@ class Corpus:
     @cached_property
     def sentences(self) -> Sentences:
         """All of `texts` as word ids."""
-        return Sentences.split(self.texts)
+        return self.sentences_at_blanks.resplit(self.texts)
+
+    @cached_property
+    def sentences_at_blanks(self) -> Sentences:
+        """The same as ROUGE-L of the COCO toolkit sees them: an empty text is one empty word."""
+        return Sentences.split_at_blanks(self.texts)
 
     @cached_property
     def noun_lists(self) -> list[list[str]]:

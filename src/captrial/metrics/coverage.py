@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.nouns import Floats, WordSimilarity, default_similarity, number_nouns, pair_similarities
@@ -51,6 +50,8 @@ class CoverageState(MeanState):
 
 def assigned(profit: Floats) -> float:
     """The largest total of an assignment, one row to one column (Hungarian algorithm)."""
+    from scipy.optimize import linear_sum_assignment  # takes a second to import
+
     if not profit.size:
         return 0.0
     return float(profit[linear_sum_assignment(profit, maximize=True)].sum())

@@ -7,7 +7,6 @@ import numpy as np
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.lcs import lcs_lengths
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
-from captrial.metrics.sentences import Sentences
 
 BETA = 1.2
 
@@ -31,7 +30,7 @@ class RougeState(MeanState):
         n = len(corpus)
         if not n:
             return cls({"rouge_l": np.zeros(0)})
-        sentences = Sentences.split_at_blanks(corpus.texts)  # the toolkit splits here at blanks, so "" is one word
+        sentences = corpus.sentences_at_blanks
         pairs = np.arange(n, len(corpus.texts))
         said = corpus.image_of[pairs]
         common = lcs_lengths(sentences, said, pairs)

@@ -32,9 +32,13 @@ class Sentences:
     @classmethod
     def split(cls, texts: Sequence[str]) -> Sentences:
         """Words as `text.split()` gives them: no empty ones, other white space separates too (BLEU and CIDEr there)."""
-        sentences = cls.split_at_blanks(texts)
-        if any(len(word.split()) > 1 for word in sentences.vocabulary):  # PTB joins `1 1/2` by a no-break space
-            sentences = cls.split_at_blanks([" ".join(text.split()) for text in texts])
+        return cls.split_at_blanks(texts).resplit(texts)
+
+    def resplit(self, texts: Sequence[str]) -> Sentences:
+        """From `split_at_blanks` to `split` of the same texts."""
+        sentences = self
+        if any(len(word.split()) > 1 for word in self.vocabulary):  # PTB joins `1 1/2` by a no-break space
+            sentences = Sentences.split_at_blanks([" ".join(text.split()) for text in texts])
         return sentences._without_empty_words()
 
     @property

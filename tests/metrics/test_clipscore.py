@@ -1,0 +1,94 @@
+"""CLIPScore: the formula on given vectors, and the whole path on a tiny random checkpoint written here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from captrial.errors import InputError, PictureError
+from captrial.metrics import Corpus, clip_score
+from captrial.metrics.clipscore import PROMPT, clip_values
+
+
+def test_formula() -> None:
+    seen = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    said = np.array([[0.6, 0.8], [-1.0, 0.0], [1.0, 0.0]])
+    known = np.array([[1.0, 0.0], [0.6, 0.8], [1.0, 0.0], [-1.0, 0.0]])
+    values = clip_values(seen, said, known, np.array([2, 1, 1]))
+    np.testing.assert_allclose(values["clip_score"], [2.5 * 0.6, 0.0, 0.0])
+    # best reference cosine 1, so 2 * 1.5 * 1 / 2.5; nothing positive: 0
+    np.testing.assert_allclose(values["ref_clip_score"], [1.2, 0.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CLIP of 32 dimensions with random weights, saved as transformers saves one."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("clip")
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    words = [chr(code) for code in range(33, 127)]
+    vocabulary = {token: number for number, token in enumerate([*words, *(word + "</w>" for word in words)])}
+    vocabulary |= {"<|startoftext|>": len(vocabulary), "<|endoftext|>": len(vocabulary) + 1}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    end = vocabulary["<|endoftext|>"]
+    text = {**small, "vocab_size": len(vocabulary), "max_position_embeddings": 40, "eos_token_id": end}
+    vision = {**small, "image_size": 32, "patch_size": 8}
+    torch.manual_seed(0)
+    config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=32)
+    transformers.CLIPModel(config).save_pretrained(folder)
+    transformers.CLIPTokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
+    size = {"crop_size": {"height": 32, "width": 32}, "size": {"shortest_edge": 32}}
+    (folder / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": "CLIPImageProcessor", **size}))
+    return folder
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> dict[str, Path]:
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    paths = {name: tmp_path / f"{name}.png" for name in ("1", "2")}
+    for path in paths.values():
+        Image.fromarray(rng.integers(0, 255, (40, 50, 3), dtype=np.uint8)).save(path)
+    return paths
+
+
+@pytest.mark.slow
+def test_equals_the_model_called_by_hand(checkpoint: Path, pictures: dict[str, Path]) -> None:
+    import torch
+    from PIL import Image
+    from transformers import AutoTokenizer, CLIPModel
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+    corpus = Corpus(["1", "2"], ["a dog", "a cat"], [["a dog runs"], ["cats", "two"]])
+    scores = clip_score(corpus, pictures=pictures, checkpoint=str(checkpoint))
+
+    model, tokenizer = CLIPModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
+    pixels = CLIPImageProcessorPil.from_pretrained(checkpoint)(
+        images=[Image.open(path).convert("RGB") for path in pictures.values()], return_tensors="pt"
+    )
+    tokens = tokenizer([PROMPT + text for text in corpus.candidates], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        output = model(**pixels, **tokens)
+    cosines = (output.image_embeds * output.text_embeds).sum(-1).numpy()
+    np.testing.assert_allclose(scores.per_image, 2.5 * np.maximum(cosines, 0), atol=1e-6)
+    assert set(scores.parts) == {"ref_clip_score"}
+    assert np.isfinite(scores.parts["ref_clip_score"].corpus)
+
+
+@pytest.mark.slow
+def test_mistakes(checkpoint: Path, pictures: dict[str, Path], tmp_path: Path) -> None:
+    corpus = Corpus(["1", "2"], ["a dog " * 100, ""], [["a"], ["b"]])  # longer than the model reads; empty
+    assert np.isfinite(clip_score(corpus, pictures=pictures, checkpoint=str(checkpoint)).corpus)
+    with pytest.raises(InputError, match="'2' has no picture"):
+        clip_score(corpus, pictures={"1": pictures["1"]}, checkpoint=str(checkpoint))
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    with pytest.raises(PictureError, match=r"broken\.png"):
+        clip_score(corpus, pictures={**pictures, "2": tmp_path / "broken.png"}, checkpoint=str(checkpoint))
+    with pytest.raises(InputError, match="not a CLIP checkpoint"):
+        clip_score(corpus, pictures=pictures, checkpoint=str(tmp_path))

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.errors import InputError, MissingExtraError, PictureError
+from captrial.data import open_picture
+from captrial.errors import InputError, MissingExtraError
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
@@ -98,7 +99,7 @@ class ClipEncoder:
         return unit
 
     def _picture_batch(self, paths: Sequence[Path]) -> Floats:
-        images = [_opened(path) for path in paths]
+        images = [open_picture(path) for path in paths]
         inputs = self._processor(images=images, return_tensors="pt")
         return self._features(self._model.get_image_features, inputs)
 
@@ -125,16 +126,6 @@ def _image_processor() -> Any:
 
         return CLIPImageProcessor
     return CLIPImageProcessorPil
-
-
-def _opened(path: Path) -> Any:
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return image.convert("RGB")
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise PictureError(f"{path}: cannot be opened as a picture: {error}") from None
 
 
 def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

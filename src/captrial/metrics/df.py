@@ -75,6 +75,8 @@ class DocumentFrequencies:
     @classmethod
     def of_sentences(cls, sentences: Sentences, image_of: Ints) -> DocumentFrequencies:
         """The table of sentences about images `image_of` (sentences,)."""
+        if not len(image_of):
+            raise InputError("document frequencies need the references of at least one image")
         image_of_word = np.repeat(image_of, sentences.lengths)
         keys, documents = [], []
         for level in levels(sentences):

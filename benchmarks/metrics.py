@@ -1,0 +1,201 @@
+"""BLEU + ROUGE-L + CIDEr and the CIDEr reward beside pycocoevalcap, in one run, one process; and how cost grows.
+
+python -m benchmarks.metrics            # the table
+python -m benchmarks.metrics --figure   # also 1 k, 10 k, 100 k images -> docs/images/metrics_scaling.svg
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from captrial.data import read_captions, read_references
+from captrial.language.vocabulary import EOS, PAD, Vocabulary
+from captrial.metrics import Corpus, bleu, cider, rouge_l
+from captrial.metrics.df import DocumentFrequencies
+from captrial.metrics.reward import CiderReward
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+SYSTEM = "PureT-SCST"
+Row = dict[str, object]
+
+
+def captions_and_references() -> tuple[dict[str, str], dict[str, list[str]]]:
+    folder = DATA / "captioners" / "karpathy_test"
+    return read_captions(folder / f"{SYSTEM}.json").to_dict(), read_references(folder / "references.json")
+
+
+def ours(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> list[float]:
+    corpus = Corpus.prepare(captions, references)
+    return [bleu(corpus).corpus, rouge_l(corpus).corpus, cider(corpus).corpus]
+
+
+def theirs(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> list[float]:
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    tokenizer = PTBTokenizer()
+    known = tokenizer.tokenize({key: [{"caption": text} for text in row] for key, row in references.items()})
+    said = tokenizer.tokenize({key: [{"caption": captions[key]}] for key in references})
+    scores = Bleu(4).compute_score(known, said, verbose=0)[0][3]
+    return [scores, float(Rouge().compute_score(known, said)[0]), float(Cider().compute_score(known, said)[0])]
+
+
+def seconds(work: Callable[[], object], repeats: int = 1) -> float:
+    """The shortest of some runs, wall time."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def row(what: str, against: str, mine: float, other: float, unit: str = "s") -> Row:
+    return {"what": what, "against": against, "ours": mine, "theirs": other, "ratio": other / mine, "unit": unit}
+
+
+def corpus_metrics() -> Row:
+    captions, references = captions_and_references()
+    captions = {key: captions[key] for key in references}
+    np.testing.assert_allclose(ours(captions, references), theirs(captions, references), atol=1e-9)  # and warms both up
+    pairs = [
+        (seconds(lambda: ours(captions, references)), seconds(lambda: theirs(captions, references))) for _ in range(3)
+    ]
+    mine, other = (min(column) for column in zip(*pairs, strict=True))
+    what = "BLEU-1..4 + ROUGE-L + CIDEr of one system (5 000 images, 25 010 references), tokenising included"
+    return row(what, "pycocoevalcap + Java PTBTokenizer", mine, other)
+
+
+def rewards(batches: int = 8, images: int = 6000, size: int = 250) -> Row:
+    """Batches of 5 samples an image, document frequencies of 6 000 images, ids as a captioner gives them."""
+    references = read_references(DATA / "flickr8k" / "dataset_flickr8k.json", split="train")
+    texts = [[text.lower().rstrip(" .").split() for text in row] for row in references.values()][:images]
+    vocabulary = Vocabulary.build((words for row in texts for words in row), min_count=5)
+    tokens = [[vocabulary.encode(words, bos=False, eos=False) for words in row] for row in texts]
+    table = DocumentFrequencies.of_tokens(tokens, vocabulary)
+    reward = CiderReward(table, tokens, vocabulary)
+    rng = np.random.default_rng(0)
+    drawn = [np.repeat(rng.choice(len(tokens), size // 5, replace=False), 5) for _ in range(batches)]
+    samples = [_samples(tokens, chosen, rng) for chosen in drawn]
+    reward.rewards(samples[0], drawn[0])  # compiles, or loads what was compiled before
+    scorer = _pycoco_scorer(tokens, table)
+    mine = other = 0.0
+    for sampled, chosen in zip(samples, drawn, strict=True):
+        mine += seconds(lambda s=sampled, c=chosen: reward.rewards(s, c), repeats=3)  # type: ignore[misc]
+        start = time.perf_counter()
+        expected = scorer(sampled, chosen)
+        other += time.perf_counter() - start
+        np.testing.assert_allclose(reward.rewards(sampled, chosen), expected, atol=1e-9)
+    what = f"CIDEr-D reward of {size} samples, 5 references an image, frequencies of {len(tokens)} images"
+    return row(what, "pycocoevalcap CiderScorer, same batches", 1e3 * mine / batches, 1e3 * other / batches, "ms")
+
+
+def _samples(tokens: list[list[list[int]]], chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(size, 20): a caption of the image with a fifth of its words changed, EOS, PAD."""
+    rows = np.full((len(chosen), 20), PAD)
+    for line, image in zip(rows, chosen, strict=True):
+        words = np.array(tokens[image][rng.integers(len(tokens[image]))][:19])
+        other = tokens[rng.integers(len(tokens))][0]
+        changed = rng.random(len(words)) < 0.2
+        words[changed] = rng.choice(other, changed.sum())
+        line[: len(words)], line[len(words)] = words, EOS
+    return rows
+
+
+def _pycoco_scorer(tokens: list[list[list[int]]], table: DocumentFrequencies) -> Callable[..., np.ndarray]:
+    """Their scorer with document frequencies counted once, as training code uses it: ids joined into strings."""
+    from pycocoevalcap.cider.cider_scorer import CiderScorer
+
+    strings = [[" ".join(map(str, [*row, EOS])) for row in of_image] for of_image in tokens]
+    counted = CiderScorer()
+    for of_image in strings:
+        counted += (of_image[0], of_image)
+    counted.compute_doc_freq()
+
+    class FixedScorer(CiderScorer):
+        def compute_doc_freq(self) -> None:
+            self.document_frequency = counted.document_frequency
+
+    def score(sampled: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        scorer = FixedScorer()
+        for line, image in zip(sampled.tolist(), chosen.tolist(), strict=True):
+            scorer += (" ".join(map(str, line[: line.index(EOS) + 1])), strings[image])
+        scorer.compute_doc_freq()
+        scorer.crefs = _Longer(scorer.crefs, table.images)
+        return np.array(scorer.compute_cider())
+
+    return score
+
+
+class _Longer(list):  # type: ignore[type-arg]
+    """A list that claims the number of images behind the document frequencies: their log N has no other door."""
+
+    def __init__(self, items: list[object], length: int) -> None:
+        super().__init__(items)
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+
+def scaling(sizes: Sequence[int] = (1_000, 10_000, 100_000)) -> list[tuple[int, float]]:
+    """Seconds for one system on `sizes` images: the captions again under new ids."""
+    captions, references = captions_and_references()
+    known, found = list(references), []
+    for size in sizes:
+        ids = [(str(index), known[index % len(known)]) for index in range(size)]
+        said, refs = {new: captions[old] for new, old in ids}, {new: references[old] for new, old in ids}
+        found.append((size, seconds(lambda s=said, r=refs: ours(s, r))))  # type: ignore[misc]
+        print(f"{size:>7} images: {found[-1][1]:7.2f} s, {1e6 * found[-1][1] / size:6.1f} us an image, {peak():.0f} MB")
+    return found
+
+
+def draw(points: Sequence[tuple[int, float]], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt
+
+    sizes, times = zip(*points, strict=True)
+    figure, axes = plt.subplots(figsize=(5, 3.4))
+    axes.loglog(sizes, times, "o-", label="BLEU-1..4 + ROUGE-L + CIDEr, tokenising included")
+    axes.loglog(sizes, [times[-1] * size / sizes[-1] for size in sizes], ":", color="grey", label="linear")
+    axes.set_xlabel("images (5 references each)")
+    axes.set_ylabel("seconds, one process")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def peak() -> float:
+    """Peak memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def run() -> list[Row]:
+    return [corpus_metrics(), rewards()]
+
+
+def main() -> None:
+    for result in run():
+        mine, other, unit = result["ours"], result["theirs"], result["unit"]
+        print(result["what"])
+        print(f"  ours {mine:.3g} {unit}, {result['against']} {other:.3g} {unit}: {result['ratio']:.1f} times")
+    print(f"peak memory {peak():.0f} MB")
+    if "--figure" in sys.argv:
+        draw(scaling(), ROOT / "docs" / "images" / "metrics_scaling.svg")
+
+
+if __name__ == "__main__":
+    main()

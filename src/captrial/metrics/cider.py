@@ -118,9 +118,8 @@ def _cosines(corpus: Corpus, order: Counts, idf: Floats, clipped: bool) -> Float
     n, sentences = len(corpus), len(corpus.texts)
     weight = idf[order.gram]  # (entries,)
     norms = np.sqrt(np.bincount(order.sentence, (order.count * weight) ** 2, minlength=sentences))
-    refs = slice(order.candidates, None)
-    in_reference, in_candidate = order.count[refs], order.said[order.group]
-    shared = np.minimum(in_candidate, in_reference) if clipped else in_candidate
-    product = np.bincount(order.sentence[refs], shared * in_reference * weight[refs] ** 2, minlength=sentences)[n:]
+    said = order.said[order.group]
+    shared = np.minimum(said, order.count) if clipped else said
+    product = np.bincount(order.sentence, shared * order.count * weight**2, minlength=sentences)[n:]
     scale = norms[corpus.image_of[n:]] * norms[n:]
     return product / np.where(scale > 0, scale, 1.0)

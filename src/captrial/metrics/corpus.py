@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from captrial.errors import InputError
-from captrial.metrics.ngrams import Counts, count, levels
+from captrial.metrics.ngrams import Counts, Places, count, levels
 from captrial.metrics.nouns import number_nouns
 from captrial.metrics.scores import Candidates, References
 from captrial.metrics.sentences import Ints, Sentences
@@ -122,8 +122,8 @@ class Corpus:
     @cached_property
     def counts(self) -> tuple[Counts, ...]:
         """N-grams of orders 1 to 4, counted."""
-        sentence_of = np.repeat(np.arange(len(self.sentences)), self.sentences.lengths)
-        return tuple(count(level, sentence_of, self.image_of, len(self)) for level in levels(self.sentences))
+        places = Places.of(self.sentences.lengths, self.reference_counts)
+        return tuple(count(level, places) for level in levels(self.sentences))
 
 
 def tokenize_all(texts: Sequence[str]) -> list[str]:

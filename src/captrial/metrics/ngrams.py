@@ -34,20 +34,37 @@ class Level:
 class Counts:
     """How often each n-gram of one order stands in each sentence, and what references and candidates share.
 
-    Entries are sorted by (sentence, gram). The first `candidates` entries belong to candidates (where the number of the
-    sentence is that of the image), the others to references. A *group* is a distinct (image, gram) of the references.
+    An *entry* is a distinct (sentence, gram), a *group* a distinct (image, gram); entries of a group are neighbours.
     """
 
     sentence: Small  # (entries,)
     gram: Small  # (entries,)
     count: Small  # (entries,)
-    candidates: int
-    group: Small  # (reference entries,) the group of each reference entry
+    group: Small  # (entries,) the group of each entry
     image: Small  # (groups,)
     most: Small  # (groups,) largest count of the gram in one reference of the image
     said: Small  # (groups,) its count in the image's candidate
     keys: Ints  # (grams,) as in `Level`
     documents: Ints  # (grams,) images whose references hold the gram: its document frequency
+
+
+@dataclass(frozen=True)
+class Places:
+    """Whose each word is: the image, and there the sentence (0 the candidate, then the references)."""
+
+    image: Ints  # (tokens,)
+    sentence: Ints  # (tokens,) counted within the image
+    first: Ints  # (images,) number of the sentence that is the image's first reference
+
+    @classmethod
+    def of(cls, lengths: Ints, references: Ints) -> Places:
+        """From the words of each sentence (candidates, then references by image) and the references of each image."""
+        images = np.arange(len(references))
+        starts = np.cumsum(references) - references
+        of_reference = np.repeat(images, references)
+        sentence = np.concatenate([0 * images, np.arange(1, len(of_reference) + 1) - starts[of_reference]])
+        image = np.concatenate([images, of_reference])
+        return cls(np.repeat(image, lengths), np.repeat(sentence, lengths), len(images) + starts)
 
 
 def levels(sentences: Sentences, orders: int = ORDERS) -> Iterator[Level]:
@@ -64,27 +81,27 @@ def levels(sentences: Sentences, orders: int = ORDERS) -> Iterator[Level]:
         yield level
 
 
-def count(level: Level, sentence_of: Ints, image_of: Ints, images: int) -> Counts:
-    """Count one order; `sentence_of` (tokens,), `image_of` (sentences,); the first `images` are candidates."""
-    grams = max(len(level.keys), 1)
-    entries, counts = _runs(np.sort(sentence_of[level.positions] * grams + level.ids))
-    sentence, gram = np.divmod(entries, grams)
-    split = int(np.searchsorted(sentence, images))
-    keys, group, most = _groups(image_of[sentence[split:]] * grams + gram[split:], counts[split:])
-    shared = find(keys, entries[:split])
-    said = np.zeros(len(keys), dtype=np.int32)
-    said[shared[shared >= 0]] = counts[:split][shared >= 0]
+def count(level: Level, places: Places) -> Counts:
+    """Count one order: a single sort by (image, gram, sentence), then runs."""
+    grams, slots = max(len(level.keys), 1), int(places.sentence.max(initial=0)) + 1
+    keys = (places.image[level.positions] * grams + level.ids) * slots + places.sentence[level.positions]
+    entries, counts = _runs(np.sort(keys))
+    pairs, slot = np.divmod(entries, slots)
+    groups, sizes = _runs(pairs)
+    image, gram = np.divmod(groups, grams)
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), sizes)
+    starts = np.cumsum(sizes) - sizes
+    most = np.maximum.reduceat(counts * (slot > 0), starts) if len(starts) else starts
     return Counts(
-        sentence=sentence.astype(np.int32),
-        gram=gram.astype(np.int32),
+        sentence=np.where(slot > 0, (places.first[image] - 1)[group] + slot, image[group]).astype(np.int32),
+        gram=gram.astype(np.int32)[group],
         count=counts.astype(np.int32),
-        candidates=split,
         group=group,
-        image=(keys // grams).astype(np.int32),
+        image=image.astype(np.int32),
         most=most.astype(np.int32),
-        said=said,
+        said=np.where(slot[starts] == 0, counts[starts], 0).astype(np.int32),  # the candidate comes first
         keys=level.keys,
-        documents=np.bincount(keys % grams, minlength=len(level.keys)),
+        documents=np.bincount(gram[most > 0], minlength=len(level.keys)),
     )
 
 
@@ -107,16 +124,6 @@ def find(keys: Ints, wanted: Ints) -> Ints:
         return np.full(len(wanted), -1)
     index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[index] == wanted, index, -1)
-
-
-def _groups(keys: Ints, counts: Ints) -> tuple[Ints, Small, Ints]:
-    """Distinct keys, the number of each key among them, and the largest count of each."""
-    ordered, order = sorted_with_order(keys)
-    distinct, sizes = _runs(ordered)
-    group = np.empty(len(keys), dtype=np.int32)
-    group[order] = np.repeat(np.arange(len(distinct)), sizes)
-    starts = np.cumsum(sizes) - sizes
-    return distinct, group, np.maximum.reduceat(counts[order], starts) if len(starts) else starts
 
 
 def _level(positions: Ints, pairs: Ints) -> Level:

@@ -15,6 +15,7 @@ from captrial.errors import InputError
 if TYPE_CHECKING:
     from captrial.metrics import ScoreTable
     from captrial.metrics.bootstrap import Interval
+    from captrial.metrics.nouns import WordSimilarity
     from captrial.metrics.paired import Comparison
 
 SIGNIFICANT = 0.05
@@ -47,6 +48,12 @@ def score(
     ] = None,
     pictures: Annotated[Path | None, typer.Option("--pictures", help="Folder of pictures, for CLIPScore.")] = None,
     clip: Annotated[str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder), for CLIPScore.")] = None,
+    similarity: Annotated[
+        str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
+    ] = "table+vectors",
+    vectors: Annotated[
+        Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the resampling behind intervals and tests.")] = 0,
 ) -> None:
     """Score captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE, NW, Coverage and more, without Java.
@@ -71,6 +78,7 @@ def score(
         known,
         metrics.split(",") if metrics is not None else None,
         document_frequencies=DocumentFrequencies.load(df) if df else None,
+        similarity=_similarity(similarity, vectors),
         objects=_objects(objects, images),
         training=_training(training),
         pictures=_pictures(pictures, images),
@@ -134,6 +142,16 @@ def _shortened(
                 "punish length. Score them fairly with --first-sentence or --max-words N"
             )
     return captions
+
+
+def _similarity(mode: str, vectors: Path | None) -> WordSimilarity | None:
+    """None for the default, which is opened only if a metric needs it."""
+    if mode == "table+vectors" and vectors is None:
+        return None
+    from captrial.language.similarity import Similarity
+    from captrial.language.vectors import WordVectors
+
+    return Similarity(WordVectors.open(vectors), mode=mode)  # type: ignore[arg-type]
 
 
 def _objects(path: Path | None, images: Sequence[str]) -> dict[str, list[str]] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from itertools import pairwise
 from typing import Self
 
@@ -35,9 +35,12 @@ def chair(
     return ChairState.of(corpus, objects=objects, classes=classes, references_count=references_count).scores()
 
 
-def default_classes(texts: Sequence[str]) -> list[list[str]]:
-    """The COCO classes that each text mentions, by our table of synonyms."""
-    return import_module("captrial.language.classes").mentioned(texts)  # type: ignore[no-any-return]
+def mentioned_classes(objects: Objects) -> Classes:
+    """Finds COCO's 80 classes in texts, or the classes of `objects` where these are not all COCO's."""
+    from captrial.language.classes import COCO_CLASSES, mentioned
+
+    given = {name for names in objects.values() for name in names}
+    return partial(mentioned, classes=COCO_CLASSES if given <= set(COCO_CLASSES) else sorted(given))
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class ChairState:
     ) -> Self:
         """Count one shard."""
         n = len(corpus)
-        mentioned = (classes or default_classes)(corpus.texts)
+        mentioned = (classes or mentioned_classes(objects))(corpus.texts)
         ends = np.cumsum([n, *corpus.reference_counts])
         rows = np.zeros((n, 2))
         for image, (start, stop) in enumerate(pairwise(ends)):

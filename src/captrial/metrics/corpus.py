@@ -111,8 +111,9 @@ class Corpus:
     @cached_property
     def noun_lists(self) -> list[list[str]]:
         """The nouns (lemmas) of each of `texts`, in order."""
-        found: list[list[str]] = import_module("captrial.language.nouns").nouns(self.texts)
-        return found
+        from captrial.language.nouns import nouns
+
+        return nouns(self.texts)
 
     @cached_property
     def nouns(self) -> Sentences:

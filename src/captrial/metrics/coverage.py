@@ -13,7 +13,14 @@ from itertools import pairwise
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.nouns import Floats, WordSimilarity, default_similarity, number_nouns, pair_similarities
+from captrial.metrics.nouns import (
+    Floats,
+    WordSimilarity,
+    default_similarity,
+    number_nouns,
+    pair_similarities,
+    similarity_note,
+)
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 Objects = Mapping[str, Sequence[str]]
@@ -38,14 +45,14 @@ class CoverageState(MeanState):
     ) -> CoverageState:
         """Score one shard."""
         n = len(corpus)
-        nouns = corpus.noun_lists
-        said = [list(dict.fromkeys(row)) for row in nouns[:n]]
-        wanted = _wanted(corpus, objects)
-        sets = number_nouns([*said, *wanted])
-        matches = pair_similarities(sets, np.arange(n), np.arange(n, 2 * n), similarity or default_similarity())
+        similarity = similarity or default_similarity()
+        said = [list(dict.fromkeys(row)) for row in corpus.noun_lists[:n]]
+        sets = number_nouns([*said, *_wanted(corpus, objects)])
+        matches = pair_similarities(sets, np.arange(n), np.arange(n, 2 * n), similarity)
         covered = np.array([assigned(np.maximum(matrix, 0)) for matrix in matches])
-        sizes = matches.columns
-        return cls({"coverage": np.where(sizes > 0, covered / np.maximum(sizes, 1), np.nan) if n else covered})
+        values = np.full(n, np.nan)
+        np.divide(covered, matches.columns, out=values, where=matches.columns > 0)
+        return cls({"coverage": values}, similarity_note(similarity))
 
 
 def assigned(profit: Floats) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.coverage import assigned
-from captrial.metrics.nouns import WordSimilarity, default_similarity, pair_similarities
+from captrial.metrics.nouns import WordSimilarity, default_similarity, pair_similarities, similarity_note
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 
@@ -29,8 +29,10 @@ class NounIouState(MeanState):
         """Score one shard."""
         n = len(corpus)
         pairs = np.arange(n, len(corpus.texts))
-        matches = pair_similarities(corpus.nouns, corpus.image_of[pairs], pairs, similarity or default_similarity())
+        similarity = similarity or default_similarity()
+        matches = pair_similarities(corpus.nouns, corpus.image_of[pairs], pairs, similarity)
         common = np.array([assigned((matrix + 1) / 2) for matrix in matches])
         union = matches.rows + matches.columns - common
         values = np.where(matches.columns == 0, 1.0, common / np.where(union > 0, union, 1.0))
-        return cls({"noun_iou": np.bincount(corpus.image_of[pairs], values, minlength=n) / corpus.reference_counts})
+        mean = np.bincount(corpus.image_of[pairs], values, minlength=n) / corpus.reference_counts
+        return cls({"noun_iou": mean}, similarity_note(similarity))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import chain
 from typing import Protocol
 
@@ -20,7 +19,7 @@ BLOCK = 256  # words whose similarities are computed at once: bounds memory, not
 class WordSimilarity(Protocol):
     """`captrial.language.similarity.Similarity`, or anything that compares words so."""
 
-    def matrix(self, words: Sequence[str], others: Sequence[str]) -> Floats:
+    def matrix(self, words: Sequence[str], others: Sequence[str], /) -> NDArray[np.floating]:
         """(words, others): similarities in [-1, 1], 1 for equal words."""
         ...
 
@@ -42,7 +41,15 @@ class PairSimilarities:
 
 def default_similarity() -> WordSimilarity:
     """Synonym and hyponym lists, then the installed word vectors."""
-    return import_module("captrial.language.similarity").Similarity.default()  # type: ignore[no-any-return]
+    from captrial.language.similarity import Similarity
+
+    return Similarity.default()
+
+
+def similarity_note(similarity: WordSimilarity) -> tuple[str, ...]:
+    """How words were compared, as every table that depends on it must say."""
+    description = getattr(similarity, "description", None)
+    return (f"words compared by {description}",) if description else ()
 
 
 def number_nouns(nouns: Sequence[Sequence[str]]) -> Sentences:

@@ -11,7 +11,14 @@ from typing import Literal
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.nouns import Floats, PairSimilarities, WordSimilarity, default_similarity, pair_similarities
+from captrial.metrics.nouns import (
+    Floats,
+    PairSimilarities,
+    WordSimilarity,
+    default_similarity,
+    pair_similarities,
+    similarity_note,
+)
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 from captrial.metrics.sentences import Ints, Sentences
 
@@ -38,11 +45,12 @@ class NwState(MeanState):
         """Score one shard."""
         n = len(corpus)
         pairs = np.arange(n, len(corpus.texts))
-        values = nw_scores(corpus.nouns, corpus.image_of[pairs], pairs, similarity or default_similarity())
+        similarity = similarity or default_similarity()
+        values = nw_scores(corpus.nouns, corpus.image_of[pairs], pairs, similarity)
         starts = np.cumsum(corpus.reference_counts) - corpus.reference_counts
         best = np.maximum.reduceat(values, starts) if n else values
         mean = np.bincount(corpus.image_of[pairs], values, minlength=n) / corpus.reference_counts
-        return cls({"nw": best if over == "max" else mean})
+        return cls({"nw": best if over == "max" else mean}, similarity_note(similarity))
 
 
 def nw_scores(nouns: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> Floats:

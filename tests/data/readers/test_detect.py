@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import io
+import logging
+import tarfile
+from pathlib import Path
+
+import orjson
+import pytest
+
+from captrial.data.readers import FORMS, detect, read_dataset
+from captrial.errors import DatasetError
+
+KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
+COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A dog."}]}
+XML = "<annotation><filename>7.jpg</filename></annotation>"
+
+
+def make(folder: Path, form: str) -> Path:
+    """A small data set of a form; returns the path a user would name."""
+    folder.mkdir()
+    if form in ("karpathy", "coco", "boxes"):
+        document = {"karpathy": KARPATHY, "coco": COCO, "boxes": {"1": [[0, 0, 1, 1, "dog"]]}}[form]
+        (folder / "file.json").write_bytes(orjson.dumps(document))
+        return folder / "file.json"
+    if form == "flickr8k":
+        (folder / "tokens").write_text("a.jpg#0\tA dog.\n")
+        return folder / "tokens"
+    if form == "entities":
+        for name, content in (("Sentences/7.txt", "A [/EN#1/animals dog] ."), ("Annotations/7.xml", XML)):
+            (folder / name).parent.mkdir()
+            (folder / name).write_text(content)
+    if form == "sequences":
+        (folder / "room").mkdir()
+        (folder / "room" / "0.png").touch()
+        (folder / "room" / "boxes.json").write_text("{}")
+    if form == "shards":
+        with tarfile.open(folder / "a.tar", "w") as archive:
+            member = tarfile.TarInfo("1.png")
+            member.size = 1
+            archive.addfile(member, io.BytesIO(b"x"))
+    if form == "folder":
+        (folder / "dog").mkdir()
+        (folder / "dog" / "a.jpg").touch()
+    return folder
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_recognised_and_read(tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture) -> None:
+    path = make(tmp_path / form, form)
+    assert detect(path).form == form
+    assert FORMS[form] in str(detect(path))
+    with caplog.at_level(logging.INFO, "captrial"):
+        assert len(read_dataset(path)) == 1
+    assert FORMS[form] in caplog.text
+    assert len(read_dataset(path, form=form)) == 1
+
+
+def test_a_folder_with_annotations(tmp_path: Path) -> None:
+    for name, document in (("dataset.json", KARPATHY), ("instances.json", COCO), ("results.json", [])):
+        (tmp_path / name).write_bytes(orjson.dumps(document))
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.jpg").touch()
+    assert detect(tmp_path).path == tmp_path / "dataset.json"  # it alone knows the splits
+    assert read_dataset(tmp_path, split="train")[0].picture.path == tmp_path / "images" / "a.jpg"
+    (tmp_path / "other.json").write_bytes(orjson.dumps(KARPATHY))
+    with pytest.raises(DatasetError, match=r"several annotation files \(dataset\.json, other\.json\)"):
+        detect(tmp_path)
+
+
+def test_what_is_not_known_gets_the_list(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"what": 1}')
+    (tmp_path / "b.txt").write_text("just text")
+    for path in (tmp_path / "a.json", tmp_path / "b.txt", tmp_path):
+        with pytest.raises(DatasetError, match="Forms understood: Karpathy JSON"):
+            detect(path)
+    (tmp_path / "c.json").write_text("{broken")
+    with pytest.raises(DatasetError, match=r"c\.json: not JSON"):
+        detect(tmp_path / "c.json")
+    with pytest.raises(DatasetError, match="no such file or folder"):
+        detect(tmp_path / "none")
+    with pytest.raises(DatasetError, match="no form 'zip'; there are karpathy"):
+        read_dataset(tmp_path, form="zip")
+
+
+def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
+    path = make(tmp_path / "folder", "folder")
+    with pytest.raises(DatasetError, match="takes no picture folder"):
+        read_dataset(path, images=tmp_path)
+    with pytest.raises(DatasetError, match="no split 'train'; it has no splits at all"):
+        read_dataset(path, split="train")
+
+
+@pytest.mark.needs("data")
+def test_real_data(data: Path) -> None:
+    assert detect(data / "coco" / "images").form == "folder"
+    assert len(read_dataset(data / "coco" / "boxes_val2017.json")) == 4952
+    assert len(read_dataset(data / "flickr8k", split="test")) == 500
+
+
+def test_the_toy_world(tmp_path: Path) -> None:
+    from captrial.data.toyworld.write import write_toyworld
+
+    write_toyworld(tmp_path / "toy", 10, size=64)
+    assert detect(tmp_path / "toy").form == "karpathy"
+    assert len(read_dataset(tmp_path / "toy")) == 10

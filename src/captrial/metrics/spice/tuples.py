@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from captrial.files import cache_directory, content_hash
-from captrial.metrics.spice import dependencies, lexicon, parsing, scene_graph
+from captrial.metrics.spice import parsing
 from captrial.metrics.spice.cache import TupleCache
-from captrial.metrics.spice.scene_graph import SceneTuple
+from captrial.metrics.spice.dependencies import universal
+from captrial.metrics.spice.habits import imitate
+from captrial.metrics.spice.scene_graph import SceneTuple, extract
 from captrial.progress import progress_bar
 
 _CHUNK = 2048  # texts parsed between two visits to the cache: what a killed run has done is kept
@@ -63,8 +65,7 @@ def sentence_graph(tuples: Iterable[SceneTuple]) -> SentenceGraph:
 @lru_cache(maxsize=1)
 def version() -> str:
     """Fingerprint of the parser and of our rules: tuples cached under another one are not used."""
-    sources = (dependencies, lexicon, parsing, scene_graph)
-    rules = b"".join(Path(str(module.__file__)).read_bytes() for module in sources)
+    rules = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     return f"{parsing.pipeline_version()} {content_hash(rules)}"
 
 
@@ -78,8 +79,9 @@ def _extract(texts: Sequence[str]) -> Iterator[list[SceneTuple]]:
     for parses in parsing.parse(texts):
         found: list[SceneTuple] = []
         for parse in parses:
+            imitate(parse)
             lemmas = [lemma(word, tag) for word, tag in zip(parse.words, parse.tags, strict=True)]
-            found += scene_graph.extract(dependencies.universal(parse, lemmas))
+            found += extract(universal(parse, lemmas))
         yield found
 
 

@@ -59,12 +59,41 @@ THREE_WORD = words(
 PLURAL_ONLY = words(
     """pants clothes scissors goggles binoculars electronics belongings fries supplies contents pajamas pyjamas shorts
     slacks indoors outdoors bedclothes goods abs series species headquarters jeans trousers tights overalls surroundings
-    savings premises thanks means besides doubles someones crossroads barracks gallows tongs pliers tweezers people
-    fives fours glassworks graphics athletics gymnastics aerobics mathematics ceramics news debris lens bus gas bass
-    canvas christmas tennis focus apparatus chaos cactus virus campus octopus walrus hippopotamus rhinoceros citrus
-    asparagus bias atlas cosmos iris pelvis oasis analysis basis axis this chassis trellis pancreas alias"""
+    sprinkles bushes savings premises thanks means besides doubles someones crossroads barracks gallows tongs pliers
+    tweezers people fives fours glassworks graphics athletics gymnastics aerobics mathematics ceramics news debris lens
+    bus gas bass canvas christmas tennis focus apparatus chaos cactus virus campus octopus walrus hippopotamus
+    rhinoceros citrus asparagus bias atlas cosmos iris pelvis oasis analysis basis axis this chassis trellis pancreas
+    alias"""
 )
 IN_IE = words(
     """cookie smoothie movie hoodie zombie selfie brownie rookie pixie collie calorie genie tie pie lie die birdie
     eerie prairie aerie bourgeoisie camaraderie foodie goalie doggie"""
+)
+
+# Tags (`tagging`): words that the original's parser takes for another part of speech than spaCy's tagger does
+ALWAYS_NOUNS = words("hydrant urinal tattoo oven vest sled skateboarder backpack")
+ALWAYS_SINGULAR = words("broccoli spaghetti sheep")
+PARTICIPLES = words("living skating boarding cutting")
+MODIFIERS = words("skate orange laptop ski adult video plastic hind swim skateboard teddy kiddie stainless")
+PEOPLES = words(
+    """asian african american german european irish muslim mexican indian chinese japanese british french italian
+    spanish english russian arab hispanic"""
+)
+PREDICATES = words(
+    """run walk stand sit hold look pose carry fly lay throw perform gather reach swim eat jump play fetch bite sniff
+    glide surround wrestle hug chase lick roll return drink splash bend hide catch stares sits stands walks runs jumps
+    rides plays"""
+)
+
+# Clauses (`clauses`): words in -ing, and bare verbs after `be`, that are taken for nouns
+NOUN_TAGS = words("DT JJ JJR JJS NN NNS NNP NNPS CD PRP$ POS VBN")
+GERUND_NOUNS = words("standing grazing skiing surfing hiding skateboarding plowing decorating fling siting")
+LEADING_GERUND_NOUNS = GERUND_NOUNS | words(
+    "holding eating playing swinging swimming feeding resting sleeping fighting hugging carrying"
+)
+VERBAL_NOUNS = words("jump stand play walk attempt dance race tug fight")
+
+# Attachment (`attachment`): prepositions that follow a verb over an object in between
+DIRECTIONS = words(
+    "to into onto through from down up along around off by toward towards out past while as after before until"
 )

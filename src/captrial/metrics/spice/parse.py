@@ -1,0 +1,72 @@
+"""A dependency tree that can be edited and never closes a circle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Parse:
+    """One entry a word: Penn tags, spaCy's labels (ClearNLP style), and heads; `heads[i] == i` marks a root."""
+
+    words: list[str]
+    tags: list[str]
+    heads: list[int]
+    labels: list[str]
+
+    def __len__(self) -> int:
+        """The number of words."""
+        return len(self.words)
+
+    @property
+    def root(self) -> int:
+        """The first root."""
+        return next(word for word, head in enumerate(self.heads) if head == word)
+
+    def noun(self, word: int) -> bool:
+        """Whether a word is tagged as a noun."""
+        return self.tags[word].startswith("NN")
+
+    def verb(self, word: int) -> bool:
+        """Whether a word is tagged as a verb."""
+        return self.tags[word].startswith("V")
+
+    def word(self, index: int) -> str:
+        """A word, or nothing beyond either end."""
+        return self.words[index] if 0 <= index < len(self.words) else ""
+
+    def children(self, head: int, *labels: str) -> list[int]:
+        """Dependents of a word, left to right; only those with one of the labels, if any are given."""
+        return [
+            word
+            for word, above in enumerate(self.heads)
+            if above == head and word != head and (not labels or self.labels[word] in labels)
+        ]
+
+    def attach(self, word: int, head: int, label: str = "") -> bool:
+        """Move a word with all below it under another head, unless it stands above that head itself."""
+        above = head
+        while self.heads[above] != above and above != word:
+            above = self.heads[above]
+        if above == word:
+            return False
+        self.heads[word] = head
+        self.labels[word] = label or self.labels[word]
+        return True
+
+    def replace(self, old: int, new: int, label: str) -> None:
+        """Let a child of `old` take its place; `old` hangs below it with the label."""
+        self.heads[new] = new if self.heads[old] == old else self.heads[old]
+        self.labels[new] = self.labels[old]
+        self.heads[old], self.labels[old] = new, label
+
+    def adopt(self, head: int, children: list[int]) -> None:
+        """Move children of some word to another head, which must not hang below them."""
+        for child in children:
+            if child != head:
+                self.heads[child] = head
+
+    def crown(self, verb: int, subject: int) -> None:
+        """Make a verb the root, with the present root as its subject."""
+        self.heads[verb], self.labels[verb] = verb, "ROOT"
+        self.heads[subject], self.labels[subject] = verb, "nsubj"

@@ -1,0 +1,182 @@
+"""The grammar of Penn Treebank tokens, on shadows (see `alphabet`).
+
+At every place the rule that reaches furthest wins, the earlier one among equals. What follows a token can belong to
+its rule without belonging to the token (its *context*): it counts for the reach.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from string import ascii_letters
+from typing import NamedTuple
+
+from captrial.language.tokenizer import spelling
+from captrial.language.tokenizer.abbreviations import CLOSING, LEADING, NUMBERED, OPENERS
+
+Spelling = Callable[[str], str]
+
+
+class Rule(NamedTuple):
+    """One kind of token: group 1 of the pattern is the token, what comes after it is context."""
+
+    pattern: re.Pattern[str]
+    spell: Spelling
+
+
+def _rule(token: str, context: str = "", spell: Spelling = str) -> Rule:
+    return Rule(re.compile(f"({token}){context}"), spell)
+
+
+# Quantifiers are possessive (*+) where giving back cannot help, lest odd input take long.
+#
+# Characters. Case-blind groups are safe: a shadow has no letters outside ASCII but the stand-ins.
+_LATIN, _PLAIN = "[A-Za-z]", "[A-Za-z0-9]"
+_LETTER, _ALNUM, _FIGURE = "[A-Za-zé]", "[A-Za-zé0-9٠]", "[0-9٠]"
+_GAP = r"[ \t\xa0\u2003\n\x85]"  # a blank or the end of a line
+_APOSTROPHE, _ANY_APOSTROPHE = "(?:['’]|&apos;)", "(?:['’‘`]|&apos;)"
+_AND = "&(?i:amp;)?"
+
+# Words: letters, accents and figures, also with . ! ? between two parts.
+_WORD_LETTER = r"(?:[A-Za-zé\u0301\xad]|&[aeiouAEIOU](?:acute|grave|uml);)"
+_PART = rf"{_WORD_LETTER}(?:{_WORD_LETTER}|{_FIGURE})*+"
+_WORD = rf"{_PART}(?:[.!?]{_PART})*+"
+_CLITIC = f"{_APOSTROPHE}(?i:[msd]|re|ve|ll)"
+_NOT = f"[nN]{_ANY_APOSTROPHE}[tT]"
+WORDS = [
+    _rule("(?i:cannot|gonna|gotta|lemme|gimme|wanna)", spell=spelling.halves),
+    _rule(_WORD, _CLITIC, spelling.word),
+    _rule(r"[A-Za-z\xad]*[A-MO-Za-mo-z]\xad*", _NOT, spelling.word),
+    _rule(_WORD, spell=spelling.word),
+]
+ELISIONS = [
+    _rule(f"[lLdDjJ]{_APOSTROPHE}|(?i:dunkin|somethin|ol){_APOSTROPHE}"),
+    _rule(f"[A-HJ-XZn]{_ANY_APOSTROPHE}{_LETTER}{{2,}}"),  # O'Neil
+    _rule(f"{_LETTER}+[aeiouyAEIOUY]{_ANY_APOSTROPHE}[aeiouA-Z]{_LETTER}*"),  # Hawai'i
+    _rule(rf"(?i:nor'easter|c'mon|c'est|s'mores|ev'ry|li'l|nat'l|cont'd\.|e'er|cap{_APOSTROPHE}n)"),
+    _rule(f"[oO]{_ANY_APOSTROPHE}(?i:er|o)"),
+    _rule(f"[yY]{_APOSTROPHE}", _LETTER),
+    _rule(_NOT, spell=spelling.quote),
+]
+
+# Things: words and figures tied together by hyphens, strokes and the like.
+_LIAISON = f"(?:[dDoOlL]{_ANY_APOSTROPHE}{_ALNUM})?{_ALNUM}+"
+_THING = f"{_LIAISON}(?:[-_‐]{_LIAISON})*"
+_COMPOUND = rf"{_PLAIN}[A-Za-z0-9.,\xad]*+(?:-(?:{_LATIN}(?:\.{_LATIN})+\.|[A-Za-z0-9\xad]+))+"
+_TEAM = rf"[A-Z]+(?:(?:{_AND}|\+)[A-Z]+)+"  # AT&T
+_BRANCH = f"{_PLAIN}+(?:-{_LATIN}+){{0,2}}"
+_EXTENSION = (
+    "bat|bmp|c|class|cgi|cpp|dll|docx?|exe|gif|gz|h|html?|jar|java|jpe?g|mov|mp3|pdf|php|pl|png|ppt|ps|py|sql|tar|txt|"
+    "wav|x|xml|zip"
+)
+CHOICE = _rule(rf"{_BRANCH}(?:\\?/{_BRANCH}){{1,2}}")  # and/or
+FILE_NAME = _rule(
+    rf"(?:{_WORD_LETTER}|{_FIGURE})+(?:\.(?:{_WORD_LETTER}|{_FIGURE})+)*\.(?i:{_EXTENSION})", rf"(?:{_GAP}|[.?!,])"
+)
+BEFORE_COMMA = [_rule(rf"{word}\.", "[,;:]", spelling.word) for word in (_WORD, _THING, _COMPOUND, _TEAM)]
+THINGS = [_rule(_COMPOUND, spell=spelling.word), _rule(_THING), _rule(_TEAM, spell=spelling.entities)]
+NAMES = _rule(rf"(?i:c\.d\.s|pro-|anti-|s{_AND}p-500|s{_AND}ls|c\+\+|[cf]#)", spell=spelling.entities)
+
+# Addresses. One character beyond the basic plane is two to the reference, so it can be a whole path.
+_PATH_CHARACTER, _PATH_END = r'[^ \t\n"<>|(){}]', r'[^ \t\n"<>|.!?(){},-]'
+_PATH = f"(?:{_PATH_CHARACTER}+{_PATH_END}|\1)"
+_MAILBOX, _HOST = r'[^ \t\n"<>|(){}\xa0]', r'[^ \t\n"<>|().{}\xa0]'
+SITE = _rule(rf"""(?:[^ \t\n"`'!$(){{}}|,-_]++\.)+(?i:com|net|org|edu)(?:/{_PATH})?""")
+MAIL = _rule(rf"(?:<|&lt;)?{_PLAIN}{_MAILBOX}*@(?:{_HOST}+\.)*{_HOST}+>?")
+ADDRESSES = [
+    _rule(f"(?i:https?)://{_PATH}"),
+    _rule(rf"""(?i:www)\.(?:[^ \t\n"<>|.!?(){{}},]+\.)+{_LATIN}{{2,4}}(?:/{_PATH})?"""),
+    SITE,
+    MAIL,
+]
+
+# Markup: a tag with its attributes, a declaration, a closing tag; references to characters.
+_NAME = r"[A-Za-z][A-Za-z0-9_:.-]*"
+_ATTRIBUTE = rf"""{_NAME}(?: *= *(?:"[^"\n]*"|'[^'\n]*'))?"""
+_TAG = rf"(?:<{_NAME}(?: +{_ATTRIBUTE})* *+/? *+>|<[!?][A-Za-z-][^>\n]*>|</{_NAME} *+>)"
+TAG = _rule(_TAG, spell=spelling.tag)
+REFERENCES = [
+    _rule("&(?:MD|mdash|ndash|NDASH);", spell=spelling.dash),
+    _rule("&(?:HT|TL|UR|LR|QC|QL|QR|odq|cdq|#[0-9]+);"),
+    _rule("&(?i:amp|lt|gt);|&(?:quot|apos|nbsp);", spell=spelling.entities),
+]
+
+ABBREVIATIONS = [
+    _rule(rf"{CLOSING}\.", r"[\s\S]{2}"),
+    _rule(rf"{LEADING}\."),
+    _rule(_LATIN, rf"\.{_GAP}+(?:{OPENERS}|{_TAG}){_GAP}"),
+    _rule(rf"{_LATIN}(?:\.{_LATIN})*\."),
+    _rule(rf"{NUMBERED}\.", f"{_GAP}?{_FIGURE}"),
+]
+
+# Figures.
+_TAIL = "[0-9]{3,4}[- \xa0]?[0-9]{3,5}"
+NUMBER = _rule(rf"[-+]?(?:{_FIGURE}*(?:[.:,\xad٫]{_FIGURE}+)+|{_FIGURE}+)", spell=spelling.word)
+FRACTIONS = [
+    _rule(f"{_FIGURE}{{1,2}}[-/]{_FIGURE}{{1,2}}[-/]{_FIGURE}{{2,4}}"),
+    _rule(rf"(?:{_FIGURE}{{1,4}}[- \xa0])?{_FIGURE}{{1,4}}(?:\\?/|⁄){_FIGURE}{{1,4}}", spell=spelling.joined),
+]
+PHONES = [
+    _rule(rf"\([0-9]{{2,3}}\)[ \xa0]?{_TAIL}", spell=spelling.joined),
+    _rule(rf"(?:\+\+?)?(?:[0-9]{{2,4}}[- \xa0])?[0-9]{{2,4}}[- \xa0]{_TAIL}", spell=spelling.joined),
+    _rule(r"(?:(?:\+\+?)?[0-9]{2,4}\.)?[0-9]{2,4}\.[0-9]{3,4}\.[0-9]{3,5}"),
+]
+
+# What begins with an apostrophe; a straight one before a word of two characters or more is a quotation mark.
+_FACE = "[-^x=~<>']"
+FACE = _rule(f"{_FACE}_{_FACE}")
+QUOTES = [
+    _rule("'[tT]", "(?i:is|was)"),
+    _rule(f"{_APOSTROPHE}(?:[nN]{_APOSTROPHE}?|(?i:em|till?|cause|[2-9]0s))"),
+    _rule(_CLITIC, "[^A-Za-z]", spelling.quote),
+    _rule(f"{_APOSTROPHE}[0-9]{{2}}", _GAP),
+    FACE,
+    _rule("'", r"[A-Za-z][^ \t\xa0\n]"),
+    _rule(_CLITIC, spell=spelling.quote),
+    _rule("''|[`’‘“]{1,2}", spell=spelling.quote),
+]
+
+SIGNS = [
+    _rule(r"@[A-Za-z_][A-Za-z_0-9]*"),
+    _rule(f"#{_WORD_LETTER}+"),
+    _rule("-[lLrR][rRcCsS][bB]-"),
+    _rule("⁺?(?:²+|₂+)"),
+    _rule(r"[<>]?[:;=][-o*']?[()DPdpO\\{@|\[\]]", "[^A-Za-z0-9]", spelling.joined),
+    _rule(rf"\({_FACE}[_.]?{_FACE}\)|\([\^x=~<>']-[\^x=~<>'`]\)", spell=spelling.joined),
+    _rule("-+", spell=spelling.dash),
+    _rule(r"\.{3,5}|(?:\.[ \xa0]){2,4}\.", spell=spelling.dash),
+    _rule(r"@+|#+|_+|\*+|(?:\\\*){1,3}|[?!]+|<<?|>>?"),
+    _rule(r"[ \t\xa0\u2003]+|[\0\1]", spell=spelling.nothing),
+]
+MONEY = _rule(r"[A-Z]*\$")
+
+
+# Which rules can begin with which character.
+_BY_LETTER = [
+    *WORDS,
+    *ELISIONS,
+    *ADDRESSES,
+    NAMES,
+    CHOICE,
+    MONEY,
+    *ABBREVIATIONS,
+    FILE_NAME,
+    *BEFORE_COMMA,
+    FACE,
+    *THINGS,
+]
+_BY_FIGURE = [SITE, MAIL, *FRACTIONS, NUMBER, CHOICE, FILE_NAME, *BEFORE_COMMA, *PHONES, *THINGS]
+_BY_OTHER = [*WORDS, NUMBER, *QUOTES, SITE, MAIL, FILE_NAME, *BEFORE_COMMA, *REFERENCES]
+_BY_SIGN = [TAG, SITE, MAIL, NUMBER, MONEY, *PHONES, FACE, *SIGNS]
+_BEGINNINGS = {
+    ascii_letters + "é\u0301": _BY_LETTER,
+    "0123456789٠": _BY_FIGURE,
+    "'’‘`“": [SITE, *QUOTES],
+    "&\xad": _BY_OTHER,
+}
+_RULES = {character: rules for characters, rules in _BEGINNINGS.items() for character in characters}
+
+
+def rules_for(character: str) -> list[Rule]:
+    """The rules whose tokens can begin with a character, in order of precedence."""
+    return _RULES.get(character, _BY_SIGN)

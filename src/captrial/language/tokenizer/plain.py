@@ -1,0 +1,90 @@
+"""Plain captions, many at once: ASCII words, commas, and a full stop at the end.
+
+Nearly all captions are like this, and nothing in them needs the grammar. They are tokenised by a few passes over the
+bytes of the joined text, which also find the captions that are not plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from string import ascii_letters, ascii_lowercase, ascii_uppercase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.language.tokenizer.abbreviations import STOPPED
+
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.intp]
+
+_PLAIN = f"{ascii_letters},. ".encode()
+_TO_WORDS = bytes.maketrans(f"{ascii_uppercase},.".encode(), f"{ascii_lowercase}  ".encode())
+_NEWLINE, _BLANK, _STOP = b"\n ."
+_MARGIN = 8  # so that a window around any place stays inside
+
+
+def tokenize_plain(lines: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The tokens of every plain line, joined by blanks, and the numbers of the lines that are not plain.
+
+    What stands in the list for a line that is not plain means nothing. Lines have no newline inside.
+
+    >>> tokenize_plain(["Two dogs , one cat.", "the dog's cat"])
+    (['two dogs one cat', "the dog's cat"], [1])
+    """
+    if not lines:
+        return [], []
+    text = "\n".join(lines).encode("ascii", "replace")  # a "?" for every other character: no more plain
+    words = text.translate(_TO_WORDS)
+    codes = np.frombuffer(words + b"\n", dtype=np.uint8)
+    letters = codes > _BLANK
+    keep = letters | (codes == _NEWLINE)
+    keep[:-1] |= letters[1:] & (codes[:-1] == _BLANK)  # of several blanks the last, where a word follows
+    return codes[keep][:-1].tobytes().decode().split("\n"), _not_plain(text, words)
+
+
+def _not_plain(text: bytes, words: bytes) -> list[int]:
+    others = np.frombuffer(b"\n" + text.translate(None, _PLAIN) + b"\n", dtype=np.uint8)
+    strange = np.flatnonzero(np.diff(np.flatnonzero(others == _NEWLINE)) > 1)
+    framed = bytes(_MARGIN - 1) + b"\n", b"\n" + bytes(_MARGIN)
+    codes, lower = (np.frombuffer(framed[0] + part + framed[1], dtype=np.uint8) for part in (text, words))
+    places = np.concatenate([_indents(lower), _halves(lower), _stops(codes, lower)])
+    ends = np.flatnonzero(codes[_MARGIN:] == _NEWLINE) + _MARGIN
+    return [*map(int, np.union1d(strange, np.searchsorted(ends, places)))]
+
+
+def _indents(lower: Bytes) -> Places:
+    return np.flatnonzero((lower[:-1] == _NEWLINE) & (lower[1:] == _BLANK)) + 1
+
+
+def _halves(lower: Bytes) -> Places:
+    """Places of words that are two tokens: they all double their third letter."""
+    doubled = np.flatnonzero(lower[2:-_MARGIN] == lower[3 : 1 - _MARGIN]) + 2
+    return doubled[np.isin(_packed(lower[doubled[:, None] + np.arange(-2, 3)]), _HALVED)]
+
+
+def _stops(codes: Bytes, lower: Bytes) -> Places:
+    """Places of full stops that do not simply end a line: inside it, or after an abbreviation or a single letter."""
+    stops = np.flatnonzero(codes == _STOP)
+    after, then = codes[stops + 1], codes[stops + 2]
+    last = (after == _NEWLINE) | ((after == _BLANK) & (then == _NEWLINE))
+    before = lower[stops[:, None] - np.arange(1, 9)]  # (stops, 8): letters from the last one back
+    before *= np.logical_and.accumulate((before >= ord("a")) & (before <= ord("z")), axis=1)
+    odd: Places = stops[~last | np.isin(_packed(before), _STOPPED)]
+    return odd
+
+
+def _packed(windows: Bytes) -> NDArray[np.uint64]:
+    """Rows of up to eight letters as one number each."""
+    rows = np.zeros((len(windows), 8), dtype=np.uint8)
+    rows[:, : windows.shape[1]] = windows
+    return rows.view(np.uint64)[:, 0]
+
+
+def _numbers(words: Iterable[str]) -> NDArray[np.uint64]:
+    return np.array(
+        [int(np.frombuffer(word.encode().ljust(8, b"\0"), dtype=np.uint64)[0]) for word in words], np.uint64
+    )
+
+
+_HALVED = _numbers(["canno", "gonna", "gotta", "wanna", "gimme", "lemme"])
+_STOPPED = _numbers(word[::-1] for word in sorted({*STOPPED, *ascii_lowercase}))

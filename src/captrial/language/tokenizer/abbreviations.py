@@ -21,9 +21,9 @@ _LEADING = """
 """
 _NUMBERED = "art arts ca fig figs no nos op pp prop"  # only before a figure: "no. 5"
 # A letter with a full stop is an initial, unless one of these starts a sentence after it.
-_OPENERS = """
-    a about according additionally after an as at but earlier he her here however if in it last many more now once one
-    other our she since so some such that the their then there these they this we what when while yet you
+_OPENERS = r"""
+    a about according additionally after an as at but earlier he her here however if in it last many more mr\. ms\. now
+    once one other our she since so some such that the their then there these they this we what when while yet you
 """
 _ODD_CASE = "mfg mtg pte ptes pty ptys ppte pptes ppty pptys"
 

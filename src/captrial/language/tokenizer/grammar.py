@@ -28,9 +28,8 @@ def _rule(token: str, context: str = "", spell: Spelling = str) -> Rule:
     return Rule(re.compile(f"({token}){context}"), spell)
 
 
-# Quantifiers are possessive (*+) where giving back cannot help, lest odd input take long.
-#
-# Characters. Case-blind groups are safe: a shadow has no letters outside ASCII but the stand-ins.
+# Quantifiers are possessive (`*+`) where giving back cannot help, lest odd input take long. Case-blind groups are
+# safe: a shadow has no letters outside ASCII but the stand-ins.
 _LATIN, _PLAIN = "[A-Za-z]", "[A-Za-z0-9]"
 _LETTER, _ALNUM, _FIGURE = "[A-Za-zé]", "[A-Za-zé0-9٠]", "[0-9٠]"
 _GAP = r"[ \t\xa0\u2003\n\x85]"  # a blank or the end of a line
@@ -78,14 +77,14 @@ THINGS = [_rule(_COMPOUND, spell=spelling.word), _rule(_THING), _rule(_TEAM, spe
 NAMES = _rule(rf"(?i:c\.d\.s|pro-|anti-|s{_AND}p-500|s{_AND}ls|c\+\+|[cf]#)", spell=spelling.entities)
 
 # Addresses. One character beyond the basic plane is two to the reference, so it can be a whole path.
-_PATH_CHARACTER, _PATH_END = r'[^ \t\n"<>|(){}]', r'[^ \t\n"<>|.!?(){},-]'
-_PATH = f"(?:{_PATH_CHARACTER}+{_PATH_END}|\1)"
+_END = r'[^ \t\n"<>|.!?(){},-]'
+_PATH = rf'(?:/(?:[^ \t\n"<>|()]+{_END}|\x01))?'
 _MAILBOX, _HOST = r'[^ \t\n"<>|(){}\xa0]', r'[^ \t\n"<>|().{}\xa0]'
-SITE = _rule(rf"""(?:[^ \t\n"`'!$(){{}}|,-_]++\.)+(?i:com|net|org|edu)(?:/{_PATH})?""")
+SITE = _rule(rf"""(?:[^ \t\n"`'!$(){{}}|,-_]++\.)+(?i:com|net|org|edu){_PATH}""")
 MAIL = _rule(rf"(?:<|&lt;)?{_PLAIN}{_MAILBOX}*@(?:{_HOST}+\.)*{_HOST}+>?")
 ADDRESSES = [
-    _rule(f"(?i:https?)://{_PATH}"),
-    _rule(rf"""(?i:www)\.(?:[^ \t\n"<>|.!?(){{}},]+\.)+{_LATIN}{{2,4}}(?:/{_PATH})?"""),
+    _rule(rf'(?i:https?)://(?:[^ \t\n"<>|(){{}}]+{_END}|\x01)'),
+    _rule(rf"""(?i:www)\.(?:[^ \t\n"<>|.!?(){{}},]+\.)+{_LATIN}{{2,4}}{_PATH}"""),
     SITE,
     MAIL,
 ]
@@ -146,7 +145,7 @@ SIGNS = [
     _rule("-+", spell=spelling.dash),
     _rule(r"\.{3,5}|(?:\.[ \xa0]){2,4}\.", spell=spelling.dash),
     _rule(r"@+|#+|_+|\*+|(?:\\\*){1,3}|[?!]+|<<?|>>?"),
-    _rule(r"[ \t\xa0\u2003]+|[\0\1]", spell=spelling.nothing),
+    _rule(r"[ \t\xa0\u2003]+|[\x00\x01]", spell=spelling.nothing),
 ]
 MONEY = _rule(r"[A-Z]*\$")
 

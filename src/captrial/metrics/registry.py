@@ -102,7 +102,7 @@ ENTRIES: dict[str, Entry] = {
             by_default=True,
             lacks=_lacks_module("captrial.metrics.meteor", ""),
         ),
-        Entry("spice", ("spice",), _spice, by_default=True, lacks=_lacks_module("spacy", "")),
+        Entry("spice", ("spice",), _spice, by_default=True, lacks=_lacks_module("pycocoevalcap", "meteor")),
         Entry("nw", ("nw",), lambda c, o: NwState.of(c, o.similarity), by_default=True),
         Entry("coverage", ("coverage",), lambda c, o: CoverageState.of(c, o.similarity, o.objects), by_default=True),
         Entry("noun_iou", ("noun_iou",), lambda c, o: NounIouState.of(c, o.similarity)),

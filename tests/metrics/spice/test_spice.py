@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -35,10 +38,15 @@ def test_shards_merge_to_the_whole() -> None:
     np.testing.assert_array_equal(merged.per_image, spice(CORPUS).per_image)
 
 
-def test_the_cache_changes_nothing() -> None:
-    texts = ["a man rides a brown horse", "a man rides a brown horse", "two cats"]
-    fresh = scene_tuples(texts, cache=False)
-    assert scene_tuples(texts) == scene_tuples(texts) == fresh
+def test_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts = ["a man rides a brown horse", "a man rides a brown horse", "two cats", ""]
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path))
+    fresh = scene_tuples(texts)
+    module = import_module("captrial.metrics.spice.tuples")  # `captrial.metrics.spice` as an attribute is the function
+    monkeypatch.setattr(module, "parse", lambda texts: pytest.fail(f"parsed again: {texts}"))
+    assert scene_tuples(texts) == fresh
+    assert fresh[0] == fresh[1]
+    assert fresh[3] == scene_tuples([""])[0] == []
     assert scene_tuples([]) == []
 
 

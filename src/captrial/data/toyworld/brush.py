@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,13 @@ _BASIS = 0.5 * np.hstack(
     ]
 )
 _CIRCLE = [(math.cos(a * math.pi / 12), math.sin(a * math.pi / 12)) for a in range(24)]
+
+
+@lru_cache(maxsize=64)
+def _neighbours(count: int) -> NDArray[np.intp]:
+    """For every point of a closed outline the one before it, itself, and the two after it, (count, 4)."""
+    places: NDArray[np.intp] = (np.arange(count)[:, None] + np.array([-1, 0, 1, 2])) % count
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Brush:
     """A transparent sheet with the foot of the thing at (0, 0), x to where it faces, y up, all in metres."""
 
     def __init__(self, extent: Extent, scale: float, facing: int = 1) -> None:
-        self.over = 3 if scale * max(2 * extent.half, extent.top) < 110 else 2  # big things show fewer jagged edges
+        self.over = 3 if scale * max(2 * extent.half, extent.top) < 80 else 2  # big things show fewer jagged edges
         self.unit = scale * self.over
         self.facing = facing
         self._x0, self._y0 = extent.half * self.unit, extent.top * self.unit
@@ -72,9 +80,8 @@ class Brush:
 
     def blob(self, points: Sequence[Point], colour: RGB) -> None:
         """A filled smooth outline through the points."""
-        given = np.asarray(points)
-        around = np.stack([np.roll(given, shift, axis=0) for shift in (1, 0, -1, -2)])  # (4, n, 2)
-        smooth = np.einsum("sk,knc->nsc", _BASIS, around).reshape(-1, 2)
+        around = np.array(points)[_neighbours(len(points))]  # (n, 4, 2)
+        smooth = _BASIS @ around  # (n, steps, 2)
         smooth *= (self.unit * self.facing, -self.unit)
         smooth += (self._x0, self._y0)
         self._draw.polygon(smooth.ravel().tolist(), fill=(*colour, 255))

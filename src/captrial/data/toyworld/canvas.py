@@ -27,13 +27,19 @@ class Canvas:
         rows = (np.arange(self.side) + 0.5) / self.side
         heights, colours = [stop[0] for stop in stops], np.array([stop[1] for stop in stops], dtype=float)
         bands = np.stack([np.interp(rows, heights, colours[:, channel]) for channel in range(3)], axis=1)
-        whole = np.broadcast_to(bands.astype(np.uint8)[:, None], (self.side, self.side, 3))
-        self._sheet = Image.fromarray(np.ascontiguousarray(whole))
+        self._column = Image.fromarray(bands.astype(np.uint8)[:, None])
+        self._sheet = self._column.resize((self.side, self.side), Image.Resampling.NEAREST)
         self._draw = ImageDraw.Draw(self._sheet)
 
     def pixels(self) -> NDArray[np.uint8]:
         """The sheet at the size of the picture, (size, size, 3), writable."""
         return np.array(self._sheet.reduce(OVER))
+
+    def clear_below(self, height: float) -> None:
+        """Take back what was drawn below `height`: the sun does not shine through the ground."""
+        top = round(height * self.side)
+        rest = self._column.resize((self.side, self.side - top), Image.Resampling.NEAREST, (0, top, 1, self.side))
+        self._sheet.paste(rest, (0, top))
 
     def poly(self, points: Iterable[Point], colour: RGB) -> None:
         """A filled polygon."""

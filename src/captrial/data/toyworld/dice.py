@@ -68,7 +68,7 @@ class Dice:
         """Bell-shaped noise, mean 0 and deviation 1, from the raw bits of PCG64, a stream numpy promises to keep."""
         count = int(np.prod(shape))
         words = np.random.PCG64(self._seed).random_raw((count + 1) // 2)
-        octets = words.view(np.uint8)[: 4 * count].reshape(count, 4)
-        total = octets.sum(axis=1, dtype=np.uint16).astype(np.float32)
+        octets = words.view(np.uint8)[: 4 * count].reshape(4, count)
+        total = octets.sum(axis=0, dtype=np.uint16).astype(np.float32)
         noise: NDArray[np.float32] = ((total - 510.0) / 147.8).reshape(shape)
         return noise

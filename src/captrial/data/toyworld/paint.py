@@ -53,16 +53,22 @@ class Sight:
 
 def sprite(thing: Thing, size: int) -> Layer | None:
     """Draw one thing; None where nothing of it is on the picture."""
-    dice, room, scale = Dice(thing.style), thing.extent, thing.scale * size
-    brush = Brush(room, scale, thing.facing)
-    KINDS[thing.kind].draw(brush, Look(jitter(COLOURS[thing.colour], dice), thing.form, thing.pose, dice, thing.style))
-    pixels = brush.lift()
+    room, scale = thing.extent, thing.scale * size
     x = round(thing.x * size - room.half * scale)
     y = round((thing.foot - thing.lift) * size - room.top * scale)
+    if x >= size or y >= size or x + 2 * room.half * scale < -2 or y + (room.top - room.bottom) * scale < -2:
+        return None
+    dice, brush = Dice(thing.style), Brush(room, scale, thing.facing)
+    KINDS[thing.kind].draw(brush, Look(jitter(COLOURS[thing.colour], dice), thing.form, thing.pose, dice, thing.style))
+    pixels = brush.lift()
     whole = int(np.count_nonzero(pixels[:, :, 3] > 127))
     left, top = max(-x, 0), max(-y, 0)
     pixels = pixels[top : max(size - y, 0), left : max(size - x, 0)]
-    return Layer(pixels, x + left, y + top, whole) if pixels.size else None
+    rows, columns = np.flatnonzero(pixels[:, :, 3].any(axis=1)), np.flatnonzero(pixels[:, :, 3].any(axis=0))
+    if not rows.size:
+        return None
+    pixels = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]  # drawings seldom fill their room
+    return Layer(pixels, x + left + int(columns[0]), y + top + int(rows[0]), whole)
 
 
 def draw(scene: Scene, size: int) -> list[Layer | None]:

@@ -15,7 +15,7 @@ from captrial.data.toyworld.stories import TABLE_TOP
 FRAMES = 20  # of a sequence
 LIGHTS = ("day", "night")
 HEIGHTS = {"low": 0.45, "middle": 0.95, "high": 1.45}  # metres over the floor
-HORIZONS = {"low": 0.5, "middle": 0.42, "high": 0.34}  # taller robots look down a little
+HORIZONS = {"low": 0.6, "middle": 0.5, "high": 0.4}  # taller robots look down a little
 FOCAL = 0.82
 NEAR = 0.9  # nothing closer than this is drawn
 HALF_WIDTH, DEPTH, CEILING = 3.0, 8.0, 2.7  # of the room
@@ -138,6 +138,9 @@ def furnish(seed: int, number: int) -> Room:
         elif dice.chance(0.5):
             beside = x + math.copysign(0.75 if name == "chair" else 1.6, -x)
             place(dice.choice(("plant", "lamp", "ball", "chair")), beside * 0.8, z + 0.4, form="")
+    for side in (-1, 1):
+        near = dice.choice(("plant", "chair", "ball", "lamp"))
+        place(near, side * dice.between(1.1, 1.35), dice.between(2.2, 2.8), form="standing" if near == "lamp" else "")
     place("lamp", math.copysign(2.6, dice.bell(1.0)), 7.6, form="standing")
     place("plant", dice.choice((-2.65, 2.65)), dice.between(6.3, 7.0), size="large")
     place("clock", dice.between(-1.0, 1.0), DEPTH - 0.05, lift=dice.between(1.6, 1.9), size="large")

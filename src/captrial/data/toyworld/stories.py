@@ -48,7 +48,7 @@ def walk(stage: Stage) -> None:
     """A person walks a dog on a leash."""
     owner = stage.put(_person(stage, "walking"))
     facing = stage.things[owner].facing
-    pet = stage.beside(owner, stage.looks("dog", pose="standing"), gap=0.01, side=facing)
+    pet = stage.beside(owner, stage.looks("dog", pose="walking"), gap=0.01, side=facing)
     stage.turn(pet, facing)
     stage.settle(owner, pet)
     stage.link(owner, "walking", pet)

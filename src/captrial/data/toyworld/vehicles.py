@@ -58,6 +58,8 @@ def car(b: Brush, look: Look) -> None:
         b.poly([(0.3, 1.3), (0.44, 1.28), (0.26, 0.95), (0.14, 0.95), (0.14, 1.1)], light(GLASS, 0.6))
         b.rect(tail + 0.08, 0.26, 1.9, 0.42, dark(c, 0.25), 0.08)
         b.line([(tail + 0.2, 0.66), (1.75, 0.66)], 0.025, dark(c, 0.18))
+    if look.pose == "driving":
+        _under_way(b, *((1.1, 1.22) if look.variant == "van" else (0.42, 1.1)), -1.95)
     b.line([(0.08, 0.9), (0.08, 0.42)], 0.025, dark(c, 0.3))
     b.rect(-0.22, 0.76, -0.02, 0.8, dark(c, 0.45))
     b.oval(1.84, 0.62, 0.1, 0.09, LAMP)
@@ -65,6 +67,15 @@ def car(b: Brush, look: Look) -> None:
     for x in (-1.15, 1.2):
         b.disc(x, 0.36, 0.43, dark(c, 0.5))
         _wheel(b, x, 0.34)
+
+
+def _under_way(b: Brush, x: float, y: float, tail: float) -> None:
+    """What shows that it drives: someone at the wheel behind the pane, and a puff at the back."""
+    b.disc(x, y, 0.15, (232, 190, 156))
+    b.wedge(x, y, 0.16, 30, 210, (84, 60, 44))
+    b.limb([(x - 0.03, y - 0.17), (x - 0.05, y - 0.24)], [0.2, 0.26], (96, 110, 140))
+    for shift, radius in ((0.1, 0.07), (0.22, 0.1), (0.38, 0.08)):
+        b.disc(tail - shift, 0.3 + shift * 0.3, radius, (226, 228, 230))
 
 
 def bus(b: Brush, look: Look) -> None:
@@ -84,6 +95,8 @@ def bus(b: Brush, look: Look) -> None:
                 light(GLASS, 0.5),
             )
         b.rect(2.1, y - (0.1 if y < 2 else 0), 2.86, y + 0.75, light(GLASS, 0.25), 0.08)
+    if look.pose == "driving":
+        _under_way(b, 2.5, 1.5, -2.9)
     b.rect(1.16, 0.5, 1.96, 2.0, dark(c, 0.35), 0.05)
     b.rect(1.22, 0.55, 1.53, 1.94, GLASS)
     b.rect(1.59, 0.55, 1.9, 1.94, GLASS)

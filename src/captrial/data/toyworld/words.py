@@ -19,6 +19,7 @@ DOING: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "dog": {
         "standing": ("standing",),
+        "walking": ("walking",),
         "running": ("running",),
         "sitting": ("sitting",),
         "lying": ("lying down", "resting"),

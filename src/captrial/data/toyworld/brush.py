@@ -70,9 +70,9 @@ class Brush:
         self._sheet = Image.new("RGBa", (max(width, 2) * self.over, max(height, 2) * self.over))
         self._draw = ImageDraw.Draw(self._sheet)
 
-    def lift(self) -> NDArray[np.uint8]:
-        """The finished drawing, premultiplied RGBA, (height, width, 4)."""
-        return np.asarray(self._sheet.reduce(self.over))
+    def lift(self) -> Image.Image:
+        """The finished drawing in premultiplied RGBA."""
+        return self._sheet.reduce(self.over)
 
     def poly(self, points: Iterable[Point], colour: RGB) -> None:
         """A filled polygon."""

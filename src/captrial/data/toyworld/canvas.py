@@ -92,8 +92,10 @@ def roughen(pixels: NDArray[np.uint8], name: str, strength: float, top: float, d
     if first >= size:
         return
     texture = grain(name, 512)
-    y, x = dice.integer(0, 511 - min(size, 256)), dice.integer(0, 511 - min(size, 256))
-    part = np.take(np.take(texture, np.arange(y, y + size - first) % 512, axis=0), np.arange(x, x + size) % 512, axis=1)
-    ramp = np.linspace(0.35, 1.0, size - first, dtype=np.float32)[:, None] * strength
+    y, x = dice.integer(0, 255), dice.integer(0, 255)
+    if size > 256:
+        texture = np.tile(texture, (-(-size // 512) + 1,) * 2)  # it repeats at its edges
+    part = texture[y : y + size - first, x : x + size]
+    ramp = np.linspace(0.35, 1.0, size - first, dtype=np.float32)[:, None] * np.float32(strength)
     shifted = pixels[first:] + (part * ramp).astype(np.int16)[:, :, None]
-    pixels[first:] = np.clip(shifted, 0, 255)
+    pixels[first:] = np.clip(shifted, 0, 255, out=shifted)

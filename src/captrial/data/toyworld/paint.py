@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,10 +25,13 @@ from captrial.records import Box
 GRADES: dict[str, tuple[float, float, float]] = {
     "sunset": (1.0, 0.9, 0.82),
     "night": (0.62, 0.68, 0.92),
-    "dark room": (0.42, 0.42, 0.54),
+    "dark room": (0.5, 0.5, 0.64),
     "evening": (0.98, 0.88, 0.76),
     "cloudy": (0.95, 0.96, 0.98),
 }
+
+
+MASTER = 224  # larger side in pixels of the drawings that robot frames are resized from
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +61,50 @@ def sprite(thing: Thing, size: int) -> Layer | None:
     y = round((thing.foot - thing.lift) * size - room.top * scale)
     if x >= size or y >= size or x + 2 * room.half * scale < -2 or y + (room.top - room.bottom) * scale < -2:
         return None
-    dice, brush = Dice(thing.style), Brush(room, scale, thing.facing)
-    KINDS[thing.kind].draw(brush, Look(jitter(COLOURS[thing.colour], dice), thing.form, thing.pose, dice, thing.style))
-    pixels = brush.lift()
+    if thing.track >= 0:
+        return _from_master(thing, x, y, size)
+    pixels = np.asarray(_drawn(thing, scale))
     whole = int(np.count_nonzero(pixels[:, :, 3] > 127))
     left, top = max(-x, 0), max(-y, 0)
-    pixels = pixels[top : max(size - y, 0), left : max(size - x, 0)]
+    return _trimmed(pixels[top : max(size - y, 0), left : max(size - x, 0)], x + left, y + top, whole)
+
+
+def _drawn(thing: Thing, scale: float) -> Image.Image:
+    """A thing at so many pixels a metre, premultiplied RGBA."""
+    dice, brush = Dice(thing.style), Brush(thing.extent, scale, thing.facing)
+    colour = jitter(COLOURS[thing.colour], dice)
+    KINDS[thing.kind].draw(brush, Look(colour, thing.form, thing.pose, dice, thing.style))
+    return brush.lift()
+
+
+def _trimmed(pixels: NDArray[np.uint8], x: int, y: int, whole: int) -> Layer | None:
+    """A layer without empty margins: drawings seldom fill their room."""
     rows, columns = np.flatnonzero(pixels[:, :, 3].any(axis=1)), np.flatnonzero(pixels[:, :, 3].any(axis=0))
     if not rows.size:
         return None
-    pixels = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]  # drawings seldom fill their room
-    return Layer(pixels, x + left + int(columns[0]), y + top + int(rows[0]), whole)
+    pixels = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return Layer(pixels, x + int(columns[0]), y + int(rows[0]), whole)
+
+
+def _from_master(thing: Thing, x: int, y: int, size: int) -> Layer | None:
+    """A thing of a robot's room: it is on many frames, so it is drawn once, large, and resized for each."""
+    room = thing.extent
+    master, solid = _master(replace(thing, x=0, foot=0, scale=1, lift=0, order=0))
+    ratio = MASTER / max(room.top, 2 * room.half) / (thing.scale * size)  # master's pixels a pixel
+    left, top = max(-x, 0), max(-y, 0)
+    right, bottom = min(size - x, int(master.width / ratio)), min(size - y, int(master.height / ratio))
+    if right <= left or bottom <= top:
+        return None
+    part = (left * ratio, top * ratio, right * ratio, bottom * ratio)
+    resized = master.resize((right - left, bottom - top), Image.Resampling.BILINEAR, part)
+    return _trimmed(np.asarray(resized), x + left, y + top, max(round(solid / ratio**2), 1))
+
+
+@lru_cache(maxsize=96)
+def _master(thing: Thing) -> tuple[Image.Image, int]:
+    room = thing.extent
+    drawing = _drawn(thing, MASTER / max(room.top, 2 * room.half))
+    return drawing, int(np.count_nonzero(np.asarray(drawing)[:, :, 3] > 127))
 
 
 def draw(scene: Scene, size: int) -> list[Layer | None]:
@@ -159,11 +195,12 @@ def _contour(colour: NDArray[np.uint16], alpha: NDArray[np.uint8]) -> NDArray[np
     return (colour * keep[:, :, None]) >> np.uint16(8)
 
 
-@lru_cache(maxsize=1)
-def _soft_disc() -> Image.Image:
-    axis = np.linspace(-1, 1, 64)
-    distance = np.hypot(axis[:, None], axis[None])
-    return Image.fromarray((np.clip(1.25 - 1.25 * distance, 0, 1) * 105).astype(np.uint8))
+@lru_cache(maxsize=512)
+def _soft_disc(width: int, height: int) -> NDArray[np.uint16]:
+    """An ellipse that fades to its edge, (height, width, 1), at most 105."""
+    x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
+    distance = np.hypot(y[:, None], x[None])
+    return (np.clip(1.25 - 1.25 * distance, 0, 1) * 105).astype(np.uint16)[:, :, None]
 
 
 def _shadow(pixels: NDArray[np.uint8], scene: Scene, thing: Thing) -> None:
@@ -181,17 +218,19 @@ def _darken(pixels: NDArray[np.uint8], x: float, y: float, half: float, tall: fl
     placed = _placed_disc(pixels.shape[0], x, y, half, tall)
     if placed is not None:
         rows, columns, disc = placed
-        pixels[rows, columns] = (pixels[rows, columns] * (256 - disc[:, :, None].astype(np.uint16))) >> 8
+        pixels[rows, columns] = (pixels[rows, columns] * (256 - disc)) >> 8
 
 
 def _placed_disc(
     size: int, x: float, y: float, half: float, tall: float
-) -> tuple[slice, slice, NDArray[np.uint8]] | None:
+) -> tuple[slice, slice, NDArray[np.uint16]] | None:
     """A soft disc stretched to an ellipse on the picture: rows, columns and strength; None when off the picture."""
-    left, top, right, bottom = round(x - half), round(y - tall), round(x + half) + 1, round(y + tall) + 1
+    wide, high = 4 * round(half / 2) + 3, 2 * round(tall) + 3  # in steps, so that few shapes are ever computed
+    left, top = round(x) - wide // 2, round(y) - high // 2
+    right, bottom = left + wide, top + high
     if right <= 0 or bottom <= 0 or left >= size or top >= size:
         return None
-    disc = np.asarray(_soft_disc().resize((right - left, bottom - top), Image.Resampling.BILINEAR))
+    disc = _soft_disc(wide, high)
     disc = disc[max(-top, 0) : size - top, max(-left, 0) : size - left]
     return slice(max(top, 0), min(bottom, size)), slice(max(left, 0), min(right, size)), disc
 
@@ -241,7 +280,7 @@ def _brighten(pixels: NDArray[np.uint8], x: float, y: float, radius: float) -> N
     placed = _placed_disc(pixels.shape[0], x, y, radius, radius)
     if placed is not None:
         rows, columns, disc = placed
-        warm = (disc[:, :, None] * np.array([[[1.0, 0.82, 0.5]]])).astype(np.uint16)
+        warm = (disc * np.array([[[1.0, 0.82, 0.5]]])).astype(np.uint16)
         pixels[rows, columns] = np.minimum(pixels[rows, columns] + warm, 255)
 
 

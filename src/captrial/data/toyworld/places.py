@@ -96,7 +96,7 @@ PLACES: dict[str, Place] = {
             ("in {a kitchen}", "in {the kitchen}"), ("on {the floor}", "on {the kitchen floor}"),
             (0.34, 0.4), 1.25, (0.3, 0.58),
             {"alone": 1, "on table": 5, "sit": 2, "under": 1.5, "beside": 2, "group": 0.7},
-            {"table": 3, "chair": 3, "cat": 2, "person": 2, "plant": 1, "cup": 0.5, "dog": 1, "clock": 1},
+            {"table": 3, "chair": 3, "cat": 2, "person": 2, "plant": 1, "cup": 0.15, "dog": 1, "clock": 1},
             {"clock": 2, "chair": 2, "plant": 1}, _INDOOR_LIGHT, indoor=True,
         ),
         Place(

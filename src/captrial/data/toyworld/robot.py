@@ -120,42 +120,58 @@ def _seen_from(view: View, item: Item, track: int) -> Thing | None:
 def furnish(seed: int, number: int) -> Room:
     """The map of room `number`: furniture along the walls, the way down the middle left free."""
     dice = Dice(seed, "room", number)
-    stage = Stage(ROOM, dice)
-    items: list[Item] = []
-
-    def place(
-        name: str, x: float, z: float, lift: float = 0.0, on: int | None = None, form: str = "", size: str = ""
-    ) -> int:
-        look = stage.looks(name, form=form, pose=_still(name, dice), size=size)
-        items.append(Item(look, x, z, lift, on))
-        return len(items) - 1
-
+    decorator = _Decorator(dice)
     spots = dice.shuffled([(-2.0, 3.4), (2.0, 3.0), (-2.1, 5.4), (2.1, 5.2), (-1.3, 7.1), (1.4, 7.2)])
     for name, (x, z) in zip(("table", "couch", "chair", "table", "couch", "chair"), spots, strict=True):
-        number_of = place(name, x + dice.bell(0.15), z + dice.bell(0.2))
-        if name == "table":
-            _lay(dice, place, number_of, items)
-        elif dice.chance(0.5):
-            beside = x + math.copysign(0.75 if name == "chair" else 1.6, -x)
-            place(dice.choice(("plant", "lamp", "ball", "chair")), beside * 0.8, z + 0.4, form="")
+        decorator.furniture(name, x + dice.bell(0.15), z + dice.bell(0.2))
     for side in (-1, 1):
-        near = dice.choice(("plant", "chair", "ball", "lamp"))
-        place(near, side * dice.between(1.1, 1.35), dice.between(2.2, 2.8), form="standing" if near == "lamp" else "")
-    place("lamp", math.copysign(2.6, dice.bell(1.0)), 7.6, form="standing")
-    place("plant", dice.choice((-2.65, 2.65)), dice.between(6.3, 7.0), size="large")
-    place("clock", dice.between(-1.0, 1.0), DEPTH - 0.05, lift=dice.between(1.6, 1.9), size="large")
-    place(dice.choice(("cat", "dog", "ball")), dice.choice((-1.15, 1.15)), dice.between(4.2, 6.2))
-    return Room(tuple(items), dice.integer(0, 1 << 30), dice.between(0.2, 0.42), dice.between(0, math.tau))
+        name = dice.choice(("plant", "chair", "ball", "lamp"))
+        decorator.place(name, side * dice.between(1.1, 1.35), dice.between(2.2, 2.8))
+    decorator.place("lamp", dice.choice((-2.6, 2.6)), 7.6)
+    decorator.place("plant", dice.choice((-2.65, 2.65)), dice.between(6.3, 7.0), size="large")
+    decorator.place(dice.choice(("cat", "dog", "ball")), dice.choice((-1.15, 1.15)), dice.between(4.2, 6.2))
+    decorator.hang_clock()
+    return Room(tuple(decorator.items), dice.integer(0, 1 << 30), dice.between(0.2, 0.42), dice.between(0, math.tau))
 
 
-def _lay(dice: Dice, place: object, table: int, items: list[Item]) -> None:
-    """Put two small things on a table."""
-    spot = items[table]
-    for shift in (-0.45, 0.42):
-        name = dice.choice(("cup", "cup", "plant", "lamp"))
-        size = "large" if name == "cup" else "small"
-        lift = TABLE_TOP - 0.03
-        place(name, spot.x + shift, spot.z, lift, table, "table" if name == "lamp" else "", size)  # type: ignore[operator]
+class _Decorator:
+    """Puts things into a room, one after the other."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+        self.items: list[Item] = []
+        self._stage = Stage(ROOM, dice)
+
+    def place(self, name: str, x: float, z: float, size: str = "") -> None:
+        """Stand something on the floor."""
+        form = "standing" if name == "lamp" else ""
+        look = self._stage.looks(name, form=form, pose=_still(name, self.dice), size=size)
+        self.items.append(Item(look, x, z))
+
+    def furniture(self, name: str, x: float, z: float) -> None:
+        """A piece of furniture; a table is laid, others may have something beside them."""
+        number = len(self.items)
+        self.place(name, x, z)
+        if name == "table":
+            self._lay(number)
+        elif self.dice.chance(0.5):
+            beside = x - math.copysign(0.75 if name == "chair" else 1.6, x)
+            self.place(self.dice.choice(("plant", "lamp", "ball", "chair")), beside * 0.8, z + 0.4)
+
+    def _lay(self, table: int) -> None:
+        spot = self.items[table]
+        for shift in (-0.45, 0.42):
+            name = self.dice.choice(("cup", "cup", "plant", "lamp"))
+            form, size = "table" if name == "lamp" else "", "large" if name == "cup" else "small"
+            look = self._stage.looks(name, form=form, size=size)
+            self.items.append(Item(look, spot.x + shift, spot.z, TABLE_TOP - 0.03, table))
+
+    def hang_clock(self) -> None:
+        """A clock on the far wall, where nothing stands before it."""
+        far = [item.x for item in self.items if item.z > 6]
+        x = max((-1.6, -0.8, 0.0, 0.8, 1.6), key=lambda x: min(abs(x - other) for other in far))
+        look = self._stage.looks("clock", size="large")
+        self.items.append(Item(look, x, DEPTH - 0.05, self.dice.between(1.6, 1.9)))
 
 
 def _still(name: str, dice: Dice) -> str:

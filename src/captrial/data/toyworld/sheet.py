@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from captrial.data.toyworld.kinds import KINDS
 from captrial.data.toyworld.palette import COLOURS, RGB, mix
+from captrial.data.toyworld.robot import FRAMES
 from captrial.data.toyworld.world import ToyPicture, ToyWorld
 from captrial.data.toyworld.write import share_out
 from captrial.files import atomic_path
@@ -43,10 +44,10 @@ def draw_sheet(
     columns: int = 6,
     start: int = 0,
 ) -> None:
-    """Write a contact sheet of some pictures of each split, the robot's taken one from every fourth frame."""
+    """Write a contact sheet of some pictures of each split, the robot's each from another sequence and farther on."""
     counts = share_out(pictures, shares)
     picks = [
-        (split, start + place * (4 if split == "robot" else 1))
+        (split, start + place * (FRAMES + 3 if split == "robot" else 1))
         for split, count in counts.items()
         for place in range(count)
     ]

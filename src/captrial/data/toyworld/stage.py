@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from captrial.data.toyworld.brush import Extent
 from captrial.data.toyworld.dice import Dice
@@ -12,6 +13,34 @@ from captrial.data.toyworld.palette import COLOURS
 from captrial.data.toyworld.places import Place
 
 SIZES = {"small": 0.68, "": 1.0, "large": 1.4}
+
+
+Bounds = tuple[float, float, float, float]  # left, top, right, bottom as shares of the picture
+
+
+class Spot(NamedTuple):
+    """Where and how large something is: see `Thing`."""
+
+    x: float
+    foot: float
+    scale: float
+    lift: float
+
+    def bounds(self, room: Extent) -> Bounds:
+        """About what it covers of the picture."""
+        half, base = room.half * self.scale * 0.9, self.foot - self.lift
+        return self.x - half, base - room.top * self.scale, self.x + half, base
+
+
+def crowding(bounds: Bounds, taken: Sequence[Bounds]) -> float:
+    """The largest share of this, or of another, that one of the two would cover."""
+    left, top, right, bottom = bounds
+    area, worst = (right - left) * (bottom - top), 0.0
+    for x1, y1, x2, y2 in taken:
+        wide, tall = min(right, x2) - max(left, x1), min(bottom, y2) - max(top, y1)
+        if wide > 0 and tall > 0:
+            worst = max(worst, wide * tall / min(area, (x2 - x1) * (y2 - y1)))
+    return worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +67,9 @@ class Thing:
         return KINDS[self.kind].extent(self.form, self.pose)
 
     @property
-    def bounds(self) -> tuple[float, float, float, float]:
+    def bounds(self) -> Bounds:
         """About where it will be on the picture: left, top, right, bottom."""
-        room, base = self.extent, self.foot - self.lift
-        half = room.half * self.scale * 0.9
-        return self.x - half, base - room.top * self.scale, self.x + half, base
+        return Spot(self.x, self.foot, self.scale, self.lift).bounds(self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +130,10 @@ class Stage:
 
     def put(self, thing: Thing) -> int:
         """Stand a thing where its kind belongs, clear of the others if possible; its index."""
-        kind = KINDS[thing.kind]
-        tries = [self._somewhere(thing, kind) for _ in range(6)]
-        return self.add(min(tries, key=self._crowding))
+        taken = [other.bounds for other in self.things]
+        spots = [self._somewhere(thing) for _ in range(6 if taken else 1)]
+        spot = min(spots, key=lambda spot: crowding(spot.bounds(thing.extent), taken))
+        return self.add(replace(thing, x=spot.x, foot=spot.foot, scale=spot.scale, lift=spot.lift, order=spot.foot))
 
     def add(self, thing: Thing) -> int:
         """Add a thing that already has its place; its index."""
@@ -160,8 +188,8 @@ class Stage:
         parts = tuple(self.things), tuple(self.links), tuple(self.cords)
         return Scene(self.place.name, light, self.horizon, *parts, effects=effects, style=style)
 
-    def _somewhere(self, thing: Thing, kind: Kind) -> Thing:
-        dice, room, size = self.dice, thing.extent, SIZES[thing.size]
+    def _somewhere(self, thing: Thing) -> Spot:
+        dice, kind, room, size = self.dice, KINDS[thing.kind], thing.extent, SIZES[thing.size]
         low, high = self._scales(kind, room, size)
         if kind.where == "sky" or thing.pose == "flying":
             scale = dice.between(low, high) * size
@@ -177,23 +205,12 @@ class Stage:
             foot, lift = min(self.horizon + drop, 0.985), 0.0
             scale = min((foot - self.horizon) / self.place.camera, 1.15 * high) * size  # a house on a table is a toy
         margin = min(room.half * scale * 0.85, 0.5)
-        return replace(thing, x=dice.between(margin, 1 - margin), foot=foot, scale=scale, lift=lift, order=foot)
+        return Spot(dice.between(margin, 1 - margin), foot, scale, lift)
 
     def _scales(self, kind: Kind, room: Extent, size: float) -> tuple[float, float]:
         """Smallest and largest sensible picture heights a metre."""
         largest = max(room.top, 2 * room.half)
         return kind.share[0] / largest, kind.share[1] / largest / max(size, 1.0)
-
-    def _crowding(self, thing: Thing) -> float:
-        """How much of the thing, or of another, would be covered."""
-        left, top, right, bottom = thing.bounds
-        worst = 0.0
-        for other in self.things:
-            x1, y1, x2, y2 = other.bounds
-            common = max(min(right, x2) - max(left, x1), 0) * max(min(bottom, y2) - max(top, y1), 0)
-            smaller = min((right - left) * (bottom - top), (x2 - x1) * (y2 - y1))
-            worst = max(worst, common / max(smaller, 1e-6))
-        return worst
 
     def _freer_side(self, other: Thing, reach: float) -> int:
         if other.x + reach > 0.95:

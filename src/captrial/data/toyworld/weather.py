@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from captrial.data.toyworld.dice import Dice
 from captrial.data.toyworld.palette import dark
 from captrial.data.toyworld.stage import Scene
 
+_LEAF = [(t / 8, sign * 0.3 * math.sin(math.pi * (t / 8) ** 0.8)) for sign in (1, -1) for t in range(9)[::sign]]
 OCCLUDERS = frozenset({"leaves", "fence"})
 
 
@@ -51,17 +53,16 @@ def _fence(pen: ImageDraw.ImageDraw, dice: Dice, side: int) -> None:
 
 
 def _leaves(pen: ImageDraw.ImageDraw, dice: Dice, side: int) -> None:
-    corner = dice.choice([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
-    for _ in range(34):
-        x, y = corner[0] + dice.bell(0.34), corner[1] + dice.bell(0.34)
-        r, colour = (
-            dice.between(0.025, 0.055),
-            dark(dice.choice([(70, 120, 60), (96, 140, 70), (54, 96, 56)]), dice.between(0, 0.3)),
-        )
-        tip = x + r * dice.choice([-2.0, 2.0]), y + r * dice.bell(2.4)
-        middle, off = ((x + tip[0]) / 2, (y + tip[1]) / 2), r * 0.8
-        points = [(x, y), (middle[0] + off * 0.4, middle[1] - off), tip, (middle[0] - off * 0.4, middle[1] + off)]
-        pen.polygon([value * side for point in points for value in point], fill=(*colour, 255))
+    """A twig of pointed leaves in a corner, close to the lens."""
+    cx, cy = dice.choice([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
+    for _ in range(30):
+        x, y, angle = cx + dice.bell(0.36), cy + dice.bell(0.36), dice.between(0, math.tau)
+        length, tone = dice.between(0.06, 0.12), dice.between(0.0, 0.35)
+        colour = dark(dice.choice([(70, 120, 60), (96, 140, 70), (54, 96, 56)]), tone)
+        c, s = math.cos(angle) * length, math.sin(angle) * length
+        outline = [(x + t * c - w * s, y + t * s + w * c) for t, w in _LEAF]
+        pen.polygon([value * side for point in outline for value in point], fill=(*colour, 255))
+        pen.line([x * side, y * side, (x + c) * side, (y + s) * side], fill=(*dark(colour, 0.25), 255), width=2)
 
 
 def spoil(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
@@ -80,11 +81,27 @@ def spoil(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
     if "haze" in scene.effects or "dim" in scene.effects:
         contrast = dice.between(0.4, 0.6) + (0.25 if scene.light == "night" else 0.0)
         lift = 96 if "haze" in scene.effects else 0
-        pixels = (pixels * np.float32(contrast) + np.float32(lift)).clip(0, 255).astype(np.uint8)
+        curve = np.clip(np.arange(256) * contrast + lift, 0, 255).astype(np.uint8)
+        pixels = curve[pixels]
     if "noise" in scene.effects:
-        grain = dice.noise(size, size, 3) * np.float32(dice.between(10, 26))
-        pixels = np.clip(pixels + grain, 0, 255).astype(np.uint8)
+        pixels = _noisy(pixels, dice)
     return pixels
+
+
+def _noisy(pixels: NDArray[np.uint8], dice: Dice) -> NDArray[np.uint8]:
+    """A sensor's noise: a window of one large sheet of it, at some strength."""
+    size, strength = pixels.shape[0], dice.integer(10, 26)
+    sheet = _noise_sheet(max(512, size + 256))
+    y, x = dice.integer(0, 255), dice.integer(0, 255)
+    noise = (sheet[y : y + size, x : x + size] * np.int16(strength)) >> np.int16(6)
+    noise += pixels
+    return np.clip(noise, 0, 255, out=noise).astype(np.uint8)
+
+
+@lru_cache(maxsize=2)
+def _noise_sheet(side: int) -> NDArray[np.int16]:
+    """Noise of deviation 64, (side, side, 3)."""
+    return (Dice("noise", side).noise(side, side, 3) * 64).astype(np.int16)
 
 
 def _rain(pixels: NDArray[np.uint8], dice: Dice) -> NDArray[np.uint8]:

@@ -11,13 +11,13 @@ from captrial.data.toyworld.dice import Dice
 from captrial.data.toyworld.kinds import KINDS
 from captrial.data.toyworld.paint import Layer, Sight, draw, paint, sights
 from captrial.data.toyworld.relations import Relation, relations
-from captrial.data.toyworld.robot import FRAMES, View, robot_scene
+from captrial.data.toyworld.robot import View, robot_scene
 from captrial.data.toyworld.scenes import SPLITS, usual_scene, wild_scene
 from captrial.data.toyworld.speak import Sentence, describe
 from captrial.data.toyworld.stage import Scene, Thing
 from captrial.data.toyworld.words import DOING
 from captrial.errors import InputError
-from captrial.records import Box, Phrase, Picture, Region, Sample
+from captrial.records import Phrase, Picture, Region, Sample
 
 VISIBLE_SHARE = 0.45  # of a thing that must be seen before a caption may speak of it
 SMALLEST = 0.0008  # of the picture's area, likewise
@@ -139,6 +139,3 @@ def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relatio
         extra["camera"] = {"x": view.x, "z": view.z, "yaw": view.yaw, "height": view.height}
         extra["tracks"] = [scene.things[n].track for n in shown]
     return extra
-
-
-__all__ = ["FRAMES", "SPLITS", "Box", "ToyPicture", "ToyWorld", "attributes"]

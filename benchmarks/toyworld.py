@@ -1,12 +1,15 @@
 """How fast the toy world renders, encoding not counted, and how that compares with opening the same pictures as JPEG.
 
-python -m benchmarks.toyworld
+python -m benchmarks.toyworld            pictures a second
+python -m benchmarks.toyworld --shift    how far the wild split is from train
 """
 
 from __future__ import annotations
 
 import io
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -62,7 +65,29 @@ def run(pictures: int = PICTURES) -> list[dict[str, object]]:
     return rows
 
 
+def shift(scenes: int = 2000) -> list[str]:
+    """Total variation of (class, scene) and (class, colour) pairs between splits, and pairs never seen in train."""
+    world, lines = ToyWorld(seed=0), []
+    made = {split: [world.scene(split, index) for index in range(scenes)] for split in ("train", "test", "wild")}
+    for what in ("place", "colour"):
+        pairs = {
+            split: Counter((t.kind, s.place if what == "place" else t.colour) for s in made[split] for t in s.things)
+            for split in made
+        }
+        train = pairs["train"]
+        for split in ("test", "wild"):
+            other = pairs[split]
+            keys = set(train) | set(other)
+            distance = sum(abs(train[key] / train.total() - other[key] / other.total()) for key in keys) / 2
+            unseen = sum(count for key, count in other.items() if key not in train) / other.total()
+            lines.append(f"(class, {what}) train and {split}: total variation {distance:.3f}, unseen {unseen:.1%}")
+    return lines
+
+
 def main() -> None:
+    if "--shift" in sys.argv:
+        print("\n".join(shift()))
+        return
     for row in run():
         print(
             f"{row['what']:26} {row['ours']:7.0f} /s  {row['against']:22} {row['theirs']:7.0f} /s  x{row['ratio']:.2f}"

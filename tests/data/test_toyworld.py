@@ -18,6 +18,7 @@ from captrial.data.readers import read_boxes, read_coco, read_karpathy
 from captrial.data.toyworld import (
     FRAMES,
     KINDS,
+    SCENE_WORDS,
     SCENES,
     SPLITS,
     SYNONYMS,
@@ -119,7 +120,8 @@ def test_masks_cover_what_was_painted() -> None:
     """Where a thing is taken out of the scene, the picture changes inside its mask and not far outside."""
     from dataclasses import replace
 
-    from captrial.data.toyworld.paint import draw, paint, sights
+    from captrial.data.toyworld.paint import paint
+    from captrial.data.toyworld.sprites import draw, sights
 
     scene = replace(ToyWorld(seed=0).scene("train", 21), cords=(), links=())
     layers = draw(scene, 256)
@@ -137,7 +139,7 @@ def test_masks_cover_what_was_painted() -> None:
 
 def test_every_class_can_be_recognised_by_its_colour() -> None:
     """A thing painted red is redder than the same thing painted blue: the colour of the truth is the colour seen."""
-    from captrial.data.toyworld.paint import sprite
+    from captrial.data.toyworld.sprites import sprite
     from captrial.data.toyworld.stage import Thing
 
     for name, kind in KINDS.items():
@@ -213,6 +215,7 @@ def test_phrases_spell_their_tokens_and_mean_the_right_class(every: list[Sample]
                 if phrase.kinds == ("scene",):
                     assert phrase.regions == ()
                     assert phrase.entity == "scene"
+                    assert phrase.text.split()[-1] in SCENE_WORDS
                     continue
                 (label,) = {region.label for region in phrase.regions}
                 names = SYNONYMS[str(label)]

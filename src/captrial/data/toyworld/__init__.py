@@ -7,6 +7,7 @@ True
 """
 
 from captrial.data.toyworld.kinds import KINDS, SYNONYMS, plural
+from captrial.data.toyworld.phrasing import SCENE_WORDS
 from captrial.data.toyworld.places import SCENES
 from captrial.data.toyworld.read import read_phrases, read_toyworld
 from captrial.data.toyworld.robot import FRAMES
@@ -19,6 +20,7 @@ __all__ = [
     "FRAMES",
     "KINDS",
     "SCENES",
+    "SCENE_WORDS",
     "SPLITS",
     "SYNONYMS",
     "ToyPicture",

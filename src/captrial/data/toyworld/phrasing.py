@@ -35,6 +35,22 @@ def braced(text: str) -> list[Piece]:
     return [Piece(part.strip(), scene=index % 2 == 1) for index, part in enumerate(parts) if part.strip()]
 
 
+SKY, WALL = "in {the sky}", "on {the wall}"
+
+
+def _scene_words() -> frozenset[str]:
+    places = (*PLACES.values(), ROOM)
+    texts = [text for place in places for text in (*place.settings, *place.floors, place.on_water)]
+    texts += [text for group in LIGHT_WORDS.values() for text in group] + [SKY, WALL]
+    phrases = [piece.text for text in texts for piece in braced(text) if piece.scene]
+    phrases += [title for place in places for title in place.titles]
+    return frozenset(phrase.split()[-1] for phrase in phrases)
+
+
+SCENE_WORDS = _scene_words()
+"""Every noun that captions use for a place or a part of one: park, grass, sky, floor ..."""
+
+
 class Phraser:
     """Makes the phrases for one scene of which the things `seen` may be mentioned."""
 
@@ -101,7 +117,7 @@ class Phraser:
         noun = plural(self._common_noun(things))
         colours = {thing.colour for thing in things}
         tint = [things[0].colour] if len(colours) == 1 and things[0].kind != "person" and self.dice.chance(0.6) else []
-        count = [NUMBERS[len(members)]]
+        count = [NUMBERS.get(len(members), "several")]
         if self.dice.chance(0.25):
             count = ["a pair of"] if len(members) == 2 else ["a group of"]
         return [Piece(" ".join([*count, *tint, noun]), tuple(members))]
@@ -177,9 +193,9 @@ class Phraser:
         if kind.where == "water" and self.place.water:
             return braced("on " + self.dice.choice((self.place.on_water, "{the water}")))
         if thing.pose == "flying":
-            return self.where() if self.place.indoor or self.dice.chance(0.3) else braced("in {the sky}")
+            return self.where() if self.place.indoor or self.dice.chance(0.3) else braced(SKY)
         if kind.where == "wall" and self.place.indoor:
-            return braced("on {the wall}")
+            return braced(WALL)
         if on_ground(self.scene, index) and self.dice.chance(0.35):
             return braced(self.dice.choice(self.place.floors))
         return self.where()

@@ -66,9 +66,9 @@ def _between(scene: Scene, a: int, b: int, boxes: Mapping[int, Box], size: int) 
         found.append("left of")
     if is_left_of(two, one):
         found.append("right of")
-    if is_above(one, two) and not on_ground(scene, a):
+    if is_above(one, two) and in_the_air(scene, a):
         found.append("above")
-    if is_above(two, one) and not on_ground(scene, b):
+    if is_above(two, one) and in_the_air(scene, b):
         found.append("below")
     if grounded and is_behind(one, two, size):
         found.append("behind")
@@ -79,9 +79,16 @@ def _between(scene: Scene, a: int, b: int, boxes: Mapping[int, Box], size: int) 
 
 def on_ground(scene: Scene, index: int) -> bool:
     """Whether a thing stands on the ground itself: not in the air, not on or in the hands of another."""
-    if scene.things[index].lift >= 0.02:
-        return False
-    return not any(
+    return scene.things[index].lift < 0.02 and not _carried(scene, index)
+
+
+def in_the_air(scene: Scene, index: int) -> bool:
+    """Whether a thing flies or hangs, and nothing carries it."""
+    return scene.things[index].lift >= 0.02 and not _carried(scene, index)
+
+
+def _carried(scene: Scene, index: int) -> bool:
+    return any(
         (a == index and predicate in SUPPORTED) or (b == index and predicate == "holding")
         for a, predicate, b in scene.links
     )

@@ -71,6 +71,10 @@ class Thing:
         """About where it will be on the picture: left, top, right, bottom."""
         return Spot(self.x, self.foot, self.scale, self.lift).bounds(self.extent)
 
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point (x, y) of its own, in metres, is on the picture."""
+        return self.x + x * self.facing * self.scale, self.foot - self.lift - y * self.scale
+
 
 @dataclass(frozen=True, slots=True)
 class Cord:

@@ -72,8 +72,7 @@ def spoil(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
     size, dice = pixels.shape[0], Dice(scene.style, "weather")
     cover = veil(scene, size)
     if cover is not None:
-        alpha = cover[:, :, 3:].astype(np.uint16)
-        pixels = (cover[:, :, :3] + (pixels * (255 - alpha)) // 255).astype(np.uint8)
+        pixels = _behind(pixels, cover)
     if "rain" in scene.effects:
         pixels = _rain(pixels, dice)
     if "blur" in scene.effects:
@@ -82,10 +81,19 @@ def spoil(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
         contrast = dice.between(0.4, 0.6) + (0.25 if scene.light == "night" else 0.0)
         lift = 96 if "haze" in scene.effects else 0
         curve = np.clip(np.arange(256) * contrast + lift, 0, 255).astype(np.uint8)
-        pixels = curve[pixels]
+        pixels = np.take(curve, pixels)
     if "noise" in scene.effects:
         pixels = _noisy(pixels, dice)
     return pixels
+
+
+def _behind(pixels: NDArray[np.uint8], cover: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    size = pixels.shape[0]
+    kept = np.repeat(np.uint16(255) - cover[:, :, 3], 3, axis=1)  # rows of channels: numpy is slow on triples
+    kept *= pixels.reshape(size, -1)
+    kept //= np.uint16(255)
+    kept += cover[:, :, :3].reshape(size, -1)
+    return kept.astype(np.uint8).reshape(pixels.shape)
 
 
 def _noisy(pixels: NDArray[np.uint8], dice: Dice) -> NDArray[np.uint8]:

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from captrial.data.toyworld.dice import Dice
 from captrial.data.toyworld.kinds import KINDS
-from captrial.data.toyworld.paint import Layer, Sight, draw, paint, sights
+from captrial.data.toyworld.paint import paint
 from captrial.data.toyworld.relations import Relation, relations
 from captrial.data.toyworld.robot import View, robot_scene
 from captrial.data.toyworld.scenes import SPLITS, usual_scene, wild_scene
 from captrial.data.toyworld.speak import Sentence, describe
+from captrial.data.toyworld.sprites import Layer, Sight, draw, sights
 from captrial.data.toyworld.stage import Scene, Thing
 from captrial.data.toyworld.words import DOING
 from captrial.errors import InputError
@@ -109,6 +110,11 @@ def _phrases(sentence: Sentence, scene: Scene, regions: dict[int, Region]) -> tu
     return tuple(phrases)
 
 
+def noun(thing: Thing) -> str:
+    """The plainest word for a thing: its class, or for people "man", "woman", "boy", "girl"."""
+    return thing.form if thing.kind == "person" else thing.kind
+
+
 def attributes(thing: Thing) -> tuple[str, ...]:
     """What can be said of one thing alone: colour, size, what it does."""
     doing = DOING.get(thing.kind, {}).get(thing.pose, ())[:1]
@@ -120,8 +126,8 @@ def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relatio
     position = {number: place for place, number in enumerate(shown)}
     graph = {
         "objects": [
-            {"id": position[n], "label": scene.things[n].kind, "attributes": list(attributes(scene.things[n]))}
-            for n in seen
+            {"id": position[n], "label": thing.kind, "noun": noun(thing), "attributes": list(attributes(thing))}
+            for n, thing in ((n, scene.things[n]) for n in seen)
         ],
         "relations": [[position[a], predicate, position[b]] for a, predicate, b in found],
     }

@@ -58,7 +58,6 @@ def test_mentions_take_the_longest_entry() -> None:
 
 
 def test_classes_that_texts_mention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("captrial.language.tokenizer")
     monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path))
     texts = ["Two men and a puppy by a stop sign.", "A glass of milk on the table", "", "Teddy bears on a sofa"]
     assert mentioned(texts) == [["person", "dog", "stop sign"], ["dining table"], [], ["teddy bear", "couch"]]

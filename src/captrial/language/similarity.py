@@ -75,14 +75,22 @@ class Similarity:
         columns, column = _distinct(classes)
         scores = self.vectors.similarities(rows, columns)
         if self.mode == "table+vectors":
-            for index, class_ in enumerate(columns):
-                meant = self.table.words(class_)
-                scores[[word in meant or self.table.canonical(word) in meant for word in rows], index] = 1
+            self._apply_table(scores, rows, columns)
         return np.asarray(scores[np.ix_(row, column)])
 
     def linked(self, words: Sequence[str], classes: Sequence[str]) -> NDArray[np.bool_]:
         """Which words are linked to which classes (words, classes): similarity at or above the threshold."""
         return np.asarray(self.matrix(words, classes) >= np.float32(self.threshold) - 1e-6)
+
+    def _apply_table(self, scores: NDArray[np.float32], rows: list[str], columns: list[str]) -> None:
+        """Put 1 where the table says that a row's word means a column's class."""
+        places: dict[str, list[int]] = {}
+        for row, word in enumerate(rows):
+            for name in {word, self.table.canonical(word)}:
+                places.setdefault(name, []).append(row)
+        for column, class_ in enumerate(columns):
+            if class_ in self.table:
+                scores[[row for word in self.table.words(class_) for row in places.get(word, ())], column] = 1
 
     def _compute(self, word: str, class_: str) -> float:
         return float(self.matrix([word], [class_])[0, 0])

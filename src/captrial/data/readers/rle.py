@@ -117,8 +117,9 @@ def polygon_to_mask(polygon: NDArray[np.float64], height: int, width: int) -> ND
     step, column = step[inside], column[inside]
     row = (np.minimum(v[step], v[step - 1]) + 0.5) / _SCALE - 0.5
     row = np.ceil(np.clip(row, 0, height))
-    crossings = np.bincount((column * height + row).astype(np.int64), minlength=height * width)[: height * width]
-    return (np.cumsum(crossings) % 2).astype(bool).reshape(height, width, order="F")
+    crossings = np.sort((column * height + row).astype(np.int64))
+    runs = np.diff(crossings, prepend=0, append=height * width)  # one right at the end leaves an empty run behind
+    return counts_to_mask(runs, height, width)
 
 
 def _boundary(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

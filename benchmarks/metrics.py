@@ -1,7 +1,8 @@
 """BLEU + ROUGE-L + CIDEr and the CIDEr reward beside pycocoevalcap, in one run, one process; and how cost grows.
 
 python -m benchmarks.metrics            # the table
-python -m benchmarks.metrics --figure   # also 1 k, 10 k, 100 k images -> docs/images/metrics_scaling.svg
+python -m benchmarks.metrics --parity   # largest differences on all nine systems, 45 000 captions
+python -m benchmarks.metrics --figure   # 1 k, 10 k, 100 k images -> docs/images/metrics_scaling.svg
 """
 
 from __future__ import annotations
@@ -23,21 +24,25 @@ from captrial.metrics.reward import CiderReward
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+FOLDER = DATA / "captioners" / "karpathy_test"
 SYSTEM = "PureT-SCST"
+Found = dict[str, tuple[float, np.ndarray]]  # corpus and image values by metric
 Row = dict[str, object]
 
 
-def captions_and_references() -> tuple[dict[str, str], dict[str, list[str]]]:
-    folder = DATA / "captioners" / "karpathy_test"
-    return read_captions(folder / f"{SYSTEM}.json").to_dict(), read_references(folder / "references.json")
+def captions_and_references(system: str = SYSTEM) -> tuple[dict[str, str], dict[str, list[str]]]:
+    references = read_references(FOLDER / "references.json")
+    captions = read_captions(FOLDER / f"{system}.json").to_dict()
+    return {key: captions[key] for key in references}, references
 
 
-def ours(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> list[float]:
+def ours(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> Found:
     corpus = Corpus.prepare(captions, references)
-    return [bleu(corpus).corpus, rouge_l(corpus).corpus, cider(corpus).corpus]
+    scores = [*bleu(corpus).flat(), rouge_l(corpus), cider(corpus)]
+    return {score.name: (score.corpus, score.per_image) for score in scores}
 
 
-def theirs(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> list[float]:
+def theirs(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> Found:
     from pycocoevalcap.bleu.bleu import Bleu
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
@@ -46,8 +51,22 @@ def theirs(captions: Mapping[str, str], references: Mapping[str, Sequence[str]])
     tokenizer = PTBTokenizer()
     known = tokenizer.tokenize({key: [{"caption": text} for text in row] for key, row in references.items()})
     said = tokenizer.tokenize({key: [{"caption": captions[key]}] for key in references})
-    scores = Bleu(4).compute_score(known, said, verbose=0)[0][3]
-    return [scores, float(Rouge().compute_score(known, said)[0]), float(Cider().compute_score(known, said)[0])]
+    totals, images = Bleu(4).compute_score(known, said, verbose=0)
+    found = {f"bleu_{n + 1}": (totals[n], np.array(images[n])) for n in range(4)}
+    return found | {"rouge_l": Rouge().compute_score(known, said), "cider": Cider().compute_score(known, said)}
+
+
+def parity() -> None:
+    """Largest absolute differences, corpus / image, by system and metric."""
+    captions_and_references()  # says where the data should be, if they are not
+    for path in sorted(FOLDER.glob("[!r]*.json")):  # all but references.json
+        captions, references = captions_and_references(path.stem)
+        mine, other = ours(captions, references), theirs(captions, references)
+        cells = []
+        for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"):
+            image = np.abs(mine[name][1] - other[name][1]).max()
+            cells.append(f"{abs(mine[name][0] - other[name][0]):.0e} / {image:.0e}")
+        print(f"| {path.stem} | " + " | ".join(cells) + " |", flush=True)
 
 
 def seconds(work: Callable[[], object], repeats: int = 1) -> float:
@@ -66,8 +85,10 @@ def row(what: str, against: str, mine: float, other: float, unit: str = "s") -> 
 
 def corpus_metrics() -> Row:
     captions, references = captions_and_references()
-    captions = {key: captions[key] for key in references}
-    np.testing.assert_allclose(ours(captions, references), theirs(captions, references), atol=1e-9)  # and warms both up
+    mine_first, other_first = ours(captions, references), theirs(captions, references)  # equal, and both are warm now
+    for name, (total, images) in other_first.items():
+        np.testing.assert_allclose(mine_first[name][0], total, atol=1e-9)
+        np.testing.assert_allclose(mine_first[name][1], images, atol=1e-9)
     pairs = [
         (seconds(lambda: ours(captions, references)), seconds(lambda: theirs(captions, references))) for _ in range(3)
     ]
@@ -188,13 +209,17 @@ def run() -> list[Row]:
 
 
 def main() -> None:
+    if "--parity" in sys.argv:
+        parity()
+        return
+    if "--figure" in sys.argv:
+        draw(scaling(), ROOT / "docs" / "images" / "metrics_scaling.svg")
+        return
     for result in run():
         mine, other, unit = result["ours"], result["theirs"], result["unit"]
         print(result["what"])
         print(f"  ours {mine:.3g} {unit}, {result['against']} {other:.3g} {unit}: {result['ratio']:.1f} times")
     print(f"peak memory {peak():.0f} MB")
-    if "--figure" in sys.argv:
-        draw(scaling(), ROOT / "docs" / "images" / "metrics_scaling.svg")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.metrics.corpus import Corpus, tokenize_all
+from captrial.language import tokenize_all
+from captrial.metrics.corpus import Corpus
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 

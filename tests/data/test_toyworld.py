@@ -33,6 +33,7 @@ from captrial.data.toyworld.relations import is_above, is_behind, is_left_of, is
 from captrial.data.toyworld.robot import HEIGHTS, LIGHTS
 from captrial.data.toyworld.stage import Scene
 from captrial.errors import DatasetError, InputError
+from captrial.files import content_hash
 from captrial.records import Box, Sample
 
 SIZE = 128
@@ -95,8 +96,12 @@ def test_any_size_can_be_rendered(size: int) -> None:
 
 def test_known_content_does_not_drift() -> None:
     """The words of a picture do not depend on library versions; raise GENERATION where this must change."""
-    scene = ToyWorld(seed=0).scene("train", 0)
-    assert (scene.place, [thing.kind for thing in scene.things]) == ("park", ["person", "dog"])
+    scenes = [ToyWorld(seed=0).scene(split, index) for split in SPLITS for index in range(40)]
+    names = [
+        (s.place, s.light, s.links, [(t.kind, t.form, t.pose, t.colour, t.size) for t in s.things]) for s in scenes
+    ]
+    assert (scenes[0].place, [thing.kind for thing in scenes[0].things]) == ("park", ["person", "dog"])
+    assert content_hash(repr(names)) == "8b8318a8a69d32d8"
 
 
 # What is drawn ------------------------------------------------------------------------------------------------------
@@ -490,6 +495,16 @@ def test_a_folder_with_something_else_is_refused(written: Path, tmp_path: Path) 
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(DatasetError, match="no toy world"):
         write_toyworld(tmp_path, 4)
+    (tmp_path / "toyworld.json").write_text("{")
+    with pytest.raises(DatasetError, match="not JSON"):
+        write_toyworld(tmp_path, 4)
+
+
+@pytest.mark.parametrize("share", [-1.0, 0.0, float("nan"), float("inf")])
+def test_bad_shares_are_refused(tmp_path: Path, share: float) -> None:
+    with pytest.raises(InputError, match="positive numbers"):
+        write_toyworld(tmp_path / "w", 4, shares={"train": share})
+    assert not (tmp_path / "w").exists()
 
 
 def test_bad_requests_are_one_sentence() -> None:

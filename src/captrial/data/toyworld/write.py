@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ import numpy as np
 import orjson
 from PIL import Image
 
+from captrial.data.readers.common import read_json
 from captrial.data.readers.rle import compress, mask_to_counts
 from captrial.data.toyworld.kinds import KINDS
 from captrial.data.toyworld.robot import FRAMES, sequence_name
@@ -96,7 +98,7 @@ def _settings(pictures: int, seed: int, size: int, shares: Mapping[str, float], 
     unknown = [split for split in shares if split not in SPLITS]
     if unknown:
         raise InputError(f"toy world: no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
-    if min(shares.values(), default=0) < 0 or not sum(shares.values()):
+    if not all(0 <= share < math.inf for share in shares.values()) or not sum(shares.values()):
         raise InputError("toy world: shares of the splits must be positive numbers, e.g. train=8,val=1,test=1")
     if format not in FORMATS:
         raise InputError(f"toy world: no picture format {format!r}; there are {', '.join(FORMATS)}")
@@ -108,7 +110,7 @@ def _claim(out: Path, settings: Settings) -> None:
     marker = out / "toyworld.json"
     document = settings.document()
     if marker.exists():
-        if orjson.loads(marker.read_bytes()) != document:
+        if read_json(marker) != document:
             raise DatasetError(f"{out}: holds a toy world with other settings ({marker}); choose another folder")
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli import data, doctor, pool, score
+from captrial.cli import annotate, data, doctor, pool, score
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("doctor")(doctor.doctor)
 app.command("score")(score.score)
+app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")
 app.add_typer(pool.app, name="pool")
 

@@ -1,0 +1,302 @@
+"""The JSON API that the pages' scripts and simulated annotators use."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from captrial.annotate import people
+from captrial.annotate.context import Lead, Member, Shared
+from captrial.annotate.live import live_ranking
+from captrial.annotate.outcome import export
+from captrial.annotate.overview import progress, speeds, statistics
+from captrial.annotate.people import Person
+from captrial.annotate.qualification import is_needed, qualify
+from captrial.annotate.room import MAX_REASON, MAX_SENTENCE
+from captrial.annotate.rules import RULES, check
+from captrial.annotate.settings import Settings, read_settings, write_settings
+from captrial.errors import InputError, PictureError
+
+router = APIRouter()
+Round = Literal["write", "inspect", "judge"]
+Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+Key = Annotated[str, Field(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+Item = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Answer = dict[str, Any]
+
+
+class Form(BaseModel):
+    """A body we expect; anything else in it is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Sentence(Form):
+    """A sentence about a picture."""
+
+    item: Item
+    text: Annotated[str, Field(max_length=4 * MAX_SENTENCE)]
+    key: Key
+
+
+class Refusal(Form):
+    """'Cannot be described'."""
+
+    item: Item
+    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
+    key: Key
+
+
+class Vote(Form):
+    """Right or wrong."""
+
+    item: Item
+    right: bool
+    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
+    key: Key
+
+
+class Choice(Form):
+    """Which caption is better."""
+
+    item: Item
+    winner: Literal["left", "right", "tie"]
+    key: Key
+
+
+class Draft(Form):
+    """What is being written."""
+
+    item: Item
+    text: Annotated[str, Field(max_length=4 * MAX_SENTENCE)]
+
+
+class Text(Form):
+    """Some text to check."""
+
+    text: Annotated[str, Field(max_length=4 * MAX_SENTENCE)]
+
+
+class Invitation(Form):
+    """Somebody to invite."""
+
+    name: Annotated[str, Field(min_length=1, max_length=people.MAX_NAME)]
+    role: Literal["annotator", "inspector", "lead"]
+
+
+class Changes(Form):
+    """Settings to change."""
+
+    writers: Annotated[int, Field(ge=1, le=50)] | None = None
+    refusals: Annotated[int, Field(ge=1, le=50)] | None = None
+    inspectors: Annotated[int, Field(ge=0, le=50)] | None = None
+    discards: Annotated[int, Field(ge=1, le=50)] | None = None
+    min_sentences: Annotated[int, Field(ge=1, le=50)] | None = None
+    judges: Annotated[int, Field(ge=0, le=50)] | None = None
+    pass_mark: Annotated[float, Field(ge=0, le=1)] | None = None
+    lease_minutes: Annotated[float, Field(gt=0, le=1440)] | None = None
+    consent: Annotated[str, Field(max_length=5000)] | None = None
+
+
+@router.get("/api/me")
+def me(person: Member, context: Shared) -> Answer:
+    """Who I am and what there is to do."""
+    with context.room.store.read() as connection:
+        settings = read_settings(context.room.store, connection)
+        return {
+            "name": person.name,
+            "role": person.role,
+            "consented": person.consented,
+            "qualified": person.qualified,
+            "consent": settings.consent,
+            "rounds": rounds_of(person, settings),
+            "qualification": is_needed(connection),
+            "rules": list(RULES),
+        }
+
+
+@router.post("/api/consent")
+def agree(person: Member, context: Shared) -> Answer:
+    """Accept the consent text; where there is no qualification this is all that is needed."""
+    store = context.room.store
+    with store.change() as connection:
+        people.consent(store, connection, person.id)
+        if not person.qualified and (person.role == "inspector" or not is_needed(connection)):
+            qualify(store, connection, person.id)
+    return {"ok": True}
+
+
+@router.get("/api/next/{round_}")
+def following(round_: Round, person: Member, context: Shared) -> Answer:
+    """The item I work on now."""
+    return context.room.next(round_, person)
+
+
+@router.post("/api/write")
+def write(body: Sentence, person: Member, context: Shared) -> Answer:
+    """Submit a sentence; it is on disk when this returns."""
+    return context.room.write(person, body.item, body.text, body.key)
+
+
+@router.post("/api/refuse")
+def refuse(body: Refusal, person: Member, context: Shared) -> Answer:
+    """Say that a picture cannot be described."""
+    return context.room.refuse(person, body.item, body.reason, body.key)
+
+
+@router.post("/api/vote")
+def vote(body: Vote, person: Member, context: Shared) -> Answer:
+    """Vote on a sentence."""
+    return context.room.vote(person, body.item, body.right, body.reason, body.key)
+
+
+@router.post("/api/judge")
+def judge(body: Choice, person: Member, context: Shared) -> Answer:
+    """Choose the better caption."""
+    return context.room.judge(person, body.item, body.winner, body.key)
+
+
+@router.post("/api/undo")
+def undo(person: Member, context: Shared) -> Answer:
+    """Take back my last sentence."""
+    return context.room.undo(person)
+
+
+@router.put("/api/draft")
+def draft(body: Draft, person: Member, context: Shared) -> Answer:
+    """Keep what I am writing."""
+    context.room.save_draft(person, body.item, body.text)
+    return {"ok": True}
+
+
+@router.post("/api/check")
+def check_text(body: Text, person: Member) -> Answer:
+    """What the writing rules say about a text."""
+    return {"hints": [{"rule": hint.rule, "text": hint.text} for hint in check(body.text)]}
+
+
+@router.get("/api/qualification")
+def trial(person: Member, context: Shared) -> Answer:
+    """The next picture of the qualification."""
+    return context.room.next_trial(person)
+
+
+@router.post("/api/qualification")
+def try_sentence(body: Draft, person: Member, context: Shared) -> Answer:
+    """A sentence of the qualification."""
+    return context.room.try_sentence(person, body.item, body.text)
+
+
+@router.get("/picture/{number}")
+def picture(number: Number, person: Member, context: Shared) -> Response:
+    """A picture by number, re-encoded and without metadata."""
+    name = context.room.picture_id(number)
+    path = context.room.competition.image_path(name) if name else None
+    if path is None:
+        raise HTTPException(404, "there is no such picture")
+    try:
+        content = context.pictures.jpeg(path)
+    except PictureError:
+        raise HTTPException(404, "this picture cannot be opened") from None
+    headers = {"Cache-Control": "private, max-age=86400", "Content-Disposition": "inline"}
+    return Response(content, media_type="image/jpeg", headers=headers)
+
+
+@router.get("/api/lead/overview")
+def overview(person: Lead, context: Shared) -> Answer:
+    """Progress, statistics, people."""
+    store = context.room.store
+    with store.read() as connection:
+        settings = read_settings(store, connection)
+        rounds = [
+            {"round": part.round, "done": part.done, "wanted": part.wanted, "hours_left": part.hours_left}
+            for part in progress(connection, settings)
+        ]
+        return {"progress": rounds, "statistics": statistics(connection, settings), "people": speeds(connection)}
+
+
+@router.get("/api/lead/ranking")
+def ranking(person: Lead, context: Shared, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
+    """The ranking as labels stand, with intervals."""
+    return live_ranking(context.room, metric)
+
+
+@router.post("/api/lead/invite")
+def invite(body: Invitation, person: Lead, context: Shared) -> Answer:
+    """Invite somebody: the link is shown once."""
+    store = context.room.store
+    with store.change() as connection:
+        invited, token = people.invite(store, connection, body.name, body.role, person.id)
+    return {"id": invited.id, "name": invited.name, "role": invited.role, "path": f"/join/{token}"}
+
+
+@router.post("/api/lead/people/{number}/renew")
+def renew(number: Number, person: Lead, context: Shared) -> Answer:
+    """A new link for somebody."""
+    store = context.room.store
+    with store.change() as connection:
+        _existing(people.by_id(connection, number), number)
+        return {"path": f"/join/{people.renew_invitation(store, connection, number, person.id)}"}
+
+
+@router.post("/api/lead/people/{number}/qualify")
+def qualify_person(number: Number, person: Lead, context: Shared) -> Answer:
+    """Let somebody take part without the test."""
+    store = context.room.store
+    with store.change() as connection:
+        _existing(people.by_id(connection, number), number)
+        qualify(store, connection, number, person.id)
+    return {"ok": True}
+
+
+@router.delete("/api/lead/people/{number}")
+def remove(number: Number, person: Lead, context: Shared) -> Answer:
+    """Remove somebody's data."""
+    if number == person.id:
+        raise InputError("you cannot remove yourself")
+    store = context.room.store
+    with store.change() as connection:
+        _existing(people.by_id(connection, number), number)
+        people.remove(store, connection, number, person.id)
+        context.room.refresh_pictures(connection)
+    context.room.sync()
+    return {"ok": True}
+
+
+@router.patch("/api/lead/settings")
+def change_settings(body: Changes, person: Lead, context: Shared) -> Answer:
+    """Change settings."""
+    store = context.room.store
+    with store.change() as connection:
+        before = read_settings(store, connection)
+        given = {name: value for name, value in body.model_dump().items() if value is not None}
+        write_settings(store, connection, Settings(**{**vars(before), **given}), person.id)
+        context.room.refresh_pictures(connection)
+    context.room.sync()
+    return {"ok": True}
+
+
+@router.get("/api/lead/export/{form}")
+def download(form: Literal["coco", "jsonl", "csv", "sentences", "audit"], person: Lead, context: Shared) -> Response:
+    """Export what there is; people are numbers."""
+    store = context.room.store
+    with store.change() as connection:
+        content, name = export(connection, read_settings(store, connection), form)
+        store.note(connection, person.id, "export", form)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+def rounds_of(person: Person, settings: Settings) -> list[str]:
+    """The rounds a person takes part in."""
+    rounds = {"annotator": ["write"], "inspector": ["inspect"], "lead": []}[person.role]
+    rounds = [name for name in rounds if name != "inspect" or settings.inspectors]
+    return rounds + (["judge"] if settings.judges and person.role != "lead" else [])
+
+
+def _existing(person: Person | None, number: int) -> Person:
+    if person is None:
+        raise HTTPException(404, f"there is no person {number}")
+    return person

@@ -1,0 +1,59 @@
+"""Sentences that were written elsewhere, taken as if an annotator had written them and inspectors had accepted them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import select
+
+from captrial.annotate import people
+from captrial.annotate.qualification import qualify
+from captrial.annotate.room import MAX_SENTENCE, Room, clean
+from captrial.annotate.schema import pictures, sentences, votes
+from captrial.annotate.settings import read_settings
+
+
+def import_references(room: Room, references: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+    """Take references of active pictures; returns how many sentences were taken and how many pictures are unknown.
+
+    Each caption of a picture is written by another imported person, since nobody describes a picture twice; a sentence
+    that is already there is not taken again.
+    """
+    store = room.store
+    with store.change() as connection:
+        settings = read_settings(store, connection)
+        active = select(pictures.c.id, pictures.c.picture).where(pictures.c.active, ~pictures.c.qualification)
+        known = {row.picture: row.id for row in connection.execute(active)}
+        there = {(row.picture, row.text) for row in connection.execute(select(sentences.c.picture, sentences.c.text))}
+        most = max([len(captions) for captions in references.values()], default=0)
+        writers = [_somebody(room, connection, f"imported {number}", "annotator") for number in range(1, most + 1)]
+        inspectors = [
+            _somebody(room, connection, f"import inspector {number}", "inspector")
+            for number in range(1, settings.inspectors + 1)
+        ]
+        taken = 0
+        for picture, captions in references.items():
+            for writer, caption in zip(writers, captions, strict=False):
+                text = clean(caption, MAX_SENTENCE, f"a caption of {picture}")
+                if picture not in known or (known[picture], text) in there:
+                    continue
+                values = {"picture": known[picture], "person": writer, "text": text, "hints": "", "state": "live"}
+                added = connection.execute(sentences.insert().values(**values, created=store.clock()))
+                number = added.inserted_primary_key[0]  # type: ignore[index]
+                for inspector in inspectors:
+                    accepted = {"sentence": number, "person": inspector, "right": True, "created": store.clock()}
+                    connection.execute(votes.insert().values(**accepted))
+                taken += 1
+        store.note(connection, None, "import", f"{taken} sentences")
+    room.flush()
+    return taken, len(references.keys() - known.keys())
+
+
+def _somebody(room: Room, connection: object, name: str, role: str) -> int:
+    """The person of that name, made where there is none."""
+    for person in people.everybody(connection):  # type: ignore[arg-type]
+        if person.name == name:
+            return person.id
+    person, _ = people.invite(room.store, connection, name, role)  # type: ignore[arg-type]
+    qualify(room.store, connection, person.id)  # type: ignore[arg-type]
+    return person.id

@@ -1,0 +1,131 @@
+"""What comes out: `references.jsonl` and `judgements.jsonl` for the competition, always current, and exports.
+
+The files are derived from the database and written whole, so they can be made again at any time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, select
+
+from captrial.annotate.rounds import accepted, indescribable
+from captrial.annotate.schema import audit, duels, judgements, people, pictures, sentences, votes
+from captrial.annotate.settings import Settings
+from captrial.errors import InputError
+from captrial.files import atomic_write
+
+REFERENCES, JUDGEMENTS = "references.jsonl", "judgements.jsonl"
+
+
+def write_outcome(connection: Connection, settings: Settings, directory: Path) -> None:
+    """Bring both files up to date."""
+    lines: list[dict[str, Any]] = [
+        {"id": picture, "captions": captions} for picture, captions in accepted(connection, settings).items()
+    ]
+    lines += [{"id": picture, "indescribable": True} for picture in indescribable(connection, settings)]
+    _write_lines(directory / REFERENCES, lines)
+    if settings.judges:
+        _write_lines(directory / JUDGEMENTS, judged(connection))
+
+
+def judged(connection: Connection) -> list[dict[str, Any]]:
+    """Every judgement, as `compete` reads them."""
+    names = {"first": "a", "second": "b", "tie": "tie"}
+    rows = connection.execute(
+        select(pictures.c.picture, duels.c.first, duels.c.second, judgements.c.winner)
+        .join(duels, duels.c.picture == pictures.c.id)
+        .join(judgements, judgements.c.duel == duels.c.id)
+        .order_by(pictures.c.picture, duels.c.id, judgements.c.person)
+    )
+    return [{"id": row.picture, "a": row.first, "b": row.second, "winner": names[row.winner]} for row in rows]
+
+
+def export(connection: Connection, settings: Settings, form: str) -> tuple[bytes, str]:
+    """The references (coco, jsonl, csv), all sentences with votes (sentences), or the audit log; and a file name.
+
+    People are numbers everywhere.
+    """
+    makers: dict[str, tuple[Callable[[], bytes], str]] = {
+        "coco": (lambda: _coco(accepted(connection, settings)), "references.json"),
+        "jsonl": (lambda: _jsonl(accepted(connection, settings)), "references.jsonl"),
+        "csv": (lambda: _csv(accepted(connection, settings)), "references.csv"),
+        "sentences": (lambda: _sentences(connection), "sentences.csv"),
+        "audit": (lambda: _audit(connection), "audit.csv"),
+    }
+    if form not in makers:
+        raise InputError(f"no export {form!r}; there are: {', '.join(makers)}")
+    make, name = makers[form]
+    return make(), name
+
+
+def _coco(references: dict[str, list[str]]) -> bytes:
+    """COCO captions: ids that are numbers stay numbers."""
+    images = [{"id": _number(picture), "file_name": picture} for picture in references]
+    flat = [(picture, caption) for picture, captions in references.items() for caption in captions]
+    annotations = [
+        {"id": number, "image_id": _number(picture), "caption": caption}
+        for number, (picture, caption) in enumerate(flat, 1)
+    ]
+    return orjson.dumps({"images": images, "annotations": annotations}, option=orjson.OPT_INDENT_2)
+
+
+def _jsonl(references: dict[str, list[str]]) -> bytes:
+    lines = ({"id": picture, "captions": captions} for picture, captions in references.items())
+    return b"".join(orjson.dumps(line) + b"\n" for line in lines)
+
+
+def _csv(references: dict[str, list[str]]) -> bytes:
+    return _table(["id", "caption"], [(p, caption) for p, captions in references.items() for caption in captions])
+
+
+def _sentences(connection: Connection) -> bytes:
+    cast: dict[int, list[str]] = {}
+    for row in connection.execute(select(votes).order_by(votes.c.created)):
+        said = ("right" if row.right else "wrong") + (f": {row.reason}" if row.reason else "")
+        cast.setdefault(row.sentence, []).append(said)
+    rows = connection.execute(
+        select(sentences, pictures.c.picture.label("name"))
+        .join(pictures, pictures.c.id == sentences.c.picture)
+        .order_by(sentences.c.id)
+    )
+    table = [(row.name, row.person, row.text, row.state, row.seconds, " | ".join(cast.get(row.id, []))) for row in rows]
+    return _table(["id", "person", "sentence", "state", "seconds", "votes"], table)
+
+
+def _audit(connection: Connection) -> bytes:
+    rows = connection.execute(select(audit).order_by(audit.c.id))
+    return _table(["at", "person", "action", "detail"], [(row.at, row.person, row.action, row.detail) for row in rows])
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(header)
+    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    return buffer.getvalue().encode()
+
+
+def _harmless(cell: object) -> object:
+    """A text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
+
+
+def _number(picture: str) -> int | str:
+    return int(picture) if picture.isascii() and picture.isdigit() and str(int(picture)) == picture else picture
+
+
+def _write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
+    content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    if not path.exists() or path.read_bytes() != content:
+        atomic_write(path, content)
+
+
+def names_of(connection: Connection) -> dict[int, str]:
+    """Names by number, for the lead's eyes only."""
+    return {row.id: row.name for row in connection.execute(select(people.c.id, people.c.name))}

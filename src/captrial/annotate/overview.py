@@ -1,0 +1,141 @@
+"""How an annotation stands: progress, time left, agreement, people's speed, and the statistics of 002 Table 2."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from captrial.annotate.people import everybody
+from captrial.annotate.rounds import accepted, indescribable, picture_states
+from captrial.annotate.rules import count_words
+from captrial.annotate.schema import duels, judgements, pictures, sentences, votes
+from captrial.annotate.settings import Settings
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Of one round: how much is done and how long the rest takes at the pace so far."""
+
+    round: str
+    done: int
+    wanted: int
+    seconds_each: float | None
+
+    @property
+    def hours_left(self) -> float | None:
+        """Hours of one person's work."""
+        return None if self.seconds_each is None else (self.wanted - self.done) * self.seconds_each / 3600
+
+
+def progress(connection: Connection, settings: Settings) -> list[Progress]:
+    """Progress of every round that is part of the experiment."""
+    states = picture_states(connection).values()
+    written = sum(state.written for state in states)
+    missing = sum(state.missing(settings) for state in states)
+    found = [Progress("write", written, written + missing, _pace(connection, sentences))]
+    if settings.inspectors:
+        live = set(connection.execute(select(sentences.c.id).where(sentences.c.state == "live")).scalars())
+        cast = Counter(connection.execute(select(votes.c.sentence)).scalars())
+        done = sum(min(cast[sentence], settings.inspectors) for sentence in live)
+        wanted = settings.inspectors * (len(live) + missing)
+        found.append(Progress("inspect", done, wanted, _pace(connection, votes)))
+    if settings.judges:
+        total = connection.execute(select(duels.c.id).join(pictures).where(pictures.c.active)).all()
+        done = len(connection.execute(select(judgements.c.duel)).all())
+        found.append(Progress("judge", done, settings.judges * len(total), _pace(connection, judgements)))
+    return found
+
+
+def statistics(connection: Connection, settings: Settings) -> dict[str, Any]:
+    """002 Table 2, over the sentences that stand, and what happened on the way."""
+    references = accepted(connection, settings)
+    counts = [len(captions) for captions in references.values()]
+    words = [count_words(caption) for captions in references.values() for caption in captions]
+    states = Counter(connection.execute(select(sentences.c.state)).scalars())
+    return {
+        "pictures": len(counts),
+        "refs": float(np.mean(counts)) if counts else None,
+        "words": float(np.mean(words)) if words else None,
+        "max_refs": max(counts, default=None),
+        "min_refs": min(counts, default=None),
+        "max_words": max(words, default=None),
+        "min_words": min(words, default=None),
+        "discarded": states["discarded"],
+        "replaced_pictures": len(indescribable(connection, settings)),
+        "vote_agreement": krippendorff(_vote_table(connection)),
+    }
+
+
+def speeds(connection: Connection) -> list[dict[str, Any]]:
+    """Each person's work: how many, the median seconds, discarded sentences, and whether they stand out.
+
+    Someone stands out whose median time is under a third or over three times the median of all, or a third of whose
+    sentences were discarded.
+    """
+    work: dict[int, list[float]] = defaultdict(list)
+    discarded: Counter[int] = Counter()
+    for row in connection.execute(select(sentences.c.person, sentences.c.seconds, sentences.c.state)):
+        work[row.person].append(row.seconds or 0.0)
+        discarded[row.person] += row.state == "discarded"
+    for table in (votes, judgements):
+        for row in connection.execute(select(table.c.person, table.c.seconds)):
+            work[row.person].append(row.seconds or 0.0)
+    usual = median([second for seconds in work.values() for second in seconds] or [0.0])
+    found = []
+    for person in everybody(connection):
+        seconds = work[person.id]
+        own = median(seconds) if seconds else None
+        slow = own is not None and len(seconds) >= 5 and usual > 0 and not usual / 3 <= own <= usual * 3
+        poor = len(seconds) >= 5 and discarded[person.id] > len(seconds) / 3
+        found.append(
+            {
+                "id": person.id,
+                "name": person.name,
+                "role": person.role,
+                "qualified": person.qualified,
+                "items": len(seconds),
+                "seconds": own,
+                "discarded": discarded[person.id],
+                "stands_out": slow or poor,
+            }
+        )
+    return found
+
+
+def krippendorff(table: Sequence[Sequence[int]]) -> float | None:
+    """Krippendorff's alpha for nominal votes: `table[item]` are the votes on one item (any number of them).
+
+    None where nothing can be compared; 1 where everybody always agrees.
+    """
+    items = [votes for votes in table if len(votes) >= 2]
+    if not items:
+        return None
+    values = sorted({vote for votes in items for vote in votes})
+    place = {value: index for index, value in enumerate(values)}
+    coincidence: NDArray[np.float64] = np.zeros((len(values), len(values)))
+    for votes_of_item in items:
+        counts = np.bincount([place[vote] for vote in votes_of_item], minlength=len(values)).astype(float)
+        coincidence += (np.outer(counts, counts) - np.diag(counts)) / (len(votes_of_item) - 1)
+    totals = coincidence.sum(0)
+    expected = (totals.sum() ** 2 - (totals**2).sum()) / (totals.sum() - 1)
+    observed = coincidence.sum() - np.trace(coincidence)
+    return 1.0 if expected == 0 else float(1 - observed / expected)
+
+
+def _vote_table(connection: Connection) -> list[list[int]]:
+    table: dict[int, list[int]] = defaultdict(list)
+    for row in connection.execute(select(votes.c.sentence, votes.c.right)):
+        table[row.sentence].append(int(row.right))
+    return list(table.values())
+
+
+def _pace(connection: Connection, table: Any) -> float | None:
+    seconds = list(connection.execute(select(table.c.seconds).where(table.c.seconds.is_not(None))).scalars())
+    return median(seconds) if seconds else None

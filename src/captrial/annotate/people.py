@@ -1,0 +1,121 @@
+"""Accounts: a lead invites by link; roles say what a person may do. Tokens and passwords are stored as hashes only."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from sqlalchemy import Connection, select
+
+from captrial.annotate.schema import drafts, judgements, leases, people, receipts, refusals, sentences, trials, votes
+from captrial.annotate.store import Store
+from captrial.errors import InputError
+
+ROLES = ("lead", "annotator", "inspector")
+MAX_NAME = 80
+_hasher = PasswordHasher()
+_NOBODY = _hasher.hash("nobody has this password")  # verified where there is no such person: the same time either way
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who takes part."""
+
+    id: int
+    name: str
+    role: str
+    consented: bool
+    qualified: bool
+
+
+def invite(store: Store, connection: Connection, name: str, role: str, by: int | None = None) -> tuple[Person, str]:
+    """A new person and the token of their invitation link; the token is not stored and cannot be shown again."""
+    name = " ".join(name.split())
+    if not name or len(name) > MAX_NAME:
+        raise InputError(f"a name has 1 to {MAX_NAME} characters")
+    if role not in ROLES:
+        raise InputError(f"no role {role!r}; there are: {', '.join(ROLES)}")
+    token = secrets.token_urlsafe(32)
+    row = people.insert().values(name=name, role=role, invitation=_hashed(token), created=store.clock())
+    number = connection.execute(row).inserted_primary_key[0]  # type: ignore[index]
+    store.note(connection, by, "invite", f"person {number} as {role}")
+    return Person(number, name, role, False, False), token
+
+
+def renew_invitation(store: Store, connection: Connection, person: int, by: int | None) -> str:
+    """A new link for somebody who lost theirs; the old one stops working."""
+    token = secrets.token_urlsafe(32)
+    connection.execute(people.update().where(people.c.id == person).values(invitation=_hashed(token)))
+    store.note(connection, by, "renew invitation", f"person {person}")
+    return token
+
+
+def by_token(connection: Connection, token: str) -> Person | None:
+    """The person an invitation link belongs to."""
+    return _one(connection, people.c.invitation == _hashed(token))
+
+
+def by_id(connection: Connection, person: int) -> Person | None:
+    """A person who has not been removed."""
+    return _one(connection, people.c.id == person)
+
+
+def by_password(connection: Connection, name: str, password: str) -> Person | None:
+    """The person with this name and password."""
+    rows = connection.execute(select(people.c.id, people.c.password).where(people.c.name == name)).all()
+    for number, hashed in rows or [(0, None)]:
+        try:
+            if _hasher.verify(hashed or _NOBODY, password) and hashed:
+                return by_id(connection, number)
+        except (VerifyMismatchError, InvalidHashError):
+            continue
+    return None
+
+
+def set_password(connection: Connection, person: int, password: str) -> None:
+    """Choose a password, so that the link is not needed to come back."""
+    if not 10 <= len(password) <= 200:
+        raise InputError("a password has 10 to 200 characters")
+    connection.execute(people.update().where(people.c.id == person).values(password=_hasher.hash(password)))
+
+
+def consent(store: Store, connection: Connection, person: int) -> None:
+    """The person has read what happens with their work and agreed."""
+    connection.execute(people.update().where(people.c.id == person).values(consented=store.clock()))
+    store.note(connection, person, "consent")
+
+
+def everybody(connection: Connection) -> list[Person]:
+    """All people who have not been removed."""
+    rows = connection.execute(select(people).where(people.c.removed.is_(None)).order_by(people.c.id))
+    return [_person(row) for row in rows]
+
+
+def remove(store: Store, connection: Connection, person: int, by: int | None) -> None:
+    """Remove a person's data on request: what they wrote is erased, their votes are deleted, the account is closed.
+
+    A sentence keeps its row without the text, so that nobody else's votes point at nothing.
+    """
+    erased = {"text": "", "hints": "", "state": "removed"}
+    connection.execute(sentences.update().where(sentences.c.person == person).values(**erased))
+    for table in (votes, refusals, judgements, trials, leases, drafts, receipts):
+        connection.execute(table.delete().where(table.c.person == person))
+    closed = {"name": f"removed {person}", "invitation": None, "password": None, "removed": store.clock()}
+    connection.execute(people.update().where(people.c.id == person).values(**closed))
+    store.note(connection, by, "remove person", f"person {person}")
+
+
+def _hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _one(connection: Connection, condition: object) -> Person | None:
+    row = connection.execute(select(people).where(condition, people.c.removed.is_(None))).one_or_none()  # type: ignore[arg-type]
+    return None if row is None else _person(row)
+
+
+def _person(row: object) -> Person:
+    return Person(row.id, row.name, row.role, row.consented is not None, row.qualified is not None)  # type: ignore[attr-defined]

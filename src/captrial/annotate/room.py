@@ -1,0 +1,311 @@
+"""The room: everything people can do, each as one transaction. The web pages and the command line both call this."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from captrial.annotate import qualification
+from captrial.annotate.assignment import assign, release
+from captrial.annotate.outcome import write_outcome
+from captrial.annotate.people import Person
+from captrial.annotate.rounds import (
+    discard_if_wrong,
+    indescribable,
+    inspect_needs,
+    judge_needs,
+    picture_states,
+    write_needs,
+)
+from captrial.annotate.rules import check
+from captrial.annotate.schema import drafts, duels, judgements, pictures, refusals, sentences, votes
+from captrial.annotate.settings import Settings, read_settings
+from captrial.annotate.store import Store
+from captrial.compete.competition import Competition
+from captrial.errors import InputError, StateError
+
+MAX_SENTENCE = 1000
+MAX_REASON = 300
+Answer = dict[str, Any]
+
+
+class Room:
+    """An annotation of one competition."""
+
+    def __init__(self, directory: Path | str, store: Store | None = None) -> None:
+        self.directory = Path(directory)
+        self.competition = Competition.open(self.directory)
+        self.store = store or Store.in_directory(self.directory)
+        self._stale, self._closed = threading.Event(), threading.Event()
+        with self.store.change() as connection:
+            self.refresh_pictures(connection)
+        self.flush()
+        self._writer = threading.Thread(target=self._keep_current, daemon=True)
+        self._writer.start()
+
+    # Pictures ------------------------------------------------------------------------------------------------------
+
+    def refresh_pictures(self, connection: Connection) -> None:
+        """Make the active pictures those of D as it stands: selections, less the indescribable, plus their reserves."""
+        settings = read_settings(self.store, connection)
+        voted = frozenset(indescribable(connection, settings))
+        ours = frozenset(connection.execute(select(pictures.c.picture)).scalars())
+        bad = voted | (self.competition.indescribable() - ours)  # what we asked about, our votes decide
+        wanted: dict[str, set[tuple[str, str]]] = {}
+        for pair in self.competition.selected_pairs():
+            active = self.competition.selection(*pair, bad=bad)
+            for picture in active.images:
+                wanted.setdefault(picture, set()).add(active.models)
+        known = {row.picture: row for row in connection.execute(select(pictures).where(~pictures.c.qualification))}
+        for picture in sorted(wanted.keys() - known.keys()):
+            connection.execute(pictures.insert().values(picture=picture, active=True, qualification=False))
+        for picture, row in known.items():
+            if row.active != (picture in wanted):
+                change = pictures.update().where(pictures.c.id == row.id)
+                connection.execute(change.values(active=picture in wanted))
+        if settings.judges:
+            self._refresh_duels(connection, wanted)
+
+    def _refresh_duels(self, connection: Connection, wanted: dict[str, set[tuple[str, str]]]) -> None:
+        numbers = {row.picture: row.id for row in connection.execute(select(pictures.c.id, pictures.c.picture))}
+        known = {(row.picture, row.first, row.second) for row in connection.execute(select(duels))}
+        for picture, pairs in sorted(wanted.items()):
+            for first, second in sorted(pairs):
+                if (numbers[picture], first, second) not in known:
+                    connection.execute(duels.insert().values(picture=numbers[picture], first=first, second=second))
+
+    def picture_id(self, number: int) -> str | None:
+        """The picture behind the number that addresses show."""
+        with self.store.read() as connection:
+            return connection.execute(select(pictures.c.picture).where(pictures.c.id == number)).scalar_one_or_none()
+
+    # What next -----------------------------------------------------------------------------------------------------
+
+    def next(self, round_: str, person: Person) -> Answer:
+        """The item this person works on now, with their draft; `item` is None where nothing is left for them."""
+        with self.store.change() as connection:
+            return self._next(connection, round_, person)
+
+    def _next(self, connection: Connection, round_: str, person: Person) -> Answer:
+        settings = read_settings(self.store, connection)
+        self._allow(round_, person, settings)
+        needs = {"write": write_needs, "inspect": inspect_needs, "judge": judge_needs}[round_]
+        lease = assign(
+            self.store, connection, round_, person.id, needs(connection, settings, person.id), settings.lease_minutes
+        )
+        if lease is None:
+            return {"round": round_, "item": None, "done": self._count_done(connection, round_, person.id)}
+        item = {"write": self._picture, "inspect": self._sentence, "judge": self._duel}[round_]
+        return {
+            "round": round_,
+            "item": lease.item,
+            "expires": lease.expires,
+            "done": self._count_done(connection, round_, person.id),
+            **item(connection, lease.item, person),
+        }
+
+    def _allow(self, round_: str, person: Person, settings: Settings) -> None:
+        roles = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
+        if person.role not in roles[round_]:
+            raise StateError(f"a {person.role} does not take part in this round")
+        if not person.consented:
+            raise StateError("please read and accept the consent text first")
+        if not person.qualified:
+            raise StateError("please pass the qualification first")
+        if (round_ == "inspect" and not settings.inspectors) or (round_ == "judge" and not settings.judges):
+            raise StateError("this round is not part of this experiment")
+
+    def _picture(self, connection: Connection, item: int, person: Person) -> Answer:
+        draft = select(drafts.c.text).where(
+            drafts.c.round == "write", drafts.c.item == item, drafts.c.person == person.id
+        )
+        return {"picture": item, "draft": connection.execute(draft).scalar_one_or_none() or ""}
+
+    def _sentence(self, connection: Connection, item: int, person: Person) -> Answer:
+        row = connection.execute(select(sentences.c.picture, sentences.c.text).where(sentences.c.id == item)).one()
+        return {"picture": row.picture, "sentence": row.text}
+
+    def _duel(self, connection: Connection, item: int, person: Person) -> Answer:
+        row = connection.execute(
+            select(duels, pictures.c.picture.label("name")).join(pictures).where(duels.c.id == item)
+        ).one()
+        said = self.competition.captions_of(row.name)
+        captions = [said[row.first], said[row.second]]
+        return {"picture": row.picture, "captions": captions[::-1] if swapped(item, person.id) else captions}
+
+    def _count_done(self, connection: Connection, round_: str, person: int) -> int:
+        table = {"write": sentences, "inspect": votes, "judge": judgements}[round_]
+        mine = select(func.count()).select_from(table).where(table.c.person == person)
+        if round_ == "write":
+            mine = mine.where(sentences.c.state.in_(("live", "discarded")))
+        return connection.execute(mine).scalar_one()
+
+    # Submissions ---------------------------------------------------------------------------------------------------
+
+    def write(self, person: Person, item: int, text: str, key: str) -> Answer:
+        """A sentence about a picture; answers with the next picture."""
+        text = clean(text, MAX_SENTENCE, "a sentence")
+
+        def action(connection: Connection, started: float | None) -> None:
+            hints = ",".join(str(hint.rule) for hint in check(text))
+            values = {"picture": item, "person": person.id, "text": text, "hints": hints, "state": "live"}
+            connection.execute(sentences.insert().values(**values, **self._when(started)))
+            mine = (drafts.c.item == item) & (drafts.c.person == person.id)
+            connection.execute(drafts.delete().where(mine & (drafts.c.round == "write")))
+
+        return self._submit("write", person, item, key, action)
+
+    def refuse(self, person: Person, item: int, reason: str, key: str) -> Answer:
+        """'Cannot be described'; enough such votes replace the picture."""
+        reason = reason.strip()[:MAX_REASON]
+
+        def action(connection: Connection, started: float | None) -> None:
+            values = {"picture": item, "person": person.id, "reason": reason, "created": self.store.clock()}
+            connection.execute(refusals.insert().values(**values))
+            self.refresh_pictures(connection)
+
+        return self._submit("write", person, item, key, action)
+
+    def vote(self, person: Person, item: int, right: bool, reason: str, key: str) -> Answer:
+        """Right or wrong, about somebody else's sentence."""
+        reason = reason.strip()[:MAX_REASON]
+
+        def action(connection: Connection, started: float | None) -> None:
+            values = {"sentence": item, "person": person.id, "right": right, "reason": reason}
+            connection.execute(votes.insert().values(**values, **self._when(started)))
+            discard_if_wrong(connection, read_settings(self.store, connection), item)
+
+        return self._submit("inspect", person, item, key, action)
+
+    def judge(self, person: Person, item: int, winner: str, key: str) -> Answer:
+        """Which of two captions is better, as shown: "left", "right" or "tie"."""
+        if winner not in ("left", "right", "tie"):
+            raise InputError(f"winner is left, right or tie, not {winner!r}")
+        left, right = ("second", "first") if swapped(item, person.id) else ("first", "second")
+
+        def action(connection: Connection, started: float | None) -> None:
+            values = {"duel": item, "person": person.id, "winner": {"left": left, "right": right}.get(winner, "tie")}
+            connection.execute(judgements.insert().values(**values, **self._when(started)))
+
+        return self._submit("judge", person, item, key, action)
+
+    def _submit(self, round_: str, person: Person, item: int, key: str, action: Any) -> Answer:
+        """Take a submission if the item still needs it from this person, and answer with the next item."""
+        if not 8 <= len(key) <= 64:
+            raise InputError("a submission needs a key of 8 to 64 characters")
+        with self.store.change() as connection:
+
+            def once() -> Answer:
+                settings = read_settings(self.store, connection)
+                self._allow(round_, person, settings)
+                needs = {"write": write_needs, "inspect": inspect_needs, "judge": judge_needs}[round_]
+                if item not in needs(connection, settings, person.id):
+                    raise StateError("this one has been finished by others in the meantime; here is the next")
+                action(connection, release(connection, round_, person.id, item))
+                self.store.note(connection, person.id, round_, f"item {item}")
+                return {"taken": True}
+
+            answer = self.store.once(connection, person.id, key, once)
+            following = self._next(connection, round_, person)
+        self.sync()
+        return {**answer, "next": following}
+
+    def undo(self, person: Person) -> Answer:
+        """Take back the last sentence, as long as nobody has inspected it; its text becomes the draft again."""
+        with self.store.change() as connection:
+            row = connection.execute(
+                select(sentences)
+                .where(sentences.c.person == person.id, sentences.c.state == "live")
+                .order_by(sentences.c.id.desc())
+                .limit(1)
+            ).one_or_none()
+            if row is None:
+                raise StateError("there is nothing to take back")
+            if connection.execute(select(votes.c.person).where(votes.c.sentence == row.id)).first():
+                raise StateError("somebody has inspected your last sentence already; it can no longer be taken back")
+            connection.execute(sentences.delete().where(sentences.c.id == row.id))
+            release(connection, "write", person.id)
+            self._keep_draft(connection, person, row.picture, row.text)
+            self.store.note(connection, person.id, "undo", f"item {row.picture}")
+            states = picture_states(connection)
+            still = row.picture in states and person.id not in states[row.picture].people
+            settings = read_settings(self.store, connection)
+            only = {row.picture: write_needs(connection, settings, person.id)[row.picture]} if still else {}
+            assign(self.store, connection, "write", person.id, only, settings.lease_minutes)
+            following = self._next(connection, "write", person)
+        self.sync()
+        return following
+
+    def save_draft(self, person: Person, item: int, text: str) -> None:
+        """Keep what is being written."""
+        with self.store.change() as connection:
+            self._keep_draft(connection, person, item, text[:MAX_SENTENCE])
+
+    def _keep_draft(self, connection: Connection, person: Person, item: int, text: str) -> None:
+        if not connection.execute(select(pictures.c.id).where(pictures.c.id == item)).first():
+            raise InputError(f"there is no item {item}")
+        mine = (drafts.c.item == item) & (drafts.c.person == person.id) & (drafts.c.round == "write")
+        connection.execute(drafts.delete().where(mine))
+        values = {"round": "write", "item": item, "person": person.id, "text": text, "saved": self.store.clock()}
+        connection.execute(drafts.insert().values(**values))
+
+    # Qualification -------------------------------------------------------------------------------------------------
+
+    def next_trial(self, person: Person) -> Answer:
+        """The next picture of the qualification."""
+        with self.store.read() as connection:
+            return qualification.next_trial(self.store, connection, person)
+
+    def try_sentence(self, person: Person, item: int, text: str) -> Answer:
+        """A sentence of the qualification: answers with what is good about it and what is not."""
+        with self.store.change() as connection:
+            return qualification.take(self.store, connection, person, item, clean(text, MAX_SENTENCE, "a sentence"))
+
+    # Outcome -------------------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Ask for the files that `compete` reads to be brought up to date, which happens within a second."""
+        self._stale.set()
+
+    def flush(self) -> None:
+        """Bring the files up to date now."""
+        self._stale.clear()
+        with self.store.read() as connection:
+            write_outcome(connection, read_settings(self.store, connection), self.directory)
+
+    def close(self) -> None:
+        """Write what is waiting and close the database."""
+        self._closed.set()
+        self._stale.set()
+        self._writer.join()
+        self.flush()
+        self.store.close()
+
+    def _keep_current(self) -> None:
+        """Write the outcome at most once a second: it is derived, the database is what must not be lost."""
+        while not self._closed.is_set():
+            self._stale.wait()
+            if not self._closed.wait(1.0):
+                self.flush()
+
+    def _when(self, started: float | None) -> Answer:
+        now = self.store.clock()
+        return {"created": now, "seconds": None if started is None else round(now - started, 2)}
+
+
+def clean(text: str, longest: int, what: str) -> str:
+    """One line of text without control characters."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if not text:
+        raise InputError(f"{what} cannot be empty")
+    if len(text) > longest:
+        raise InputError(f"{what} has at most {longest} characters")
+    return text
+
+
+def swapped(item: int, person: int) -> bool:
+    """Whether this person sees the second caption on the left: blind, and different for different people."""
+    return (item * 2654435761 + person * 40503) >> 7 & 1 == 1

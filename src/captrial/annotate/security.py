@@ -1,0 +1,123 @@
+"""Who is asking, and whether the request may be trusted: sessions, cross-site checks, rate limits, headers."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException, Request, Response
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+
+from captrial.annotate.people import Person, by_id
+from captrial.annotate.store import Store
+
+COOKIE = "captrial_session"
+SESSION_DAYS = 30
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; manifest-src 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+SAFE = ("GET", "HEAD", "OPTIONS")
+CLIENT_HEADER = "x-captrial-client"  # programs that are not browsers say so; a cross-site page cannot add it
+
+
+class Sessions:
+    """Signed cookies that hold a person's number; the key is kept in the database, so restarts sign nobody out."""
+
+    def __init__(self, store: Store, secure: bool) -> None:
+        self.store, self.secure = store, secure
+        with store.change() as connection:
+            key = store.get_setting(connection, "session_key", None)
+            if key is None:
+                key = secrets.token_hex(32)
+                store.set_setting(connection, "session_key", key)
+        self._signer = URLSafeTimedSerializer(key, salt="captrial-session")
+
+    def start(self, response: Response, person: Person) -> None:
+        """Sign somebody in."""
+        response.set_cookie(
+            COOKIE,
+            self._signer.dumps(person.id),
+            max_age=SESSION_DAYS * 86400,
+            httponly=True,
+            samesite="lax",
+            secure=self.secure,
+            path="/",
+        )
+
+    def end(self, response: Response) -> None:
+        """Sign out."""
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=self.secure)
+
+    def person(self, request: Request) -> Person | None:
+        """Who is signed in, as the database knows them now."""
+        try:
+            number = self._signer.loads(request.cookies.get(COOKIE, ""), max_age=SESSION_DAYS * 86400)
+        except BadSignature:
+            return None
+        with self.store.read() as connection:
+            return by_id(connection, int(number))
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a request that changes something and was not made by our own pages (CSRF).
+
+    Browsers say where a request comes from in `Sec-Fetch-Site` or `Origin`; a program without either must send a header
+    that another site's page cannot add without our consent.
+    """
+    if request.method in SAFE:
+        return
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is not None:
+        trusted = site == "same-origin"
+    elif origin is not None:
+        trusted = urlsplit(origin).netloc == request.headers.get("host")
+    else:
+        trusted = CLIENT_HEADER in request.headers
+    if not trusted:
+        raise HTTPException(403, "this request did not come from this site's own pages")
+
+
+@dataclass
+class RateLimit:
+    """A token bucket a key: `burst` requests at once, `rate` a second after that."""
+
+    rate: float
+    burst: float
+    clock: Callable[[], float] = time.monotonic
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=lambda: defaultdict(lambda: (-1.0, 0.0)))
+
+    def check(self, key: str) -> None:
+        """Refuse with 429 where a key asks too often."""
+        now = self.clock()
+        left, then = self._buckets[key]
+        left = self.burst if left < 0 else min(self.burst, left + (now - then) * self.rate)
+        if left < 1:
+            self._buckets[key] = (left, now)
+            raise HTTPException(429, "too many requests; wait a moment", {"Retry-After": str(int(1 / self.rate) + 1)})
+        self._buckets[key] = (left - 1, now)
+        if len(self._buckets) > 10_000:
+            self._forget_full(now)
+
+    def _forget_full(self, now: float) -> None:
+        """A full bucket says nothing that a new one would not."""
+        self._buckets = defaultdict(
+            lambda: (-1.0, 0.0),
+            {
+                key: (left, at)
+                for key, (left, at) in self._buckets.items()
+                if left + (now - at) * self.rate < self.burst
+            },
+        )

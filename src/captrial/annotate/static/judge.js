@@ -1,0 +1,38 @@
+import { $, ask, finish, newKey, say, showPicture, typing } from "./common.js";
+
+let item = null;
+let key = newKey();
+let busy = false;
+
+function show(next) {
+  if (finish(next)) return;
+  item = next.item;
+  key = newKey();
+  showPicture(next.picture);
+  $("left-text").textContent = next.captions[0];
+  $("right-text").textContent = next.captions[1];
+}
+
+async function choose(winner) {
+  if (busy || item === null) return;
+  busy = true;
+  try {
+    show((await ask("POST", "/api/judge", { item, winner, key })).next);
+  } catch (error) {
+    say(error.message, true);
+    if (error.status === 409) await load();
+  } finally {
+    busy = false;
+  }
+}
+
+async function load() {
+  show(await ask("GET", "/api/next/judge"));
+}
+
+for (const winner of ["left", "right", "tie"]) $(winner).addEventListener("click", () => choose(winner));
+document.addEventListener("keydown", (event) => {
+  const winner = { 1: "left", 2: "right", 0: "tie" }[event.key];
+  if (winner && !typing(event)) choose(winner);
+});
+load().catch((error) => say(error.message, true));

@@ -1,0 +1,123 @@
+// The lead's page: refreshed every few seconds; everything people wrote is shown as text, never as HTML.
+import { $, ask, say } from "./common.js";
+
+function cell(content, tag = "td") {
+  const made = document.createElement(tag);
+  made.append(content ?? "–");
+  return made;
+}
+
+function row(...cells) {
+  const made = document.createElement("tr");
+  made.append(...cells);
+  return made;
+}
+
+const round = (value, digits = 1) => (value === null || value === undefined ? "–" : Number(value).toFixed(digits));
+const NAMES = { write: "Sentences written", inspect: "Votes on sentences", judge: "Captions compared" };
+
+function showProgress(rounds) {
+  $("progress").replaceChildren(
+    ...rounds.map((part) => {
+      const made = document.createElement("label");
+      made.className = "meter";
+      const bar = Object.assign(document.createElement("progress"), { max: Math.max(part.wanted, 1), value: part.done });
+      const left = part.hours_left === null ? "" : `, about ${round(part.hours_left)} h of one person’s work left`;
+      made.append(`${NAMES[part.round]}: ${part.done} of ${part.wanted}${left}`, bar);
+      return made;
+    }),
+  );
+}
+
+function action(name, run) {
+  const made = Object.assign(document.createElement("button"), { type: "button", textContent: name, className: "quiet" });
+  made.addEventListener("click", () => run().then(refresh, (error) => say(error.message, true)));
+  return made;
+}
+
+function showPeople(people) {
+  $("people").tBodies[0].replaceChildren(
+    ...people.map((person) => {
+      const actions = document.createElement("span");
+      const path = `/api/lead/people/${person.id}`;
+      actions.append(action("New link", async () => link(person.name, await ask("POST", `${path}/renew`, {}))));
+      if (!person.qualified) actions.append(action("Qualify", () => ask("POST", `${path}/qualify`, {})));
+      actions.append(
+        action("Remove data", async () => {
+          if (confirm(`Remove everything that ${person.name} did?`)) await ask("DELETE", path, {});
+        }),
+      );
+      const made = row(cell(person.id), cell(person.name), cell(person.role), cell(person.items), cell(round(person.seconds)), cell(person.discarded), cell(actions));
+      if (person.stands_out) made.className = "stands-out";
+      if (person.stands_out) made.title = "stands out: much faster or slower than the others, or many discarded sentences";
+      return made;
+    }),
+  );
+}
+
+const FACTS = { pictures: "pictures with references", refs: "references a picture", words: "words a sentence", max_refs: "most references", min_refs: "fewest references", max_words: "longest sentence", min_words: "shortest sentence", discarded: "discarded sentences", replaced_pictures: "replaced pictures", vote_agreement: "agreement of votes (Krippendorff’s α)" };
+
+function showStatistics(statistics) {
+  $("statistics").replaceChildren(
+    ...Object.entries(FACTS).flatMap(([name, title]) => {
+      const value = statistics[name];
+      return [cell(title, "dt"), cell(Number.isInteger(value) ? String(value) : round(value, 2), "dd")];
+    }),
+  );
+}
+
+function showRanking(found) {
+  if (!found.ready) return;
+  const table = document.createElement("table");
+  const head = row(...["Rank", "Model", "Score", "95% interval of the rank", "First"].map((name) => cell(name, "th")));
+  table.append(head, ...found.ranking.map((entry) => row(cell(entry.rank), cell(entry.model), cell(round(entry.score, 3)), cell(`${entry.rank_low} – ${entry.rank_high}`), cell(`${round(100 * entry.first, 0)}%`))));
+  $("ranking").replaceChildren(table, ...found.notes.map((note) => cell(note, "p")));
+  $("stable").textContent =
+    found.labels_needed === 0
+      ? `The winner is settled: the risk that more labels change it is ${round(100 * found.risk, 1)}%. You can stop.`
+      : `About ${found.labels_needed} more pictures until the winner is settled (risk now ${round(100 * found.risk, 0)}%).`;
+}
+
+function link(name, answer) {
+  const address = new URL(answer.path, location.href).href;
+  const code = Object.assign(document.createElement("code"), { textContent: address });
+  $("invited").replaceChildren(`Send this link to ${name}; it is shown only once: `, code);
+}
+
+async function refresh() {
+  const found = await ask("GET", "/api/lead/overview");
+  showProgress(found.progress);
+  showPeople(found.people);
+  showStatistics(found.statistics);
+}
+
+$("invite").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const form = new FormData(event.target);
+  try {
+    const answer = await ask("POST", "/api/lead/invite", { name: form.get("name"), role: form.get("role") });
+    link(answer.name, answer);
+    event.target.reset();
+    await refresh();
+  } catch (error) {
+    say(error.message, true);
+  }
+});
+
+$("settings").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const values = Object.fromEntries([...new FormData(event.target)].map(([name, value]) => [name, name === "consent" ? value : Number(value)]));
+  try {
+    await ask("PATCH", "/api/lead/settings", values);
+    say("Saved.");
+    await refresh();
+  } catch (error) {
+    say(error.message, true);
+  }
+});
+
+const rank = () => ask("GET", "/api/lead/ranking").then(showRanking, () => {});
+refresh().catch((error) => say(error.message, true));
+rank();
+setInterval(() => refresh().catch(() => {}), 5000);
+setInterval(rank, 15000);

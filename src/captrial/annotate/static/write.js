@@ -1,0 +1,102 @@
+// Describing pictures: live hints, drafts kept on the server, undo; and the practice round.
+import { $, ask, finish, newKey, say, showPicture } from "./common.js";
+
+const practice = document.querySelector(".task").dataset.practice === "yes";
+const text = $("text");
+let item = null;
+let key = newKey();
+let busy = false;
+
+async function show(next) {
+  if (practice && (next.qualified || next.item === null)) {
+    location.href = "/";
+    return;
+  }
+  if (finish(next)) return;
+  item = next.item;
+  key = newKey();
+  showPicture(next.picture);
+  text.value = next.draft ?? "";
+  $("saved").textContent = next.draft ? "your draft" : "";
+  if (practice) $("count").textContent = `${next.left} to go, ${next.good} good so far`;
+  text.focus();
+  hint();
+}
+
+async function hint() {
+  const rules = document.querySelectorAll("[data-rule]");
+  if (!text.value.trim()) {
+    $("hints").replaceChildren();
+    rules.forEach((rule) => rule.classList.remove("broken"));
+    return;
+  }
+  const { hints } = await ask("POST", "/api/check", { text: text.value });
+  $("hints").replaceChildren(...hints.map((found) => Object.assign(document.createElement("li"), { textContent: found.text })));
+  rules.forEach((rule) => rule.classList.toggle("broken", hints.some((found) => found.rule === Number(rule.dataset.rule))));
+}
+
+let waiting;
+text.addEventListener("input", () => {
+  $("saved").textContent = "";
+  clearTimeout(waiting);
+  waiting = setTimeout(async () => {
+    const of = item;
+    await Promise.all([hint(), practice ? null : ask("PUT", "/api/draft", { item: of, text: text.value })]);
+    if (!practice && of === item) $("saved").textContent = "draft saved";
+  }, 600);
+});
+
+async function act(action) {
+  if (busy) return;
+  busy = true;
+  clearTimeout(waiting);
+  try {
+    await action();
+  } catch (error) {
+    say(error.message, true);
+    if (error.status === 409) await load();
+  } finally {
+    busy = false;
+  }
+}
+
+const submit = () =>
+  act(async () => {
+    if (!text.value.trim()) return say("Please write a sentence first.", true);
+    if (practice) return practise();
+    await show((await ask("POST", "/api/write", { item, text: text.value, key })).next);
+  });
+
+async function practise() {
+  const answer = await ask("POST", "/api/qualification", { item, text: text.value });
+  $("feedback-title").textContent = answer.good ? "Well done" : "Nearly: please read this";
+  $("feedback-list").replaceChildren(...answer.hints.map((hint) => Object.assign(document.createElement("li"), { textContent: hint })));
+  $("feedback-example").textContent = `A good sentence: “${answer.example}”`;
+  if (answer.standing.failed) $("feedback-example").textContent += " Not enough were good this time; please try the pictures again.";
+  $("feedback").addEventListener("close", () => load(), { once: true });
+  $("feedback").showModal();
+}
+
+const undo = () => act(async () => show(await ask("POST", "/api/undo", {})));
+
+const refuse = () =>
+  act(async () => {
+    if (!confirm("Is it really impossible to describe this picture?")) return;
+    await show((await ask("POST", "/api/refuse", { item, key })).next);
+  });
+
+async function load() {
+  await show(await ask("GET", practice ? "/api/qualification" : "/api/next/write"));
+}
+
+$("submit").addEventListener("click", submit);
+if (!practice) {
+  $("undo").addEventListener("click", undo);
+  $("refuse").addEventListener("click", refuse);
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey && event.key === "Enter") submit();
+  if (!practice && event.altKey && event.key.toLowerCase() === "u") undo();
+  if (!practice && event.altKey && event.key.toLowerCase() === "x") refuse();
+});
+load().catch((error) => say(error.message, true));

@@ -1,0 +1,121 @@
+"""The database of an annotation: SQLite in the competition's directory, or PostgreSQL by URL.
+
+Every change is one transaction, and it is on disk when it returns: SQLite runs in WAL mode with `synchronous = FULL`.
+Changes are serialised (SQLite by its write lock, PostgreSQL by an advisory lock), so the rules of assignment can be
+written as if there were one person at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Engine, create_engine, event, select, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.pool import QueuePool
+
+from captrial.annotate.schema import audit, migrate, receipts, settings
+from captrial.errors import InputError, MissingExtraError
+
+DATABASE = "annotations.sqlite"
+_LOCK = 0x63617074  # any fixed number: names our advisory lock
+
+
+class Store:
+    """Transactions on the annotation database; safe in threads."""
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.engine = _engine(url)
+        self._writing = threading.Lock()
+        try:
+            with self.change() as connection:
+                migrate(connection)
+        except OperationalError as error:
+            raise InputError(f"cannot open the annotation database: {error.orig}") from None
+
+    @classmethod
+    def in_directory(cls, directory: Path | str, url: str | None = None) -> Store:
+        """The store of a competition's directory: its own SQLite file, unless `url` names a database."""
+        return cls(url or f"sqlite:///{Path(directory) / DATABASE}")
+
+    @contextmanager
+    def change(self) -> Iterator[Connection]:
+        """A transaction that may write; one at a time."""
+        with self._writing, self.engine.begin() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            else:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads; never waits for writers."""
+        with self.engine.connect() as connection:
+            if self.engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+            connection.rollback()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    # Small things that every part needs ------------------------------------------------------------------------
+
+    def get_setting(self, connection: Connection, name: str, default: Any) -> Any:
+        """A setting of this annotation, or its default."""
+        value = connection.execute(select(settings.c.value).where(settings.c.name == name)).scalar_one_or_none()
+        return default if value is None else orjson.loads(value)
+
+    def set_setting(self, connection: Connection, name: str, value: Any) -> None:
+        """Change a setting."""
+        connection.execute(settings.delete().where(settings.c.name == name))
+        connection.execute(settings.insert().values(name=name, value=orjson.dumps(value).decode()))
+
+    def note(self, connection: Connection, person: int | None, action: str, detail: str = "") -> None:
+        """Write a line of the audit log."""
+        connection.execute(audit.insert().values(at=self.clock(), person=person, action=action, detail=detail))
+
+    def once(
+        self, connection: Connection, person: int, key: str, action: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Do `action` unless this person's `key` was answered before; then give the same answer again."""
+        row = connection.execute(
+            select(receipts.c.answer).where(receipts.c.person == person, receipts.c.key == key)
+        ).scalar_one_or_none()
+        if row is not None:
+            answer: dict[str, Any] = orjson.loads(row)
+            return answer
+        answer = action()
+        written = orjson.dumps(answer).decode()
+        connection.execute(receipts.insert().values(person=person, key=key, answer=written, created=self.clock()))
+        return answer
+
+
+def _engine(url: str) -> Engine:
+    try:
+        if url.startswith("sqlite"):
+            options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": 30}}
+            engine = create_engine(url, poolclass=QueuePool, pool_size=10, max_overflow=30, **options)
+            event.listen(engine, "connect", _prepare_sqlite)
+            return engine
+        if url.startswith("postgresql://"):
+            url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+        return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InputError(f"{url!r} is no database URL captrial knows ({error}); use postgresql://...") from None
+    except ModuleNotFoundError:
+        raise MissingExtraError("PostgreSQL", "postgres") from None
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say, not where the driver thinks
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 30000"):
+        connection.execute(f"PRAGMA {pragma}")

@@ -1,0 +1,179 @@
+"""`captrial annotate`: serve the annotation pages, invite people, export and import, simulate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
+from captrial.errors import InputError
+
+app = typer.Typer(help="Have people write and check reference captions.", no_args_is_help=True)
+Directory = Annotated[Path, typer.Argument(help="The competition's directory.")]
+Database = Annotated[
+    str | None, typer.Option(help="postgresql://... instead of the directory's own SQLite file.", metavar="URL")
+]
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@app.command()
+def serve(
+    directory: Directory,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8765,
+    database: Database = None,
+    allow_remote: Annotated[bool, typer.Option("--allow-remote", help="Let other machines in.")] = False,
+    https: Annotated[
+        bool, typer.Option("--https", help="A proxy in front serves HTTPS: cookies for HTTPS only.")
+    ] = False,
+) -> None:
+    """Serve the pages; prints the lead's link the first time."""
+    if host not in LOCAL and not allow_remote:
+        raise InputError(f"--host {host} lets other machines in; if that is meant, add --allow-remote")
+    import uvicorn
+
+    from captrial.annotate.app import create_app
+    from captrial.annotate.pages import address
+
+    application = create_app(directory, database, secure=https)
+    if host not in LOCAL and not https:
+        console_err.print("[yellow]without HTTPS anybody on the way can read what people send[/]: see docs/annotate.md")
+    token = _first_lead(application.state.context.room)
+    if token:
+        console.print("The lead's link, shown only once:", address(host, port, f"/join/{token}"), soft_wrap=True)
+    console.print(f"Serving on {address(host, port, '/')} (Ctrl+C stops; nothing is lost)", soft_wrap=True)
+    uvicorn.run(application, host=host, port=port, log_level="warning", server_header=False, proxy_headers=https)
+
+
+@app.command()
+def invite(
+    directory: Directory,
+    name: Annotated[str, typer.Argument(help="Name, for the lead's eyes only.")],
+    role: Annotated[str, typer.Option(help="annotator, inspector or lead.")] = "annotator",
+    database: Database = None,
+    json: JsonFlag = False,
+) -> None:
+    """Invite somebody without a browser; prints the path of their link."""
+    from captrial.annotate import people
+
+    room = _room(directory, database)
+    with room.store.change() as connection:
+        person, token = people.invite(room.store, connection, name, role)
+    room.close()
+    if json:
+        print_json({"id": person.id, "name": person.name, "role": person.role, "path": f"/join/{token}"})
+    else:
+        console.print(f"/join/{token}", soft_wrap=True)
+
+
+@app.command()
+def qualification(
+    directory: Directory,
+    references: Annotated[Path, typer.Argument(help="Pictures with known good captions, in any form of references.")],
+    database: Database = None,
+) -> None:
+    """Set the pictures of the qualification; they must not be in the competition."""
+    from captrial.annotate.qualification import set_pictures
+    from captrial.data import read_references
+
+    room = _room(directory, database)
+    good = read_references(references)
+    with room.store.change() as connection:
+        set_pictures(room.store, connection, good)
+    room.close()
+    console.print(f"{len(good)} pictures in the qualification")
+
+
+@app.command()
+def status(directory: Directory, database: Database = None, json: JsonFlag = False) -> None:
+    """How far the annotation is."""
+    from captrial.annotate.overview import progress, statistics
+    from captrial.annotate.settings import read_settings
+
+    room = _room(directory, database)
+    with room.store.read() as connection:
+        settings = read_settings(room.store, connection)
+        rounds, facts = progress(connection, settings), statistics(connection, settings)
+    room.close()
+    if json:
+        print_json({"progress": rounds, "statistics": facts})
+        return
+    rows = [(part.round, part.done, part.wanted, part.hours_left) for part in rounds]
+    print_table(f"annotation of {directory}", ["round", "done", "wanted", "hours left"], rows)
+    print_table("sentences that stand", ["", ""], [(name.replace("_", " "), value) for name, value in facts.items()])
+
+
+@app.command("export")
+def export_(
+    directory: Directory,
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    form: Annotated[str, typer.Option("--as", help="coco, jsonl, csv, sentences or audit.")] = "coco",
+    database: Database = None,
+) -> None:
+    """Write the references, all sentences with their votes, or the audit log; people are numbers."""
+    from captrial.annotate.outcome import export
+    from captrial.annotate.settings import read_settings
+    from captrial.files import atomic_write
+
+    room = _room(directory, database)
+    with room.store.read() as connection:
+        content, _ = export(connection, read_settings(room.store, connection), form)
+    room.close()
+    atomic_write(out, content)
+    console.print(f"wrote {out}")
+
+
+@app.command("import")
+def import_(
+    directory: Directory,
+    references: Annotated[Path, typer.Argument(help="References written elsewhere, in any form.")],
+    database: Database = None,
+) -> None:
+    """Take sentences that were written elsewhere as if people had written and accepted them here."""
+    from captrial.annotate.importing import import_references
+    from captrial.data import read_references
+
+    room = _room(directory, database)
+    taken, unknown = import_references(room, read_references(references))
+    room.close()
+    console.print(f"took {taken} sentences" + (f"; {unknown} pictures are not in this competition" if unknown else ""))
+
+
+@app.command()
+def simulate(
+    directory: Directory,
+    references: Annotated[Path, typer.Argument(help="What simulated people know: references, in any form.")],
+    people: Annotated[int, typer.Option(help="Annotators; as many inspectors are added.")] = 3,
+    noise: Annotated[float, typer.Option(help="Share of sentences that are about another picture.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Another seed, other people.")] = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Play a whole experiment with simulated people over the real HTTP API, on a server of its own."""
+    from captrial.annotate.simulate import simulate_experiment
+    from captrial.data import read_references
+
+    outcome = simulate_experiment(directory, read_references(references), crew=people, noise=noise, seed=seed)
+    if json:
+        print_json(outcome)
+        return
+    print_table("simulated experiment", ["", ""], [(key.replace("_", " "), value) for key, value in outcome.items()])
+    console.print(f"next: captrial compete rank {directory}")
+
+
+def _room(directory: Path, database: str | None):  # type: ignore[no-untyped-def]
+    from captrial.annotate.room import Room
+    from captrial.annotate.store import Store
+
+    return Room(directory, Store.in_directory(directory, database))
+
+
+def _first_lead(room) -> str | None:  # type: ignore[no-untyped-def]
+    """The token of a lead, where there is none yet."""
+    from captrial.annotate import people
+
+    with room.store.change() as connection:
+        if any(person.role == "lead" for person in people.everybody(connection)):
+            return None
+        return people.invite(room.store, connection, "lead", "lead")[1]

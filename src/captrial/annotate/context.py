@@ -20,7 +20,7 @@ class Context:
         self.sessions = Sessions(room.store, secure)
         self.pictures = PictureServer()
         self.requests = RateLimit(rate=20, burst=100)  # of a person
-        self.entrances = RateLimit(rate=0.2, burst=20)  # attempts to sign in, of an address
+        self.entrances = RateLimit(rate=0.5, burst=60)  # attempts to sign in, of an address
 
 
 def get_context(request: Request) -> Context:

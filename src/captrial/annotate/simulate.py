@@ -42,7 +42,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self.http = httpx.Client(base_url=self.base, headers={CLIENT_HEADER: "simulate"}, timeout=30)
-        self.http.get(f"/join/{self.token}")
+        self.ask("GET", f"/join/{self.token}")
         self.ask("POST", "/api/consent", {})
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -54,8 +54,9 @@ class Client:
             time.sleep(1)
         if answer.status_code == 409:
             raise StateError(answer.json()["detail"])
-        answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
+        if answer.is_error:
+            raise InputError(f"{method} {path.partition('/join')[1] or path}: {answer.status_code} {answer.text[:200]}")
+        found: dict[str, Any] = answer.json() if answer.content else {}
         return found
 
     def key(self) -> str:
@@ -136,21 +137,28 @@ def simulate_experiment(
     with serving(directory) as (base, room):
         with room.store.read() as connection:
             settings = read_settings(room.store, connection)
-        describers = max(crew, settings.writers)
-        writers = [_invite(room, base, f"simulated annotator {n}", "annotator", generator) for n in range(describers)]
-        checkers = max(crew, settings.inspectors) if settings.inspectors else 0
-        inspectors = [_invite(room, base, f"simulated inspector {n}", "inspector", generator) for n in range(checkers)]
+
+        def annotator(number: int) -> Annotator:
+            who = _invite(room, base, f"simulated annotator {number}", "annotator", generator)
+            return Annotator(*who, references, room.picture_id, noise)
+
+        def inspector(number: int) -> Inspector:
+            who = _invite(room, base, f"simulated inspector {number}", "inspector", generator)
+            return Inspector(*who, references, room.picture_id)
+
+        writers = [annotator(number) for number in range(max(crew, settings.writers))]
+        inspectors = [
+            inspector(number) for number in range(max(crew, settings.inspectors) if settings.inspectors else 0)
+        ]
         while True:
-            work = sum(Annotator(*client, references, room.picture_id, noise).work() for client in writers)
-            work += sum(Inspector(*client, references, room.picture_id).work() for client in inspectors)
+            work = sum(writer.work() for writer in writers) + sum(checker.work() for checker in inspectors)
             with room.store.read() as connection:
                 left = [part.wanted - part.done for part in progress(connection, settings)]
                 facts = statistics(connection, settings)
             if not any(left):
                 return {"people": len(writers) + len(inspectors), **facts}
             if not work:
-                name = f"simulated annotator {len(writers)}"
-                writers.append(_invite(room, base, name, "annotator", generator))
+                writers.append(annotator(len(writers)))
 
 
 @contextmanager

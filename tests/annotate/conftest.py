@@ -1,0 +1,52 @@
+"""Fixtures of the annotation room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from annotate.world import Clock, join, make_competition
+from captrial.annotate.app import create_app
+from captrial.annotate.room import Room
+from captrial.annotate.security import CLIENT_HEADER
+from captrial.annotate.store import Store
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return make_competition(tmp_path)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def room(directory: Path, clock: Clock) -> Iterator[Room]:
+    made = Room(directory, Store(f"sqlite:///{directory / 'annotations.sqlite'}", clock))
+    yield made
+    made.close()
+
+
+SignIn = Callable[[str, str], TestClient]
+
+
+@pytest.fixture
+def site(directory: Path) -> Iterator[tuple[Room, SignIn]]:
+    """The application and a way to sign somebody in: `client = sign_in("ann", "annotator")`."""
+    application = create_app(directory)
+    room: Room = application.state.context.room
+
+    def sign_in(name: str, role: str) -> TestClient:
+        client = TestClient(application, headers={CLIENT_HEADER: "test"}, follow_redirects=False)
+        if role != "stranger":
+            _, token = join(room, name, role)
+            assert client.get(f"/join/{token}").status_code == 303
+        return client
+
+    with TestClient(application):
+        yield room, sign_in

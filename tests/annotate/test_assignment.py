@@ -1,0 +1,146 @@
+"""The invariants of assignment (see `captrial.annotate.assignment`), as a state machine over the whole room."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from sqlalchemy import select
+
+from annotate.world import Clock, join, make_competition
+from captrial.annotate.people import Person
+from captrial.annotate.room import Room
+from captrial.annotate.rounds import picture_states
+from captrial.annotate.schema import leases, pictures, refusals, sentences, votes
+from captrial.annotate.settings import Settings, read_settings, write_settings
+from captrial.annotate.store import Store
+from captrial.errors import StateError
+
+WRITERS, INSPECTORS = 2, 2
+
+
+class AnnotationMachine(RuleBasedStateMachine):
+    """People come, take items, submit, refuse, vote, undo, dawdle; nothing may break the rules."""
+
+    people = Bundle("people")
+    held = Bundle("held")
+
+    @initialize()
+    def open_room(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        directory = make_competition(Path(self.folder.name), k=2, reserve=2)
+        self.clock = Clock()
+        self.room = Room(directory, Store(f"sqlite:///{directory / 'a.sqlite'}", self.clock))
+        with self.room.store.change() as connection:
+            chosen = Settings(writers=WRITERS, inspectors=INSPECTORS, refusals=2, discards=2, min_sentences=1)
+            write_settings(self.room.store, connection, chosen)
+        self.count = 0
+
+    @rule(target=people, role=st.sampled_from(["annotator", "inspector"]))
+    def come(self, role: str) -> Person:
+        self.count += 1
+        return join(self.room, f"person {self.count}", role)[0]
+
+    @rule(target=held, person=people)
+    def take(self, person: Person) -> tuple[Person, int | None]:
+        round_ = "write" if person.role == "annotator" else "inspect"
+        item = self.room.next(round_, person)["item"]
+        self._check_given(round_, person, item)
+        return person, item
+
+    @rule(work=consumes(held), good=st.booleans())
+    def submit(self, work: tuple[Person, int | None], good: bool) -> None:
+        person, item = work
+        if item is None:
+            return
+        self.count += 1
+        key = f"key-{self.count:08d}"
+        try:
+            if person.role == "annotator":
+                answer = self.room.write(person, item, f"a sentence number {self.count} with quite enough words", key)
+                again = self.room.write(person, item, "the same submission sent again", key)
+            else:
+                answer = self.room.vote(person, item, good, "", key)
+                again = self.room.vote(person, item, good, "", key)
+        except StateError:
+            return  # late: the item was finished by others
+        assert answer["taken"]
+        assert again["taken"]
+
+    @rule(work=consumes(held))
+    def refuse(self, work: tuple[Person, int | None]) -> None:
+        person, item = work
+        if item is None or person.role != "annotator":
+            return
+        self.count += 1
+        try:
+            self.room.refuse(person, item, "too dark", f"key-{self.count:08d}")
+        except StateError:
+            return
+
+    @rule(person=people)
+    def undo(self, person: Person) -> None:
+        if person.role == "annotator":
+            try:
+                self.room.undo(person)
+            except StateError:
+                return
+
+    @rule(minutes=st.sampled_from([1, 10, 16, 60]))
+    def wait(self, minutes: int) -> None:
+        self.clock.now += 60 * minutes
+
+    def _check_given(self, round_: str, person: Person, item: int | None) -> None:
+        with self.room.store.read() as connection:
+            if round_ == "inspect" and item is not None:
+                author = connection.execute(select(sentences.c.person).where(sentences.c.id == item)).scalar_one()
+                assert author != person.id, "nobody inspects their own sentence"
+                voted = connection.execute(select(votes.c.person).where(votes.c.sentence == item)).scalars()
+                assert person.id not in set(voted), "nobody inspects a sentence twice"
+            if round_ == "write":
+                states = picture_states(connection)
+                chosen = read_settings(self.room.store, connection)
+                if item is not None:
+                    assert person.id not in states[item].people, "nobody describes a picture twice"
+                else:  # nothing is starved: whatever this person could do is held by others
+                    live = connection.execute(select(leases.c.item).where(leases.c.expires > self.clock.now)).scalars()
+                    held = list(live)
+                    for number, state in states.items():
+                        if person.id not in state.people:
+                            assert state.missing(chosen) <= held.count(number)
+
+    @invariant()
+    def rules_hold(self) -> None:
+        if not hasattr(self, "room"):
+            return
+        with self.room.store.read() as connection:
+            chosen = read_settings(self.room.store, connection)
+            states = picture_states(connection)
+            held: dict[tuple[str, int], int] = {}
+            for row in connection.execute(select(leases).where(leases.c.expires > self.clock.now)):
+                held[row.round, row.item] = held.get((row.round, row.item), 0) + 1
+            for number, state in states.items():
+                assert held.get(("write", number), 0) <= max(state.missing(chosen), 0), "more people than needed"
+                assert state.live <= max(WRITERS, state.live)
+                assert len({*state.people}) >= state.written, "one sentence a person and picture"
+            cast: dict[int, int] = {}
+            for sentence in connection.execute(select(votes.c.sentence)).scalars():
+                cast[sentence] = cast.get(sentence, 0) + 1
+            assert all(count <= INSPECTORS for count in cast.values()), "exact overlap"
+            for picture in connection.execute(select(pictures.c.id).where(~pictures.c.active)).scalars():
+                said = connection.execute(select(refusals.c.person).where(refusals.c.picture == picture)).all()
+                assert len(said) >= 2, "a picture leaves only when two could not describe it"
+
+    def teardown(self) -> None:
+        if hasattr(self, "room"):
+            self.room.close()
+            self.folder.cleanup()
+
+
+AnnotationMachine.TestCase.settings = settings(
+    max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestAssignment = AnnotationMachine.TestCase

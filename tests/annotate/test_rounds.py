@@ -1,0 +1,292 @@
+"""The experiment as SPEC section 5 tells it: replacing, discarding, reopening, and what `compete` gets to read."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from annotate.world import Clock, join
+from captrial.annotate import people
+from captrial.annotate.importing import import_references
+from captrial.annotate.outcome import export
+from captrial.annotate.overview import krippendorff, progress, speeds, statistics
+from captrial.annotate.qualification import set_pictures
+from captrial.annotate.room import Room
+from captrial.annotate.rounds import accepted
+from captrial.annotate.rules import RULES, check
+from captrial.annotate.schema import drafts, pictures, sentences
+from captrial.annotate.settings import Settings, read_settings, write_settings
+from captrial.compete.competition import Competition
+from captrial.errors import InputError, StateError
+
+SENTENCE = "a brown horse stands alone in a wide green field"
+_keys = iter(range(10**9))
+
+
+def key() -> str:
+    return f"key-{next(_keys):08d}"
+
+
+def write_everything(room: Room, count: int = 3) -> list[people.Person]:
+    writers = [join(room, f"writer {n}", "annotator")[0] for n in range(count)]
+    for person in writers:
+        following = room.next("write", person)
+        while following["item"] is not None:
+            following = room.write(person, following["item"], f"{SENTENCE} by {person.id}", key())["next"]
+    return writers
+
+
+def inspect_everything(room: Room, right: bool = True) -> None:
+    for number in range(3):
+        person = join(room, f"inspector {number}", "inspector")[0]
+        following = room.next("inspect", person)
+        while following["item"] is not None:
+            following = room.vote(person, following["item"], right, "", key())["next"]
+
+
+def test_every_picture_gets_exactly_three_sentences_by_different_people(room: Room) -> None:
+    write_everything(room, 5)
+    with room.store.read() as connection:
+        rows = connection.execute(select(sentences.c.picture, sentences.c.person)).all()
+    pairs = [tuple(row) for row in rows]
+    assert len(set(pairs)) == len(pairs) == 3 * len(room.competition.images())
+
+
+def test_two_refusals_replace_a_picture_in_every_pair(room: Room) -> None:
+    first, second = (join(room, name, "annotator")[0] for name in ("ann", "ben"))
+    before = room.competition.selections()
+    item = room.next("write", first)["item"]
+    name = room.picture_id(item)
+    room.refuse(first, item, "black", key())
+    room.flush()
+    assert name in Competition.open(room.directory).images()  # one vote is not enough
+    with room.store.change() as connection:  # the second person happens to get the same picture
+        from captrial.annotate.schema import leases
+
+        connection.execute(leases.delete())
+    following = room.next("write", second)
+    while following["item"] != item:
+        following = room.write(second, following["item"], SENTENCE, key())["next"]
+    room.refuse(second, item, "", key())
+    room.flush()
+    after = Competition.open(room.directory).selections()
+    for pair, selection in before.items():
+        if name in selection.images:
+            assert name not in after[pair].images
+            assert after[pair].images[-1] == selection.reserve[0]
+            assert len(after[pair].images) == len(selection.images)
+        else:
+            assert after[pair].images == selection.images
+
+
+def test_two_wrong_votes_discard_and_too_few_left_reopen(room: Room) -> None:
+    write_everything(room)
+    inspect_everything(room, right=False)
+    with room.store.read() as connection:
+        states = set(connection.execute(select(sentences.c.state)).scalars())
+        assert states == {"discarded"}
+    newcomer = join(room, "late", "annotator")[0]
+    assert room.next("write", newcomer)["item"] is not None
+
+
+def test_accepted_sentences_rank_the_models(room: Room) -> None:
+    write_everything(room)
+    room.flush()
+    assert not Competition.open(room.directory).labels().references  # nothing stands before it is inspected
+    inspect_everything(room)
+    room.flush()
+    competition = Competition.open(room.directory)
+    assert set(competition.labels().references) == set(competition.images())
+    assert len(competition.rank("cider").rows()) == 3
+
+
+def test_undo_brings_the_sentence_back_as_a_draft(room: Room) -> None:
+    person = join(room, "ann", "annotator")[0]
+    item = room.next("write", person)["item"]
+    room.write(person, item, SENTENCE, key())
+    back = room.undo(person)
+    assert back["item"] == item
+    assert back["draft"] == SENTENCE
+    with pytest.raises(StateError, match="nothing to take back"):
+        room.undo(person)
+
+
+def test_an_inspected_sentence_cannot_be_taken_back(room: Room) -> None:
+    writers = write_everything(room)
+    inspect_everything(room)
+    with pytest.raises(StateError, match="inspected"):
+        room.undo(writers[0])
+
+
+def test_drafts_survive(room: Room) -> None:
+    person = join(room, "ann", "annotator")[0]
+    item = room.next("write", person)["item"]
+    room.save_draft(person, item, "half a sent")
+    assert room.next("write", person)["draft"] == "half a sent"
+    room.write(person, item, SENTENCE, key())
+    with room.store.read() as connection:
+        assert not connection.execute(select(drafts)).all()
+
+
+def test_a_lease_that_ended_is_given_to_somebody_else(room: Room, clock: Clock) -> None:
+    with room.store.change() as connection:
+        write_settings(room.store, connection, Settings(writers=1, inspectors=0, min_sentences=1))
+    slow, quick = (join(room, name, "annotator")[0] for name in ("slow", "quick"))
+    item = room.next("write", slow)["item"]
+    clock.now += 16 * 60
+    following = room.next("write", quick)
+    while following["item"] != item:
+        following = room.write(quick, following["item"], SENTENCE, key())["next"]
+    room.write(quick, item, SENTENCE, key())
+    with pytest.raises(StateError, match="finished by others"):
+        room.write(slow, item, SENTENCE, key())
+
+
+def test_a_late_sentence_is_taken_while_it_is_needed(room: Room, clock: Clock) -> None:
+    person = join(room, "slow", "annotator")[0]
+    item = room.next("write", person)["item"]
+    clock.now += 3600
+    assert room.write(person, item, SENTENCE, key())["taken"]
+
+
+def test_judging_is_blind_and_feeds_the_competition(room: Room) -> None:
+    with room.store.change() as connection:
+        write_settings(room.store, connection, Settings(judges=1))
+        room.refresh_pictures(connection)
+    person = join(room, "ann", "annotator")[0]
+    following = room.next("judge", person)
+    count = 0
+    while following["item"] is not None:
+        assert set(following) == {"round", "item", "expires", "done", "picture", "captions"}  # no model names
+        following = room.judge(person, following["item"], ("left", "right", "tie")[count % 3], key())["next"]
+        count += 1
+    room.flush()
+    judgements = Competition.open(room.directory).judgements()
+    assert len(judgements) == count == sum(len(part.images) for part in room.competition.selections().values())
+
+
+def test_the_left_caption_is_credited_to_the_right_model(room: Room) -> None:
+    with room.store.change() as connection:
+        write_settings(room.store, connection, Settings(judges=2))
+        room.refresh_pictures(connection)
+    for name in ("ann", "ben"):
+        person = join(room, name, "annotator")[0]
+        following = room.next("judge", person)
+        while following["item"] is not None:
+            prefers_left = following["captions"][0] <= following["captions"][1]
+            following = room.judge(person, following["item"], "left" if prefers_left else "right", key())["next"]
+    room.flush()
+    competition = Competition.open(room.directory)
+    for judgement in competition.judgements():
+        said = competition.captions_of(judgement.picture)
+        if said[judgement.first] != said[judgement.second]:
+            assert judgement.outcome == float(said[judgement.first] <= said[judgement.second])
+
+
+def test_qualification_teaches_and_gates(room: Room) -> None:
+    with room.store.change() as connection:
+        set_pictures(
+            room.store, connection, {"q1": [SENTENCE], "q2": ["a small red car parked near an old brick house"]}
+        )
+    person, _ = join(room, "ann", "annotator", ready=False)
+    with room.store.change() as connection:
+        people.consent(room.store, connection, person.id)
+        person = people.by_id(connection, person.id)  # type: ignore[assignment]
+    with pytest.raises(StateError, match="qualification"):
+        room.next("write", person)
+    for text, good in (("There is a horse", False), ("a small red car stands near a house made of brick", True)):
+        answer = room.try_sentence(person, room.next_trial(person)["item"], text)
+        assert answer["good"] is good
+    assert answer["standing"]["failed"]  # 1 of 2 is under 0.7; try again
+    for text in ("a brown horse is standing in a very green field", "a small red car stands near a house of brick"):
+        answer = room.try_sentence(person, room.next_trial(person)["item"], text)
+    assert answer["standing"]["qualified"]
+    with room.store.read() as connection:
+        assert people.by_id(connection, person.id).qualified  # type: ignore[union-attr]
+    with room.store.change() as connection, pytest.raises(InputError, match="in the competition"):
+        set_pictures(room.store, connection, {room.competition.images()[0]: [SENTENCE]})
+
+
+def test_removing_a_person_erases_their_work(room: Room) -> None:
+    writers = write_everything(room)
+    inspect_everything(room)
+    with room.store.change() as connection:
+        people.remove(room.store, connection, writers[0].id, None)
+        rows = connection.execute(select(sentences).where(sentences.c.person == writers[0].id)).all()
+        assert all(row.text == "" and row.state == "removed" for row in rows)
+        left = accepted(connection, read_settings(room.store, connection))
+        assert all(len(captions) == 2 for captions in left.values())
+        assert people.by_id(connection, writers[0].id) is None
+
+
+def test_overview_and_exports(room: Room) -> None:
+    write_everything(room)
+    inspect_everything(room)
+    with room.store.read() as connection:
+        settings = read_settings(room.store, connection)
+        assert all(part.done == part.wanted for part in progress(connection, settings))
+        facts = statistics(connection, settings)
+        assert facts["refs"] == 3
+        assert facts["vote_agreement"] == 1.0
+        assert len(speeds(connection)) == 6
+        for form in ("coco", "jsonl", "csv", "sentences", "audit"):
+            content, name = export(connection, settings, form)
+            assert content
+            assert name
+            assert b"writer 0" not in content  # people are numbers
+        with pytest.raises(InputError, match="no export"):
+            export(connection, settings, "pdf")
+
+
+def test_import_counts_as_accepted(room: Room) -> None:
+    wanted = {picture: [SENTENCE, f"{SENTENCE} indeed"] for picture in room.competition.images()}
+    taken, unknown = import_references(room, {**wanted, "elsewhere": [SENTENCE]})
+    assert (taken, unknown) == (2 * len(wanted), 1)
+    assert import_references(room, wanted)[0] == 0
+    assert Competition.open(room.directory).labels().references == {p: sorted(c, key=len) for p, c in wanted.items()}
+
+
+def test_formulas_are_harmless_in_exports(room: Room) -> None:
+    person = join(room, "ann", "annotator")[0]
+    room.write(person, room.next("write", person)["item"], "=HYPERLINK(1) is what this sentence says to you", key())
+    with room.store.read() as connection:
+        content, _ = export(connection, read_settings(room.store, connection), "sentences")
+    assert b"'=HYPERLINK" in content
+
+
+def test_the_store_reopens_where_it_was(room: Room, clock: Clock) -> None:
+    write_everything(room)
+    again = Room(room.directory)
+    with again.store.read() as connection:
+        assert len(connection.execute(select(sentences)).all()) == 3 * len(room.competition.images())
+        assert connection.execute(select(pictures)).first()
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("a dog", 5),
+        ("There is a dog that runs over a very green field", 6),
+        ("a man says hello to his friend in the street now", 3),
+        ("a man who will ride his horse over the green field", 2),
+        ("a view of Paris with many people and cars outside", 4),
+        ("maybe a dog or a cat that sleeps on the sofa", 1),
+    ],
+)
+def test_rules_are_noticed(sentence: str, rule: int) -> None:
+    assert rule in [hint.rule for hint in check(sentence)]
+
+
+def test_a_good_sentence_gets_no_hint() -> None:
+    assert check("A man in a T-shirt rides a brown horse on the beach.") == []
+    assert len(RULES) == 7
+
+
+def test_krippendorff() -> None:
+    assert krippendorff([[1, 1], [0, 0]]) == 1.0
+    assert krippendorff([]) is None
+    # the textbook example: 4 observers, 12 units, nominal alpha 0.743
+    units = [[1, 1, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4], [4, 4, 4, 4], [1, 1, 2, 1],
+             [2, 2, 2, 2], [5, 5, 5], [1, 1], [3]]  # fmt: skip
+    assert krippendorff(units) == pytest.approx(0.743, abs=5e-4)

@@ -287,6 +287,5 @@ def test_krippendorff() -> None:
     assert krippendorff([[1, 1], [0, 0]]) == 1.0
     assert krippendorff([]) is None
     # the textbook example: 4 observers, 12 units, nominal alpha 0.743
-    units = [[1, 1, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4], [4, 4, 4, 4], [1, 1, 2, 1],
-             [2, 2, 2, 2], [5, 5, 5], [1, 1], [3]]  # fmt: skip
-    assert krippendorff(units) == pytest.approx(0.743, abs=5e-4)
+    units = ["111", "2232", "3333", "3333", "2222", "1234", "4444", "1121", "2222", "555", "11", "3"]
+    assert krippendorff([[int(vote) for vote in unit] for unit in units]) == pytest.approx(0.743, abs=5e-4)

@@ -85,25 +85,25 @@ def speeds(connection: Connection) -> list[dict[str, Any]]:
         work[row.person].append(row.seconds or 0.0)
         discarded[row.person] += row.state == "discarded"
     for table in (votes, judgements):
-        for row in connection.execute(select(table.c.person, table.c.seconds)):
-            work[row.person].append(row.seconds or 0.0)
+        for person, seconds in connection.execute(select(table.c.person, table.c.seconds)).tuples():
+            work[person].append(seconds or 0.0)
     usual = median([second for seconds in work.values() for second in seconds] or [0.0])
     found = []
-    for person in everybody(connection):
-        seconds = work[person.id]
-        own = median(seconds) if seconds else None
-        slow = own is not None and len(seconds) >= 5 and usual > 0 and not usual / 3 <= own <= usual * 3
-        poor = len(seconds) >= 5 and discarded[person.id] > len(seconds) / 3
+    for member in everybody(connection):
+        times = work[member.id]
+        own = median(times) if times else None
+        odd = own is not None and len(times) >= 5 and usual > 0 and not usual / 3 <= own <= usual * 3
+        poor = len(times) >= 5 and discarded[member.id] > len(times) / 3
         found.append(
             {
-                "id": person.id,
-                "name": person.name,
-                "role": person.role,
-                "qualified": person.qualified,
-                "items": len(seconds),
+                "id": member.id,
+                "name": member.name,
+                "role": member.role,
+                "qualified": member.qualified,
+                "items": len(times),
                 "seconds": own,
-                "discarded": discarded[person.id],
-                "stands_out": slow or poor,
+                "discarded": discarded[member.id],
+                "stands_out": odd or poor,
             }
         )
     return found

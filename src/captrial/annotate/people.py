@@ -65,8 +65,8 @@ def by_id(connection: Connection, person: int) -> Person | None:
 
 def by_password(connection: Connection, name: str, password: str) -> Person | None:
     """The person with this name and password."""
-    rows = connection.execute(select(people.c.id, people.c.password).where(people.c.name == name)).all()
-    for number, hashed in rows or [(0, None)]:
+    rows = connection.execute(select(people.c.id, people.c.password).where(people.c.name == name))
+    for number, hashed in [tuple(row) for row in rows] or [(0, None)]:
         try:
             if _hasher.verify(hashed or _NOBODY, password) and hashed:
                 return by_id(connection, number)

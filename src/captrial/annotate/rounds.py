@@ -44,10 +44,10 @@ def picture_states(connection: Connection) -> dict[int, PictureState]:
             state.written += row.state in STANDING
             state.live += row.state == "live"
             state.people.add(row.person)
-    for row in connection.execute(select(refusals.c.picture, refusals.c.person)):
-        if row.picture in states:
-            states[row.picture].refusals += 1
-            states[row.picture].people.add(row.person)
+    for picture, person in connection.execute(select(refusals.c.picture, refusals.c.person)).tuples():
+        if picture in states:
+            states[picture].refusals += 1
+            states[picture].people.add(person)
     return states
 
 

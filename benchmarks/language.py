@@ -84,10 +84,13 @@ def main() -> None:
     added = sum(not noun and token in always_nouns() for token, noun in tags)
     removed = sum(noun and token in not_nouns() for token, noun in tags)
     repaired = sum(noun and token in singular_forms() for token, noun in tags)
+    said, missed = Counter(token for token, _ in tags), Counter(token for token, noun in tags if not noun)
+    often = sorted((word for word in always_nouns() if said[word] >= 300), key=lambda word: -missed[word] / said[word])
     plurals = [(word, lemmas[word]) for word in lemmas if re.search(r"[^su]s$", word) and word[:-1] in lemmas]
     plurals = [(word, count) for word, count in plurals if word not in singular_forms()]
     print(f"\n{lemmas.total():,} nouns, {len(lemmas):,} different. Of {tagged:,} noun tags {removed:,} are rejected")
     print(f"and {repaired:,} get a repaired lemma; {added:,} nouns are found under other tags.")
+    print("Missed most often: " + ", ".join(f"{word} {missed[word] / said[word]:.0%}" for word in often[:4]))
     print(f"Lemmas that still look plural: {sum(count for _, count in plurals):,} occurrences, the most frequent:")
     print(", ".join(f"{word} {count}" for word, count in sorted(plurals, key=lambda pair: -pair[1])[:12]))
 

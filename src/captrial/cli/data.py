@@ -1,4 +1,4 @@
-"""`captrial data`: make data sets; `captrial data toyworld` writes the toy world."""
+"""`captrial data`: make and look at data sets; `captrial data toyworld` writes the toy world."""
 
 from __future__ import annotations
 
@@ -51,6 +51,33 @@ def _shares(text: str) -> dict[str, float]:
         except ValueError:
             raise InputError(f"--splits: {part.strip()!r} is not NAME=SHARE, e.g. train=8,val=1") from None
     return shares
+
+
+@app.command()
+def show(
+    path: Annotated[Path, typer.Argument(help="A data set: annotations, a folder, shards.")],
+    split: Annotated[str | None, typer.Option(help="Only these splits, e.g. train+restval.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, if not beside the annotations.")] = None,
+    form: Annotated[str | None, typer.Option(help="What it is, where the content does not say.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Say what a data set is and holds, what is wrong with it, and which captions are not English."""
+    from rich.markup import escape
+
+    from captrial.data.readers.summary import summarise
+    from captrial.language.english import not_english
+
+    summary = summarise(path, split=split, images=images, form=form)
+    captions = [(sample.id, caption) for sample in summary.samples for caption in sample.captions]
+    foreign = [captions[index] for index in not_english([caption for _, caption in captions])]
+    if json:
+        print_json({**summary.document(), "not_english": [{"id": one, "caption": text} for one, text in foreign]})
+        return
+    notes = [f"problem: {text}" for text in summary.problems[:10]]
+    notes += [f"not English? {one}: {' '.join(text.split())}" for one, text in foreign[:10]]
+    counted = {"problems": len(summary.problems), "captions not in English": len(foreign)}
+    notes += [f"{count} {what} in all" for what, count in counted.items() if count > 10]
+    print_table(escape(str(summary.found)), ["split", *summary.COLUMNS], summary.rows(), notes)
 
 
 @app.command("contact-sheet")

@@ -70,7 +70,7 @@ def _tokenize_in_file(lines: Sequence[str], line: int) -> str:
 def _following(lines: Sequence[str], line: int) -> str:
     """The shadow of what stands after a line, as far as the grammar can look: through the next line with a word."""
     following = ""
-    for text in lines[line + 1 :]:
+    for text in map(lines.__getitem__, range(line + 1, len(lines))):  # no copy of all that follows
         following += f"\n{shadow(text)}"
         if text.strip():
             return f"{following}\n"

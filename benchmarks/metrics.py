@@ -170,7 +170,7 @@ class _Longer(list):  # type: ignore[type-arg]
 
 
 def scaling(sizes: Sequence[int] = (1_000, 10_000, 100_000)) -> list[tuple[int, float]]:
-    """CPU seconds for one system on `sizes` images: the captions again under new ids. Other work does not disturb it."""
+    """CPU seconds (undisturbed by other work) for one system on `sizes` images: the captions again under new ids."""
     captions, references = captions_and_references()
     ours(captions, references)  # imports and caches
     known, found = list(references), []

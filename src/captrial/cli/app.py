@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli import annotate, data, doctor, pool, score
+from captrial.cli import annotate, compete, data, doctor, pool, score
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
@@ -24,6 +24,7 @@ app.command("score")(score.score)
 app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")
 app.add_typer(pool.app, name="pool")
+app.add_typer(compete.app, name="compete")
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +22,15 @@ from captrial.metrics import Corpus, State
 from captrial.metrics.cider import cider_per_image
 from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.panel import CiderPanel
+from captrial.metrics.registry import Entry, Options, chosen
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Frequencies = str | DocumentFrequencies  # "pair", "all", or a table
+T = TypeVar("T")
 
 CIDER = {"cider": True, "cider_plain": False}  # name -> whether damped
-# name -> where its state is
-STATES = {
-    **dict.fromkeys(["bleu_1", "bleu_2", "bleu_3", "bleu_4"], ("captrial.metrics.bleu", "BleuState")),
-    "rouge_l": ("captrial.metrics.rouge", "RougeState"),
-    "spice": ("captrial.metrics.spice", "SpiceState"),
-    "nw": ("captrial.metrics.nw", "NwState"),
-    "coverage": ("captrial.metrics.coverage", "CoverageState"),
-    "noun_iou": ("captrial.metrics.noun_iou", "NounIouState"),
-}
 SIGNED = {"nw"}  # metrics that can be negative: mapped to [0, 1] by (1 + value) / 2
-
-
-def metric_names() -> list[str]:
-    """Metrics that a competition can be ranked by."""
-    return [*CIDER, *STATES]
 
 
 @dataclass(frozen=True)
@@ -87,18 +76,16 @@ class Jury:
         if metric in CIDER:
             score = self._cider(metric, frequencies)
             value: Callable[[Floats], Floats] = _mean
-        elif metric in STATES:
+        else:
             score = partial(self._of_state, metric)
             value = self._value(metric)
-        else:
-            raise InputError(f"no metric {metric!r} for a competition; choose from {', '.join(metric_names())}")
         pairs = []
-        for contest, chosen in zip(self.contests, rows, strict=True):
-            parts = [score(model, chosen) for model in contest.models]
+        for contest, images in zip(self.contests, rows, strict=True):
+            parts = [score(model, images) for model in contest.models]
             statistics = np.stack([part[0] for part in parts], axis=1)
             per_image = np.stack([part[1] for part in parts], axis=1)
             wanted = len(contest.images[:k])
-            pairs.append(PairEvidence(contest.models, chosen, statistics, per_image, wanted))
+            pairs.append(PairEvidence(contest.models, images, statistics, per_image, wanted))
         return Evidence(metric, self.models, self.images, tuple(pairs), value)
 
     def corpus(self, model: int, images: Ints) -> Corpus:
@@ -114,6 +101,23 @@ class Jury:
         pictures = {picture for contest in self.contests if model in contest.models for picture in contest.images}
         return np.array([self._index[picture] for picture in sorted(pictures) if picture in self._index], np.int64)
 
+    @property
+    def references(self) -> list[list[str]]:
+        """Reference captions of `images`, as tokens joined by blanks."""
+        return self._heard
+
+    def people(self, metric: str) -> Floats:
+        """How a person scores: the first reference of each picture against its others, where there are several."""
+        several = [texts for texts in self._heard if len(texts) > 1]
+        first, others = [texts[0] for texts in several], [texts[1:] for texts in several]
+        if not several:
+            return np.zeros(0)
+        if metric in CIDER:
+            return CiderPanel([first], others, CIDER[metric]).scores(0, np.arange(len(several)))
+        corpus = Corpus([str(index) for index in range(len(several))], first, others)
+        entry = _entry(metric)
+        return _per_image(entry.state(corpus, Options()), entry)
+
     def scores_on_own(self, metric: str, model: int) -> float:
         """A model's score on D (002 Fig. 6): over all pictures of its own D_ij, frequencies of these pictures."""
         images = self.own_images(model)
@@ -121,7 +125,7 @@ class Jury:
             values = self._panel(CIDER[metric]).scores(model, images)
             return float(values.mean()) if len(values) else float("nan")
         _, state = self._state(metric, model)
-        return float(state.corpus_scores(state.statistics().sum(axis=0))[metric])
+        return float(_column(state.corpus_scores(state.statistics().sum(axis=0)), _entry(metric)))
 
     def _cider(self, metric: str, frequencies: Frequencies) -> Callable[[int, Ints], tuple[Floats, Floats]]:
         if frequencies == "pair":
@@ -146,26 +150,43 @@ class Jury:
     def _of_state(self, metric: str, model: int, images: Ints) -> tuple[Floats, Floats]:
         own, state = self._state(metric, model)
         rows = np.searchsorted(own, images)
-        scores = state.scores()
-        per_image = (scores if scores.name == metric else scores.parts[metric]).per_image
-        values = (1 + per_image) / 2 if metric in SIGNED else per_image
-        return state.statistics()[rows], values[rows]
+        return state.statistics()[rows], _per_image(state, _entry(metric))[rows]
 
     def _state(self, metric: str, model: int) -> tuple[Ints, State]:
-        module, name = STATES[metric]
-        if (name, model) not in self._states:
+        entry = _entry(metric)
+        if (entry.name, model) not in self._states:
             own = self.own_images(model)
-            self._states[name, model] = own, getattr(import_module(module), name).of(self.corpus(model, own))
-        return self._states[name, model]
+            self._states[entry.name, model] = own, entry.state(self.corpus(model, own), Options())
+        return self._states[entry.name, model]
 
     def _value(self, metric: str) -> Callable[[Floats], Floats]:
         _, state = self._state(metric, 0)
+        entry = _entry(metric)
+        return lambda totals: _positive(_column(state.corpus_scores(totals), entry), entry)
 
-        def value(totals: Floats) -> Floats:
-            found = state.corpus_scores(totals)[metric]
-            return np.asarray((1 + found) / 2 if metric in SIGNED else found)
 
-        return value
+def _entry(metric: str) -> Entry:
+    """The metric's entry in the registry; it must judge, and be available here."""
+    entry = chosen([metric], Options())[0]
+    if entry.better is None:
+        raise InputError(f"{metric} describes captions but does not judge them; rank by another metric")
+    return entry
+
+
+def _column(values: Mapping[str, T], entry: Entry) -> T:
+    """The column that stands for the metric: of BLEU the last, of METEOR whichever could be computed."""
+    return [values[name] for name in entry.columns if name in values][-1]
+
+
+def _positive(values: Floats, entry: Entry) -> Floats:
+    """Mapped so that no score is negative and more is better: ratios need that."""
+    mapped = (1 + values) / 2 if entry.name in SIGNED else values
+    return np.asarray(mapped if entry.better == "higher" else 1 - mapped)
+
+
+def _per_image(state: State, entry: Entry) -> Floats:
+    scores = {part.name: part.per_image for part in state.scores().flat()}
+    return _positive(_column(scores, entry), entry)
 
 
 def _as_mean(values: Floats) -> tuple[Floats, Floats]:

@@ -61,6 +61,10 @@ class TokenEncoder:
         )
         return TokenRows(tokens, offsets)
 
+    def token(self, number: int) -> str:
+        """The token behind a number of the last `encode`."""
+        return self._tokens.word(number)
+
     def _forget(self) -> None:
         self._words = WordTable(plain_only=True)
         self._tokens = WordTable(plain_only=False)

@@ -1,0 +1,176 @@
+"""Selecting pictures at the paper's size (370 000 pictures, 9 models, 36 pairs), next to a plain loop.
+
+python -m benchmarks.selection [--pictures 370000] [--models 9] [--workers 2]
+
+Captions are recombined from the nine published systems in `../shared/data/captioners` (or `CAPTRIAL_DATA`): the head of
+what a system said about one picture and the tail of what it said about another, words exchanged for words of similar
+frequency. All systems use the same two pictures and the same exchange, so that they overlap as they really do. Every
+step runs in a process of its own, so that time and peak memory are its own. `--pictures 3700000` shows the growth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+COMMON, BLOCK = 64, 16  # the most frequent words stay; the others are exchanged within blocks of similar frequency
+PLAIN_PICTURES = 2000  # how many the plain loop is measured on
+
+
+def real_captions() -> tuple[list[str], list[list[list[int]]]]:
+    """The vocabulary by frequency, and the word ids of every system's captions of the same 5 000 pictures."""
+    files = sorted((DATA / "captioners" / "karpathy_test").glob("*.json"))
+    systems = []
+    for file in files:
+        if file.stem != "references":
+            rows = sorted(json.loads(file.read_text()), key=lambda row: row["image_id"])
+            systems.append([row["caption"].lower().replace(".", " ").replace(",", " ").split() for row in rows])
+    counts = Counter(word for system in systems for caption in system for word in caption)
+    words = [word for word, _ in counts.most_common() if word.isascii() and word.isalpha()]
+    index = {word: number for number, word in enumerate(words)}
+    return words, [[[index[w] for w in caption if w in index] for caption in system] for system in systems]
+
+
+def recombine(folder: Path, pictures: int, models: int, seed: int = 0) -> tuple[list[Path], float]:
+    """Write one Parquet file a model; also returns the share of captions that are unique in the whole pool."""
+    words, systems = real_captions()
+    generator = np.random.default_rng(seed)
+    head, tail = generator.integers(0, len(systems[0]), (2, pictures))
+    shift = generator.integers(0, BLOCK, pictures)
+    ids = pa.array([f"{number:07d}.jpg" for number in range(pictures)])
+    files, hashes = [], []
+    for model in range(models):
+        texts = _texts(words, systems[model % len(systems)], head, tail, shift)
+        files.append(folder / f"model{model}.parquet")
+        pq.write_table(pa.table({"id": ids, "caption": texts}), files[-1])
+        hashes.append(np.array([hash(text) for text in texts.to_pylist()]))
+    everything = np.concatenate(hashes)
+    _, counts = np.unique(everything, return_counts=True)
+    return files, float((counts == 1).sum() / len(everything))
+
+
+def _texts(
+    words: list[str], captions: list[list[int]], head: np.ndarray, tail: np.ndarray, shift: np.ndarray
+) -> pa.Array:
+    lengths = np.array([len(caption) for caption in captions])
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    flat = np.concatenate([np.array(caption, np.int64) for caption in captions])
+    middle = (lengths + 1) // 2
+    sizes = middle[head] + (lengths - middle)[tail]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    picture = np.repeat(np.arange(len(head)), sizes)
+    place = np.arange(offsets[-1]) - offsets[picture]
+    first = place < middle[head[picture]]
+    from_tail = starts[tail[picture]] + middle[tail[picture]] + place - middle[head[picture]]
+    source = np.where(first, starts[head[picture]] + place, from_tail)
+    chosen = flat[source]
+    last = COMMON + (len(words) - COMMON) // BLOCK * BLOCK  # an incomplete last block stays as it is
+    inside = (chosen >= COMMON) & (chosen < last)
+    moved = (chosen - COMMON) // BLOCK * BLOCK + (chosen - COMMON + shift[picture]) % BLOCK + COMMON
+    chosen = np.where(inside, moved, chosen)
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(words).take(pa.array(chosen)))
+    return pc.binary_join(lists, " ").cast(pa.string())
+
+
+def plain_loop(files: list[Path], pictures: int) -> float:
+    """Caption pairs a second of a plain loop that builds the n-grams of both captions for every pair."""
+    captions = [pq.read_table(file)["caption"][:pictures].to_pylist() for file in files]
+    start = time.perf_counter()
+    total = 0
+    best: dict[tuple[int, int], list[tuple[float, int]]] = {}
+    for i, j in combinations(range(len(files)), 2):
+        scored = []
+        for picture in range(pictures):
+            scored.append((_plain_similarity(captions[i][picture].split(), captions[j][picture].split()), picture))
+            total += 1
+        best[i, j] = sorted(scored)[:70]
+    return total / (time.perf_counter() - start)
+
+
+def _plain_similarity(first: list[str], second: list[str]) -> float:
+    product = 1.0
+    for n in range(1, 5):
+        one = Counter(zip(*(first[start:] for start in range(n)), strict=False))
+        two = Counter(zip(*(second[start:] for start in range(n)), strict=False))
+        clipped = (one & two).total()
+        union = one.total() + two.total() - clipped
+        product *= clipped / union if union else 1.0
+    return product**0.25
+
+
+def command(*arguments: str) -> tuple[float, float]:
+    """Seconds and peak memory (GB) of `captrial ...` in a process of its own."""
+    code = (
+        "import resource, sys, time; start = time.perf_counter()\n"
+        "from captrial.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20\n"
+        "print(time.perf_counter() - start, peak, file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    line = [sys.executable, "-c", code, "compete", *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    seconds, peak = done.stderr.strip().splitlines()[-1].split()
+    return float(seconds), float(peak)
+
+
+def run(pictures: int = 370_000, models: int = 9, workers: int = 2) -> list[dict[str, object]]:
+    """One row: seconds of a plain loop (extrapolated from a part), of ours, and their ratio; notes beside them."""
+    pairs = models * (models - 1) // 2 * pictures
+    with tempfile.TemporaryDirectory() as folder:
+        files, unique = recombine(Path(folder), pictures, models)
+        competition = Path(folder) / "competition"
+        named = [option for file in files for option in ("--captions", f"{file.stem}={file}")]
+        command("new", str(Path(folder) / "warm"), *named[:4])  # compiles, where not compiled yet
+        command("select", str(Path(folder) / "warm"), "--k", "5", "--json")
+        new, new_peak = command("new", str(competition), *named)
+        select, select_peak = command("select", str(competition), "--k", "70", "--workers", str(workers), "--json")
+        plain = pairs / plain_loop(files, min(pictures, PLAIN_PICTURES))
+    return [
+        {
+            "what": f"select of {pictures} pictures, {models} models (Parquet read, tokenised, ranked)",
+            "ours": select,
+            "against": f"plain Python loop (from {PLAIN_PICTURES} pictures)",
+            "theirs": plain,
+            "ratio": plain / select,
+            "notes": {
+                "unique_captions": unique,
+                "peak_gb": select_peak,
+                "new_seconds": new,
+                "new_peak_gb": new_peak,
+                "seconds_a_million_captions": select / (pictures * models / 1e6),
+                "caption_pairs_a_second": pairs / select,
+            },
+        }
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=int, default=370_000)
+    parser.add_argument("--models", type=int, default=9)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    print(json.dumps(run(arguments.pictures, arguments.models, arguments.workers), indent=2))
+
+
+if __name__ == "__main__":
+    main()

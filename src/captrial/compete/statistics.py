@@ -1,0 +1,86 @@
+"""What D is made of: the annotations (002 Table 2), the classes of its pictures, and who was right on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from captrial.compete.evidence import Evidence
+from captrial.compete.pictures import class_of
+from captrial.compete.scoring import Jury
+
+_RIGHT_QUANTILE = 0.25  # a caption is right if it scores like the better three quarters of people's own sentences
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationStatistics:
+    """002 Table 2: sentences a picture, and words (tokens) a sentence."""
+
+    pictures: int
+    refs: float
+    words: float
+    max_refs: int
+    min_refs: int
+    max_words: int
+    min_words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """On how many labelled pictures of D_ij both models, one, or neither was right (002 section 3.2)."""
+
+    models: tuple[str, str]
+    both: int
+    first: int
+    second: int
+    neither: int
+
+
+def annotation_statistics(references: Sequence[Sequence[str]]) -> AnnotationStatistics | None:
+    """Statistics of tokenised references; None where there are none."""
+    sizes = [len(texts) for texts in references]
+    lengths = [len(text.split()) for texts in references for text in texts]
+    if not lengths:
+        return None
+    return AnnotationStatistics(
+        len(sizes),
+        float(np.mean(sizes)),
+        float(np.mean(lengths)),
+        max(sizes),
+        min(sizes),
+        max(lengths),
+        min(lengths),
+    )
+
+
+def class_distribution(pictures: Iterable[str]) -> dict[str, int]:
+    """How many pictures each class has (002 Fig. 5), largest first; empty where ids name no folders."""
+    counts = Counter(label for label in map(class_of, pictures) if label is not None)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def right_threshold(jury: Jury, metric: str) -> float:
+    """From which score on a caption counts as right: the lower quartile of what people's own sentences score.
+
+    Where no picture has two references, the median of all models' scores stands in.
+    """
+    people = jury.people(metric)
+    people = people[~np.isnan(people)]
+    if len(people):
+        return float(np.quantile(people, _RIGHT_QUANTILE))
+    everything = np.concatenate([pair.per_image.ravel() for pair in jury.evidence(metric).pairs])
+    return float(np.nanmedian(everything)) if len(everything) else 0.0
+
+
+def outcomes(evidence: Evidence, threshold: float) -> list[Outcome]:
+    """Who was right on the pictures of each D_ij."""
+    found = []
+    for pair in evidence.pairs:
+        first, second = (pair.per_image >= threshold).T
+        names = evidence.models[pair.models[0]], evidence.models[pair.models[1]]
+        counts = ((first & second), (first & ~second), (~first & second), (~first & ~second))
+        found.append(Outcome(names, *(int(which.sum()) for which in counts)))
+    return found

@@ -1,0 +1,82 @@
+"""The selected pictures as data for the page: captions side by side, references, and who won by which metric."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image
+
+from captrial.compete import Competition
+from captrial.compete.evidence import Evidence
+from captrial.compete.labels import Labels
+from captrial.data import PictureProblem, try_open
+from captrial.progress import track
+
+WIDTH = 360  # pixels of a thumbnail
+MOST = 1500  # thumbnails in one page: some 25 MB
+
+
+def gallery_data(competition: Competition, labels: Labels, evidences: Sequence[Evidence]) -> dict[str, Any]:
+    """Everything the gallery's script needs, as one JSON object."""
+    captions = competition.selected_captions()
+    pictures = competition.images()
+    thumbnails = _thumbnails(competition, pictures)
+    return {
+        "models": list(competition.models),
+        "metrics": [evidence.metric for evidence in evidences],
+        "pictures": {
+            picture: {
+                "captions": list(captions[picture]),
+                "references": labels.references.get(picture, []),
+                "thumbnail": thumbnails.get(picture),
+            }
+            for picture in pictures
+        },
+        "pairs": [
+            {
+                "models": list(pair),
+                "images": list(active.images),
+                "similarity": list(active.similarity),
+                "scores": {evidence.metric: _scores(evidence, pair, active.images) for evidence in evidences},
+            }
+            for pair, active in competition.selections().items()
+        ],
+    }
+
+
+def _scores(
+    evidence: Evidence, pair: tuple[int, int], images: Sequence[str]
+) -> list[tuple[float | None, float | None] | None]:
+    """The metric of both captions of each picture; None where it has no label."""
+    for found in evidence.pairs:
+        if found.models == pair:
+            rows = zip(found.images.tolist(), found.per_image.tolist(), strict=True)
+            values = {evidence.images[image]: (_known(both[0]), _known(both[1])) for image, both in rows}
+            return [values.get(picture) for picture in images]
+    return [None] * len(images)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 4)
+
+
+def _thumbnails(competition: Competition, pictures: Sequence[str]) -> dict[str, str]:
+    """Small JPEGs as data URIs of the pictures that are there and can be opened."""
+    found: dict[str, str] = {}
+    for picture in track(pictures if competition.image_root else [], "thumbnails"):
+        path = competition.image_path(picture)
+        opened = try_open(path) if path and len(found) < MOST else None
+        if opened is not None and not isinstance(opened, PictureProblem):
+            found[picture] = _data_uri(opened)
+    return found
+
+
+def _data_uri(picture: Image.Image) -> str:
+    picture.thumbnail((WIDTH, WIDTH))
+    content = io.BytesIO()
+    picture.save(content, "JPEG", quality=76, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()

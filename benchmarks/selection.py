@@ -123,7 +123,7 @@ def command(*arguments: str) -> tuple[float, float]:
         "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20\n"
         "print(time.perf_counter() - start, peak, file=sys.stderr)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     line = [sys.executable, "-c", code, "compete", *arguments]
     done = subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:

@@ -59,7 +59,7 @@ class Competition:
         """Use `open` or `create`."""
         self.directory, self._state = directory, state
         self._captions: dict[str, tuple[str, ...]] | None = None
-        self._chosen: dict[Pair, tuple[int, PairSelection]] = {}
+        self._chosen: dict[Pair, tuple[tuple[int, SelectionSettings], PairSelection]] = {}
 
     @classmethod
     def create(
@@ -294,7 +294,7 @@ class Competition:
         path = self._selection_file(pair)
         if self._state.selection is None or not path.is_file():
             return None
-        stamp = path.stat().st_mtime_ns
+        stamp = (path.stat().st_mtime_ns, self._state.selection)
         if pair not in self._chosen or self._chosen[pair][0] != stamp:
             record = orjson.loads(path.read_bytes())
             if record["settings"] != asdict(self._state.selection):

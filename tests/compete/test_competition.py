@@ -1,0 +1,282 @@
+"""The directory: every step atomic, repeatable, resumable; adding a model touches nothing; bad input is named."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from captrial.compete import Competition, SelectionSettings
+from captrial.errors import InputError, MismatchError, StateError
+from captrial.language import tokenize_all
+from compete import direct, made
+from compete.conftest import Small
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_selection_follows_the_definition(small: Small) -> None:
+    tokens = {}
+    for name, path in small.files.items():
+        rows = json.loads(path.read_text())
+        texts = tokenize_all([row["caption"] for row in rows])
+        tokens[name] = {str(row["image_id"]): text.split() for row, text in zip(rows, texts, strict=True)}
+    for pair, expected in direct.selection(tokens, 8).items():
+        chosen = small.competition.chosen(*pair)
+        assert [*chosen.images, *chosen.reserve] == [picture for picture, _ in expected]
+        assert [*chosen.similarity, *chosen.reserve_similarity] == [value for _, value in expected]
+
+
+def test_opening_again_gives_the_same(small: Small) -> None:
+    again = Competition.open(small.directory)
+    assert again.models == small.competition.models
+    assert again.selections() == small.competition.selections()
+    assert again.images() == sorted({picture for s in again.selections().values() for picture in s.images})
+    assert again.captions_of(again.images()[0]).keys() == set(again.models)
+
+
+def test_a_second_new_is_refused_and_overwrites_nothing(small: Small) -> None:
+    before = contents(small.directory)
+    with pytest.raises(StateError, match="is a competition already"):
+        Competition.create(small.directory, small.files)
+    assert contents(small.directory) == before
+
+
+def test_an_interrupted_new_can_be_run_again(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    directory = tmp_path / "interrupted"
+    Competition.create(directory, files[0])
+    (directory / "competition.json").unlink()  # the last file that is written
+    assert Competition.create(directory, files[0]).models == tuple(files[0])
+
+
+def test_a_directory_with_other_files_is_refused(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match=r"holds other files \(thesis.tex\)"):
+        Competition.create(tmp_path / "mine", files[0])
+
+
+def test_selecting_twice_changes_no_byte(small: Small) -> None:
+    before = contents(small.directory)
+    assert small.competition.select() == []
+    assert small.competition.select(SelectionSettings(8, 8)) == []
+    assert contents(small.directory) == before
+
+
+def test_other_settings_need_a_word(small: Small) -> None:
+    with pytest.raises(StateError, match="k = 8"):
+        small.competition.select(SelectionSettings(9, 9))
+    assert len(small.competition.select(SelectionSettings(9, 9), again=True)) == 3
+    assert all(len(found.images) == 9 for found in small.competition.selections().values())
+
+
+def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
+    expected = small.competition.selections()
+    (small.directory / "selection" / "0-2.json").unlink()
+    reopened = Competition.open(small.directory)
+    assert reopened.selected_pairs() == [(0, 1), (1, 2)]
+    with pytest.raises(StateError, match="no pictures are selected for model0 and model2"):
+        reopened.selection(0, 2)
+    assert reopened.select() == [(0, 2)]
+    assert reopened.selections() == expected
+
+
+def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_path: Path) -> None:
+    labels = small.competition.labels(small.references)
+    before, p = contents(small.directory), small.competition.jury(labels).evidence("cider").scores()
+    fourth = made.captions(60, 4, seed=9)
+    rows = [{"image_id": int(picture), "caption": text} for picture, text in fourth["model3"].items()]
+    (tmp_path / "fourth.json").write_text(json.dumps(rows))
+    small.competition.add_model("fourth", tmp_path / "fourth.json")
+    assert small.competition.select() == [(0, 3), (1, 3), (2, 3)]
+    after = contents(small.directory)
+    changing = {"competition.json", "selection/captions.parquet"}
+    assert {name: data for name, data in after.items() if name in before and name not in changing} == {
+        name: data for name, data in before.items() if name not in changing
+    }
+    grown = small.competition.jury(labels).evidence("cider").scores()
+    assert grown.shape == (4, 4)
+    assert (grown[:3, :3][p == p] == p[p == p]).all()
+    small.competition.add_model("fourth", tmp_path / "fourth.json")  # the same again: nothing to do
+    assert len(small.competition.models) == 4
+    with pytest.raises(StateError, match="with other captions"):
+        small.competition.add_model("fourth", small.files["model0"])
+
+
+def test_missing_and_surplus_pictures_are_named(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    rows = json.loads(files[0]["model1"].read_text())
+    files[0]["model1"].write_text(json.dumps(rows[2:]))
+    with pytest.raises(MismatchError, match=r"model model1 has no caption for picture 0 and 1 more.*--common"):
+        Competition.create(tmp_path / "one", files[0])
+    assert not (tmp_path / "one" / "competition.json").exists()
+    assert Competition.create(tmp_path / "two", files[0], common=True).state.pictures == 58
+    files[0]["model1"].write_text(json.dumps([*rows, {"image_id": 999, "caption": "a dog"}]))
+    with pytest.raises(MismatchError, match="has a caption that others lack for picture 999"):
+        Competition.create(tmp_path / "three", files[0])
+
+
+def test_the_order_of_the_files_does_not_matter(tmp_path: Path, small: Small) -> None:
+    for name in ("model1", "model2"):
+        rows = json.loads(small.files[name].read_text())
+        small.files[name].write_text(json.dumps(rows[::-1] if name == "model1" else rows[30:] + rows[:30]))
+    shuffled = Competition.create(tmp_path / "shuffled", small.files)
+    shuffled.select(SelectionSettings(8, 8), workers=2)
+    assert shuffled.selections() == small.competition.selections()
+
+
+def test_parquet_and_json_make_the_same_competition(tmp_path: Path, small: Small) -> None:
+    parquet = {}
+    for name, path in small.files.items():
+        rows = json.loads(path.read_text())
+        table = pa.table({"image_id": [row["image_id"] for row in rows], "caption": [row["caption"] for row in rows]})
+        parquet[name] = tmp_path / f"{name}.parquet"
+        pq.write_table(table, parquet[name])
+    same = Competition.create(tmp_path / "parquet", parquet)
+    same.select(SelectionSettings(8, 8))
+    assert same.selections() == small.competition.selections()
+
+
+def test_changed_captions_are_noticed(small: Small) -> None:
+    path = small.files["model1"]
+    os.utime(path, ns=(1, 1))  # touched, not changed
+    assert Competition.open(small.directory, check_sources=True).changed_sources() == []
+    path.write_text(path.read_text().replace("standing", "resting"))
+    with pytest.raises(StateError, match="captions of model1 have changed"):
+        Competition.open(small.directory, check_sources=True)
+    assert Competition.open(small.directory).changed_sources() == ["model1"]
+    path.unlink()  # gone is not changed: the competition has its own copy
+    assert Competition.open(small.directory, check_sources=True).models
+
+
+def test_an_indescribable_picture_leaves_every_pair_and_reserves_move_up(small: Small) -> None:
+    competition = small.competition
+    before = competition.selections()
+    shared = max(competition.images(), key=lambda picture: sum(picture in s.images for s in before.values()))
+    competition.mark_indescribable(shared)
+    competition.mark_indescribable(shared)
+    for pair, active in competition.selections().items():
+        assert shared not in active.images
+        assert len(active.images) == 8
+        if shared in before[pair].images:
+            kept = [picture for picture in before[pair].images if picture != shared]
+            moved_up = next(picture for picture in before[pair].reserve if picture != shared)
+            assert list(active.images) == [*kept, moved_up]
+            assert active.replaced == (shared,)
+        else:
+            assert active.images == before[pair].images
+    assert Competition.open(small.directory).selections() == competition.selections()
+    with pytest.raises(InputError, match="not among the selected"):
+        competition.mark_indescribable("no such picture")
+
+
+def test_an_exhausted_reserve_leaves_a_smaller_set(small: Small) -> None:
+    chosen = small.competition.chosen(0, 1)
+    for picture in (*chosen.images, *chosen.reserve[:-3]):
+        small.competition.mark_indescribable(picture)
+    active = small.competition.selection(0, 1)
+    assert active.images == chosen.reserve[-3:]
+    assert (active.wanted, active.reserve) == (8, ())
+
+
+def test_labels_in_the_directory(small: Small) -> None:
+    competition = small.competition
+    truth = json.loads(small.references.read_text())
+    images = competition.images()
+    lines = [json.dumps({"id": picture, "captions": truth[picture]}) for picture in images[:-1]]
+    (small.directory / "references.jsonl").write_text("\n".join(lines))
+    assert competition.images_to_label() == images[-1:]
+    with_one_bad = [*lines, json.dumps({"id": images[-1], "indescribable": True})]
+    (small.directory / "references.jsonl").write_text("\n".join(with_one_bad) + "\n")
+    assert images[-1] not in competition.images()
+    waiting = competition.images_to_label()
+    assert set(waiting).isdisjoint(images)  # only replacements are left to label
+    verdict = competition.rank("cider", replicates=50)
+    assert len(verdict.rows()) == 3
+    assert any("not fully labelled" in note for note in verdict.notes) == bool(waiting)
+
+
+def test_ranking_needs_labels_and_a_selection(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    competition = Competition.create(tmp_path / "early", files[0])
+    with pytest.raises(StateError, match="no pictures are selected yet"):
+        competition.rank()
+    competition.select(SelectionSettings(4, 4))
+    with pytest.raises(StateError, match="no selected picture has a reference caption"):
+        competition.rank()
+
+
+def test_the_better_model_wins(small: Small) -> None:
+    labels = small.competition.labels(small.references)
+    for metric in ("cider", "rouge_l", "bleu_4"):
+        verdict = small.competition.rank(metric, labels, replicates=50)
+        assert verdict.rows()[0]["model"] == "model0"
+
+
+def test_broken_captions_are_listed_and_can_be_left_out(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    rows = json.loads(files[0]["model2"].read_text())
+    rows[5]["caption"], rows[7]["caption"] = "", "a <unk> on the bed"
+    files[0]["model2"].write_text(json.dumps(rows))
+    competition = Competition.create(tmp_path / "broken", files[0])
+    assert competition.broken() == {"5", "7"}
+    assert "2 broken captions" in competition.state.models[2].problems[-1]
+    competition.select(SelectionSettings(5, 5))
+    assert "5" in competition.selection(0, 2).images  # an empty caption shares nothing with any other
+    competition.select(SelectionSettings(5, 5, skip_broken=True), again=True)
+    everywhere = {p for s in competition.selections().values() for p in (*s.images, *s.reserve)}
+    assert everywhere.isdisjoint({"5", "7"})
+
+
+def test_first_sentences_and_verbosity(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    from captrial.compete.founding import verbosity_note
+
+    rows = json.loads(files[0]["model2"].read_text())
+    for row in rows:
+        row["caption"] = (
+            row["caption"].capitalize() + ". The light is warm. Behind it there are many trees and a house."
+        )
+    files[0]["model2"].write_text(json.dumps(rows))
+    long = Competition.create(tmp_path / "long", files[0])
+    assert "model2 writes" in (verbosity_note(long.state) or "")
+    cut = Competition.create(tmp_path / "cut", files[0], first_sentence=True)
+    assert verbosity_note(cut.state) is None
+    cut.select(SelectionSettings(3, 3))
+    assert all("warm" not in cut.captions_of(picture)["model2"] for picture in cut.images())
+
+
+def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    with pytest.raises(StateError, match="is not a competition"):
+        Competition.open(tmp_path)
+    with pytest.raises(InputError, match="at least two models"):
+        Competition.create(tmp_path / "one", {"model0": files[0]["model0"]})
+    with pytest.raises(InputError, match="cannot be read"):
+        Competition.create(tmp_path / "two", {"a": tmp_path / "none.json", "b": tmp_path / "none.json"})
+    with pytest.raises(InputError, match="no such folder of pictures"):
+        Competition.create(tmp_path / "three", files[0], images=tmp_path / "nowhere")
+    competition = Competition.create(tmp_path / "four", files[0])
+    with pytest.raises(InputError, match="no model 'GPT'"):
+        competition.selection("GPT", "model0")
+    (tmp_path / "four" / "competition.json").write_text("{")
+    with pytest.raises(StateError, match="cannot be read as a competition"):
+        Competition.open(tmp_path / "four")
+
+
+def test_pictures_are_found_inside_the_root_only(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    from captrial.compete.pictures import find_picture
+
+    root = tmp_path / "images"
+    (root / "dogs").mkdir(parents=True)
+    for name in ("42.jpg", "000000000007.jpg", "COCO_val2014_000000000008.jpg", "dogs/a.png"):
+        (root / name).write_bytes(b"")
+    (tmp_path / "secret.jpg").write_bytes(b"")
+    (root / "link.jpg").symlink_to(tmp_path / "secret.jpg")
+    assert find_picture(root, "42") == root / "42.jpg"
+    assert find_picture(root, "7") == root / "000000000007.jpg"
+    assert find_picture(root, "8") == root / "COCO_val2014_000000000008.jpg"
+    assert find_picture(root, "dogs/a.png") == root / "dogs" / "a.png"
+    for outside in ("../secret", "../secret.jpg", str(tmp_path / "secret.jpg"), "link", "a\0b", "9"):
+        assert find_picture(root, outside) is None

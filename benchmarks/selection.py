@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
-COMMON, BLOCK = 64, 16  # the most frequent words stay; the others are exchanged within blocks of similar frequency
+COMMON, BLOCK = 32, 64  # the most frequent words stay; the others are exchanged within blocks of similar frequency
 PLAIN_PICTURES = 2000  # how many the plain loop is measured on
 
 

@@ -76,7 +76,7 @@ def compare(
     `captions` holds the first model's captions of all pictures, then the second's, and so on; `pairs` is (p, 2) model
     indices; `limits` (p, KEY) are compared lexicographically. `given` (pictures, p) replaces S by another similarity.
     """
-    pictures = len(captions) // models
+    pictures, tokens = len(captions) // models, _dense(captions.tokens)
     stop = pictures if stop is None else stop
     limits = np.full((len(pairs), KEY), ANYTHING) if limits is None else limits
     given = np.empty((0, 0), np.int64) if given is None else given
@@ -87,10 +87,17 @@ def compare(
         matched, rows = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         keys = np.empty((capacity, KEY), np.int64)
         count, start = _compare(
-            captions.tokens, captions.offsets, models, pictures, pairs, limits, given, start, stop, matched, rows, keys
+            tokens, captions.offsets, models, pictures, pairs, limits, given, start, stop, matched, rows, keys
         )
         found.append(Matches(matched[:count], rows[:count], keys[:count]))
     return found[0] if len(found) == 1 else _joined(found)
+
+
+def _dense(tokens: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The same tokens numbered without large gaps: the kernel has an array with a place for every number."""
+    if not len(tokens) or int(tokens.max()) < 4 * len(tokens) + 4096:
+        return tokens
+    return np.unique(tokens, return_inverse=True)[1].astype(np.int32)
 
 
 def _joined(found: list[Matches]) -> Matches:
@@ -133,22 +140,26 @@ def _compare(
     table = np.empty(size, np.uint64)  # distinct n-grams of one picture, by open addressing
     stamps = np.zeros(size, np.int64)  # a slot counts only if it carries the current stamp: nothing is ever cleared
     elements = np.empty(size, np.int32)
+    vocabulary = tokens.max() + 1 if len(tokens) else 1
+    word_stamps, word_elements = np.zeros(vocabulary, np.int64), np.empty(vocabulary, np.int32)
     grams = np.empty(most + 1, np.int32)  # the local number of the n-gram that starts at each token
-    words = np.empty(most + 1, np.int32)
-    owners = np.empty(most + 1, np.int32)
+    words = np.empty(most + 1, np.int32)  # the same for n = 1
+    owners = np.empty(most + 1, np.int32)  # the last caption that an n-gram was seen in, and how often there
     repeats = np.empty(most + 1, np.int32)
-    masks = np.empty((models, most // 64 + 1), np.uint64)
+    masks = np.zeros((models, most // 64 + 1), np.uint64)
+    lengths = np.empty(models, np.int64)
     shared = np.empty((len(pairs), 4), np.int64)  # Cl_n
-    count = 0
+    count, wanted = 0, 0
     for picture in range(start, stop):
         if count + len(pairs) > len(matched):
             return count, picture
-        wanted = len(pairs)
+        for model in range(models):
+            caption = model * pictures + picture
+            lengths[model] = offsets[caption + 1] - offsets[caption]
         for n in range(1, 5):
-            stamp = picture * 4 + n
             width = _mark(
-                tokens, offsets, models, pictures, picture, n, stamp, table, stamps, elements, grams, words, owners,
-                repeats, masks,
+                tokens, offsets, lengths, models, pictures, picture, n, picture * 4 + n, table, stamps, elements,
+                word_stamps, word_elements, grams, words, owners, repeats, masks,
             )  # fmt: skip
             for pair in range(len(pairs)):
                 common = np.int64(0)
@@ -156,16 +167,16 @@ def _compare(
                     common += np.int64(_bits(masks[pairs[pair, 0], word] & masks[pairs[pair, 1], word]))
                 shared[pair, n - 1] = common
             if n == 1:
-                wanted = _hopeful(offsets, pictures, picture, pairs, limits, given, shared)
+                wanted = _hopeful(lengths, picture, pairs, limits, given, shared)
             if not wanted:
                 break
         if not wanted:
             continue
         for pair in range(len(pairs)):
-            _key(offsets, pictures, picture, pairs[pair], shared[pair], keys[count])
+            _fill_key(lengths[pairs[pair, 0]], lengths[pairs[pair, 1]], shared, pair, keys, count)
             if len(given):
                 keys[count, 0] = given[picture, pair]
-            if _within(keys[count], limits[pair]):
+            if _within(keys, count, limits, pair):
                 matched[count], rows[count] = pair, picture
                 count += 1
     return count, stop
@@ -188,6 +199,7 @@ def _most_tokens(offsets: NDArray[np.int64], models: int, pictures: int, start: 
 def _mark(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
     models: int,
     pictures: int,
     picture: int,
@@ -196,6 +208,8 @@ def _mark(
     table: NDArray[np.uint64],
     stamps: NDArray[np.int64],
     elements: NDArray[np.int32],
+    word_stamps: NDArray[np.int64],
+    word_elements: NDArray[np.int32],
     grams: NDArray[np.int32],
     words: NDArray[np.int32],
     owners: NDArray[np.int32],
@@ -204,28 +218,30 @@ def _mark(
 ) -> int:
     """Set the bits of every caption's n-grams; return the width of the masks in 64-bit words.
 
-    An n-gram is named by the local number of its first n - 1 tokens (left in `grams` by the call for n - 1) and the
-    local number of its last: exact for any vocabulary.
+    A word is named by its token number. A longer n-gram is named by the local number of its first n - 1 tokens (left
+    in `grams` by the call for n - 1) and the local number of its last: exact for any vocabulary.
     """
-    masks[:] = np.uint64(0)
     known, base = 0, 0
     for model in range(models):
+        for word in range(masks.shape[1]):
+            masks[model, word] = np.uint64(0)
         first = offsets[model * pictures + picture]
-        length = offsets[model * pictures + picture + 1] - first
-        for index in range(length - n + 1):
+        for index in range(lengths[model] - n + 1):
             if n == 1:
-                name = np.uint64(tokens[first + index])
+                token = tokens[first + index]
+                if word_stamps[token] != stamp:
+                    word_stamps[token], word_elements[token], owners[known] = stamp, known, -1
+                    known += 1
+                gram = word_elements[token]
+                words[base + index] = gram
             else:
                 name = (np.uint64(grams[base + index]) << _HALF) | np.uint64(words[base + index + n - 1])
-            slot = _slot(name, stamp, table, stamps)
-            if stamps[slot] != stamp:
-                table[slot], stamps[slot], elements[slot] = name, stamp, known
-                owners[known] = -1
-                known += 1
-            gram = elements[slot]
+                slot = _slot(name, stamp, table, stamps)
+                if stamps[slot] != stamp:
+                    table[slot], stamps[slot], elements[slot], owners[known] = name, stamp, known, -1
+                    known += 1
+                gram = elements[slot]
             grams[base + index] = gram
-            if n == 1:
-                words[base + index] = gram
             if owners[gram] != model:
                 owners[gram], repeats[gram] = model, 0
             else:  # the second, third, ... occurrence in this caption is an element of its own
@@ -237,7 +253,7 @@ def _mark(
                     known += 1
                 gram = elements[slot]
             masks[model, gram >> 6] |= _ONE << np.uint64(gram & 63)
-        base += length
+        base += lengths[model]
     return (known + 63) >> 6
 
 
@@ -253,8 +269,7 @@ def _slot(name: np.uint64, stamp: int, table: NDArray[np.uint64], stamps: NDArra
 
 @numba.njit(cache=True, nogil=True)
 def _hopeful(
-    offsets: NDArray[np.int64],
-    pictures: int,
+    lengths: NDArray[np.int64],
     picture: int,
     pairs: NDArray[np.int32],
     limits: NDArray[np.int64],
@@ -272,52 +287,39 @@ def _hopeful(
         elif limits[pair, 0] > 0:
             hopeful += 1
         else:
-            numerator, denominator = _ratio(offsets, pictures, picture, pairs[pair], 1, shared[pair, 0])
-            hopeful += _rounded(numerator / denominator) <= limits[pair, 1]
+            total = _total(lengths[pairs[pair, 0]], lengths[pairs[pair, 1]], 1)
+            hopeful += _ratio(total, shared[pair, 0]) <= limits[pair, 1]
     return hopeful
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _ratio(
-    offsets: NDArray[np.int64], pictures: int, picture: int, pair: NDArray[np.int32], n: int, shared: int
-) -> tuple[float, float]:
-    """Eq. 1 as numerator and denominator; 1 / 1 where neither caption has an n-gram."""
-    total = np.int64(0)
-    for model in pair:
-        caption = np.int64(model) * pictures + picture
-        total += max(offsets[caption + 1] - offsets[caption] - n + 1, 0)
-    if total == 0:
-        return 1.0, 1.0
-    return float(shared), float(total - shared)
+def _total(first: int, second: int, n: int) -> int:
+    """U_n of both captions together."""
+    return max(first - n + 1, 0) + max(second - n + 1, 0)
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _rounded(value: float) -> np.int64:
-    return np.int64(np.rint(value * UNITS))
+def _ratio(total: int, shared: int) -> np.int64:
+    """Eq. 1, rounded; 1 where neither caption has an n-gram."""
+    return np.int64(np.rint(UNITS * (shared / (total - shared)))) if total else np.int64(UNITS)
 
 
 @numba.njit(cache=True, nogil=True)
-def _key(
-    offsets: NDArray[np.int64],
-    pictures: int,
-    picture: int,
-    pair: NDArray[np.int32],
-    shared: NDArray[np.int64],
-    key: NDArray[np.int64],
-) -> None:
+def _fill_key(first: int, second: int, shared: NDArray[np.int64], pair: int, keys: NDArray[np.int64], row: int) -> None:
     """S and NGSM_1..4. The product of fractions is one fraction, so that equal products are equal numbers."""
     top, bottom = 1.0, 1.0
     for n in range(1, 5):
-        numerator, denominator = _ratio(offsets, pictures, picture, pair, n, shared[n - 1])
-        key[n] = _rounded(numerator / denominator)
-        top *= numerator
-        bottom *= denominator
-    key[0] = _rounded(np.sqrt(np.sqrt(top / bottom)))  # Eq. 4, n = 4
+        total, common = _total(first, second, n), shared[pair, n - 1]
+        keys[row, n] = _ratio(total, common)
+        if total:
+            top *= common
+            bottom *= total - common
+    keys[row, 0] = np.int64(np.rint(UNITS * np.sqrt(np.sqrt(top / bottom))))  # Eq. 4, n = 4
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
-def _within(key: NDArray[np.int64], limit: NDArray[np.int64]) -> bool:
-    for index in range(len(key)):
-        if key[index] != limit[index]:
-            return bool(key[index] < limit[index])
+@numba.njit(cache=True, nogil=True)
+def _within(keys: NDArray[np.int64], row: int, limits: NDArray[np.int64], pair: int) -> bool:
+    for index in range(keys.shape[1]):
+        if keys[row, index] != limits[pair, index]:
+            return bool(keys[row, index] < limits[pair, index])
     return True

@@ -2,7 +2,7 @@
 
 The tokeniser decides what a token is, always. A word of ASCII letters between blanks is tokenised the same in every
 sentence, so it is given to the tokeniser once and remembered; a caption with anything else in it (punctuation, digits,
-other scripts) goes to the tokeniser whole.
+other scripts, very long words) goes to the tokeniser whole.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from importlib import import_module
 import numba
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from captrial.compete.words import WordRows, WordTable
+from captrial.compete.words import WordTable
 
 Tokenizer = Callable[[Sequence[str]], list[str]]  # texts -> their tokens, joined by blanks
+Ints = NDArray[np.int64]
 
 _FORGET_AFTER = 1 << 21  # words; keeps the memory of an endless stream bounded
 
@@ -31,7 +33,7 @@ class TokenRows:
     """
 
     tokens: NDArray[np.int32]
-    offsets: NDArray[np.int64]  # (captions + 1,)
+    offsets: Ints  # (captions + 1,)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -52,22 +54,22 @@ class TokenEncoder:
             self._forget()
         plain = self._words.number_rows(texts)
         self._learn_words()
-        odd = self._encode_whole(texts, plain.odd)
+        whole, whole_offsets = self._number(self._whole(texts, plain.odd))
         counts = np.diff(self._bounds)[plain.words]
-        tokens = np.empty(int(counts.sum()) + len(odd.words), np.int32)
+        tokens = np.empty(int(counts.sum()) + len(whole), np.int32)
         offsets = np.zeros(len(plain.odd) + 1, np.int64)
         _assemble(
-            plain.words, plain.offsets, plain.odd, self._spelled, self._bounds, odd.words, odd.offsets, tokens, offsets
+            plain.words, plain.offsets, plain.odd, self._spelled, self._bounds, whole, whole_offsets, tokens, offsets
         )
         return TokenRows(tokens, offsets)
 
     def token(self, number: int) -> str:
         """The token behind a number of the last `encode`."""
-        return self._tokens.word(number)
+        return list(self._tokens)[number]
 
     def _forget(self) -> None:
-        self._words = WordTable(plain_only=True)
-        self._tokens = WordTable(plain_only=False)
+        self._words = WordTable()
+        self._tokens: dict[str, int] = {}
         self._spelled = np.empty(0, np.int32)  # token numbers of word w: _spelled[_bounds[w] : _bounds[w + 1]]
         self._bounds = np.zeros(1, np.int64)
 
@@ -75,14 +77,25 @@ class TokenEncoder:
         """Ask the tokeniser about the words it has not seen (`cannot` is two tokens, a lone dot none)."""
         fresh = [self._words.word(number) for number in range(len(self._bounds) - 1, len(self._words))]
         if fresh:
-            rows = self._tokens.number_rows(pa.array(self._tokenize(fresh), pa.string()))
-            self._spelled = np.concatenate([self._spelled, rows.words])
-            self._bounds = np.concatenate([self._bounds, self._bounds[-1] + rows.offsets[1:]])
+            tokens, offsets = self._number(self._tokenize(fresh))
+            self._spelled = np.concatenate([self._spelled, tokens])
+            self._bounds = np.concatenate([self._bounds, self._bounds[-1] + offsets[1:]])
 
-    def _encode_whole(self, texts: pa.Array, odd: NDArray[np.bool_]) -> WordRows:
+    def _whole(self, texts: pa.Array, odd: NDArray[np.bool_]) -> list[str]:
         chosen = np.flatnonzero(odd)
         sentences = [text or "" for text in texts.take(pa.array(chosen)).to_pylist()] if len(chosen) else []
-        return self._tokens.number_rows(pa.array(self._tokenize(sentences) if sentences else [], pa.string()))
+        return self._tokenize(sentences) if sentences else []
+
+    def _number(self, tokenized: list[str]) -> tuple[NDArray[np.int32], Ints]:
+        """Numbers of blank-separated tokens and where each text begins; every distinct token is looked up once."""
+        lists = pc.split_pattern(pa.array(tokenized, pa.string()), " ")
+        encoded = lists.values.dictionary_encode()
+        known = self._tokens
+        numbers = np.array([known.setdefault(word, len(known)) for word in encoded.dictionary.to_pylist()], np.int32)
+        flat = numbers[encoded.indices.to_numpy()] if len(numbers) else np.empty(0, np.int32)
+        real = flat != known.get("", -1)  # an empty text is one empty word
+        offsets = np.concatenate([[0], np.cumsum(real)])[lists.offsets.to_numpy()]
+        return flat[real], offsets.astype(np.int64)
 
 
 def _default_tokenizer() -> Tokenizer:
@@ -93,14 +106,14 @@ def _default_tokenizer() -> Tokenizer:
 @numba.njit(cache=True, nogil=True)
 def _assemble(
     words: NDArray[np.int32],
-    word_offsets: NDArray[np.int64],
+    word_offsets: Ints,
     odd: NDArray[np.bool_],
     spelled: NDArray[np.int32],
-    bounds: NDArray[np.int64],
+    bounds: Ints,
     whole: NDArray[np.int32],
-    whole_offsets: NDArray[np.int64],
+    whole_offsets: Ints,
     tokens: NDArray[np.int32],
-    offsets: NDArray[np.int64],
+    offsets: Ints,
 ) -> None:
     """Spell out plain rows word by word and put the odd rows, tokenised whole, between them."""
     out, next_odd = 0, 0

@@ -1,7 +1,8 @@
-"""A table from words to small integers, filled straight from the bytes of an Arrow string array.
+"""A table from plain words to small integers, filled straight from the bytes of an Arrow string array.
 
-Python objects are made only for words never seen before, so a million captions cost tens of milliseconds rather than
-seconds. Words are compared byte by byte: two words share a number exactly when they are equal, whatever their hashes.
+A plain word is at most 16 ASCII letters, or a lone dot: it fits two 64-bit integers, so that comparing words is
+comparing numbers, exactly. Captions that hold anything else are left to the tokeniser. Python objects are made only for
+words never seen before; a million captions take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -14,39 +15,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-_OFFSET_BASIS = np.uint64(14695981039346656037)  # FNV-1a, 64 bits
-_PRIME = np.uint64(1099511628211)
-_FOLD = np.uint64(32)
-_BLANK = np.uint8(0x20)
-_DOT = np.uint8(0x2E)
+_LONGEST = 16
+_BLANK, _DOT = 0x20, 0x2E
 _LETTER = np.zeros(256, np.bool_)
 _LETTER[ord("a") : ord("z") + 1] = _LETTER[ord("A") : ord("Z") + 1] = True
+_BYTE, _LAST_SHIFT, _SPREAD_SHIFT = np.uint64(8), np.uint64(63), np.uint64(32)
+_SPREAD, _OTHER_SPREAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class WordRows:
-    """Rows of word numbers: row r is `words[offsets[r] : offsets[r + 1]]`; `odd[r]` marks rows left empty."""
+    """Rows of word numbers: row r is `words[offsets[r] : offsets[r + 1]]`; `odd[r]` marks rows that are not plain."""
 
     words: NDArray[np.int32]
-    offsets: NDArray[np.int64]  # (rows + 1,)
+    offsets: Ints  # (rows + 1,)
     odd: NDArray[np.bool_]  # (rows,)
 
 
 class WordTable:
-    """Numbers for blank-separated words, in order of first appearance."""
+    """Numbers for plain words, in order of first appearance."""
 
-    def __init__(self, plain_only: bool) -> None:
-        """With `plain_only`, rows that hold anything but ASCII letters, blanks and lone dots are marked odd."""
-        self.plain_only = plain_only
-        self._allocate(1 << 14)
+    def __init__(self) -> None:
+        self._allocate(1 << 12)
 
     def __len__(self) -> int:
         return int(self._used[0])
 
     def word(self, number: int) -> str:
         """The word behind a number."""
-        start, stop = self._bounds[number : number + 2]
-        return self._bytes[start:stop].tobytes().decode()
+        return bytes(self._keys[number]).rstrip(b"\0").decode()
 
     def number_rows(self, texts: pa.Array) -> WordRows:
         """Split every text at blanks and number its words; unseen words get the next free numbers."""
@@ -55,33 +54,27 @@ class WordTable:
         words = np.empty((int(ends[-1] - ends[0]) + rows) // 2 + 1, np.int32)  # a word and its blank take two bytes
         offsets, odd = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
         row = 0
-        while row < rows:  # the scan stops where the table is full
-            row = _scan(
-                data, ends, row, self.plain_only, self._slots, self._hashes, self._bounds, self._bytes, self._used,
-                words, offsets, odd,
-            )  # fmt: skip
+        while row < rows:  # the scan stops where the table has become too full
+            row = _scan(data, ends, row, self._slots, self._keys, self._used, words, offsets, odd)
             if row < rows:
                 self._grow(int(ends[row + 1] - ends[row]))
         return WordRows(words[: offsets[-1]], offsets, odd)
 
     def _allocate(self, capacity: int) -> None:
         self._slots = np.zeros(4 << capacity.bit_length(), np.int32)  # number + 1; 0 is free; a power of two
-        self._hashes = np.empty(capacity, np.uint64)
-        self._bounds = np.zeros(capacity + 1, np.int64)
-        self._bytes = np.empty(8 * capacity, np.uint8)
-        self._used = np.zeros(1, np.int64)  # words in the table
+        self._keys = np.zeros((capacity, 2), np.uint64)
+        self._used = np.zeros(1, np.int64)
 
     def _grow(self, room: int) -> None:
-        """Double the table and leave at least `room` bytes for one more row."""
-        hashes, bounds, data, count = self._hashes, self._bounds, self._bytes, len(self)
-        self._allocate(max(2 * len(hashes), (len(data) + room) // 8 + 1))
-        self._hashes[:count], self._bounds[: count + 1] = hashes[:count], bounds[: count + 1]
-        self._bytes[: len(data)] = data
+        """Double the table, and leave room for all words that a row of so many bytes may have."""
+        keys, count = self._keys, len(self)
+        self._allocate(2 * len(keys) + room)
+        self._keys[:count] = keys[:count]
         self._used[0] = count
-        _rehash(self._hashes, count, self._slots)
+        _rehash(self._keys, count, self._slots)
 
 
-def string_buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def string_buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
     """The UTF-8 bytes of an Arrow string array and where its rows begin: `(bytes, (rows + 1,))`. Null is empty."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
@@ -100,36 +93,43 @@ def string_buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64
 @numba.njit(cache=True, nogil=True)
 def _scan(
     data: NDArray[np.uint8],
-    ends: NDArray[np.int64],
+    ends: Ints,
     row: int,
-    plain_only: bool,
     slots: NDArray[np.int32],
-    hashes: NDArray[np.uint64],
-    bounds: NDArray[np.int64],
-    known: NDArray[np.uint8],
-    used: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    used: Ints,
     words: NDArray[np.int32],
-    offsets: NDArray[np.int64],
+    offsets: Ints,
     odd: NDArray[np.bool_],
 ) -> int:
     """Number the words of rows `row`, `row + 1`, ...; return the first row that did not fit, or the number of rows."""
+    out = offsets[row]
     while row < len(ends) - 1:
-        at, stop, out = ends[row], ends[row + 1], offsets[row]
-        if used[0] + (stop - at + 1) // 2 >= len(hashes) or bounds[used[0]] + stop - at > len(known):
+        at, stop = ends[row], ends[row + 1]
+        if used[0] + (stop - at + 1) // 2 >= len(keys):
             return row
         while at < stop:
             if data[at] == _BLANK:
                 at += 1
                 continue
-            start, value, plain = at, _OFFSET_BASIS, True
+            start, low, high, shift, plain = at, np.uint64(0), np.uint64(0), np.uint64(0), True
             while at < stop and data[at] != _BLANK:
-                value = (value ^ np.uint64(data[at])) * _PRIME
+                if at - start < 8:
+                    low |= np.uint64(data[at]) << shift
+                else:
+                    high |= np.uint64(data[at]) << shift
+                shift = (shift + _BYTE) & _LAST_SHIFT
                 plain &= _LETTER[data[at]]
                 at += 1
-            if plain_only and not plain and not (at - start == 1 and data[start] == _DOT):
+            if at - start > _LONGEST or not (plain or (at - start == 1 and data[start] == _DOT)):
                 odd[row], out = True, offsets[row]
                 break
-            words[out] = _number(data, start, at, value, slots, hashes, bounds, known, used)
+            slot = _slot(low, high, slots, keys)
+            if slots[slot] == 0:
+                keys[used[0], 0], keys[used[0], 1] = low, high
+                used[0] += 1
+                slots[slot] = used[0]
+            words[out] = slots[slot] - 1
             out += 1
         row += 1
         offsets[row] = out
@@ -137,41 +137,16 @@ def _scan(
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _number(
-    data: NDArray[np.uint8],
-    start: int,
-    stop: int,
-    value: np.uint64,
-    slots: NDArray[np.int32],
-    hashes: NDArray[np.uint64],
-    bounds: NDArray[np.int64],
-    known: NDArray[np.uint8],
-    used: NDArray[np.int64],
-) -> int:
-    """The number of the word `data[start:stop]` with this hash; a new word is entered."""
-    slot = np.int64(value ^ (value >> _FOLD)) & (len(slots) - 1)
-    while slots[slot]:
-        number = int(slots[slot]) - 1
-        if hashes[number] == value and bounds[number + 1] - bounds[number] == stop - start:
-            first, same = bounds[number], True
-            for index in range(stop - start):
-                same &= known[first + index] == data[start + index]
-            if same:
-                return number
+def _slot(low: np.uint64, high: np.uint64, slots: NDArray[np.int32], keys: NDArray[np.uint64]) -> np.int64:
+    """Where a word is in the table, or the free slot where it belongs."""
+    mixed = (low ^ (high * _OTHER_SPREAD)) * _SPREAD
+    slot = np.int64((mixed >> _SPREAD_SHIFT) & np.uint64(len(slots) - 1))
+    while slots[slot] and (keys[slots[slot] - 1, 0] != low or keys[slots[slot] - 1, 1] != high):
         slot = (slot + 1) & (len(slots) - 1)
-    number, first = int(used[0]), int(bounds[used[0]])
-    for index in range(stop - start):  # a slice would cost twice the whole look-up, in reference counts
-        known[first + index] = data[start + index]
-    slots[slot], hashes[number], bounds[number + 1] = number + 1, value, first + stop - start
-    used[0] += 1
-    return number
+    return slot
 
 
 @numba.njit(cache=True, nogil=True)
-def _rehash(hashes: NDArray[np.uint64], count: int, slots: NDArray[np.int32]) -> None:
+def _rehash(keys: NDArray[np.uint64], count: int, slots: NDArray[np.int32]) -> None:
     for number in range(count):
-        value = hashes[number]
-        slot = np.int64(value ^ (value >> _FOLD)) & (len(slots) - 1)
-        while slots[slot]:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = number + 1
+        slots[_slot(keys[number, 0], keys[number, 1], slots, keys)] = number + 1

@@ -113,23 +113,23 @@ def _plain_similarity(first: list[str], second: list[str]) -> float:
     return product**0.25
 
 
-def command(*arguments: str) -> tuple[float, float]:
-    """Seconds and peak memory (GB) of `captrial ...` in a process of its own."""
+def command(*arguments: str) -> tuple[float, float, float]:
+    """Seconds, processor seconds and peak memory (GB) of `captrial compete ...` in a process of its own."""
     code = (
-        "import resource, sys, time; start = time.perf_counter()\n"
+        "import os, resource, sys, time; start = time.perf_counter()\n"
         "from captrial.cli import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20\n"
-        "print(time.perf_counter() - start, peak, file=sys.stderr)"
+        "print(time.perf_counter() - start, sum(os.times()[:2]), peak, file=sys.stderr)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     line = [sys.executable, "-c", code, "compete", *arguments]
     done = subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
-    seconds, peak = done.stderr.strip().splitlines()[-1].split()
-    return float(seconds), float(peak)
+    seconds, processor, peak = map(float, done.stderr.strip().splitlines()[-1].split())
+    return seconds, processor, peak
 
 
 def run(pictures: int = 370_000, models: int = 9, workers: int = 2) -> list[dict[str, object]]:
@@ -141,8 +141,8 @@ def run(pictures: int = 370_000, models: int = 9, workers: int = 2) -> list[dict
         named = [option for file in files for option in ("--captions", f"{file.stem}={file}")]
         command("new", str(Path(folder) / "warm"), *named[:4])  # compiles, where not compiled yet
         command("select", str(Path(folder) / "warm"), "--k", "5", "--json")
-        new, new_peak = command("new", str(competition), *named)
-        select, select_peak = command("select", str(competition), "--k", "70", "--workers", str(workers), "--json")
+        new, new_processor, new_peak = command("new", str(competition), *named)
+        select, processor, peak = command("select", str(competition), "--k", "70", "--workers", str(workers), "--json")
         plain = pairs / plain_loop(files, min(pictures, PLAIN_PICTURES))
     return [
         {
@@ -153,8 +153,10 @@ def run(pictures: int = 370_000, models: int = 9, workers: int = 2) -> list[dict
             "ratio": plain / select,
             "notes": {
                 "unique_captions": unique,
-                "peak_gb": select_peak,
+                "processor_seconds": processor,
+                "peak_gb": peak,
                 "new_seconds": new,
+                "new_processor_seconds": new_processor,
                 "new_peak_gb": new_peak,
                 "seconds_a_million_captions": select / (pictures * models / 1e6),
                 "caption_pairs_a_second": pairs / select,

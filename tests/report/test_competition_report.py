@@ -20,7 +20,7 @@ from compete import made
 NASTY = "</script><img src=x onerror=\"document.title='hacked'\"> a dog & 'cat'"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     texts = made.captions(60, 3)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from captrial.compete.evidence import Evidence, PairEvidence
 from captrial.errors import InputError
+from captrial.language import tokenize_all
 from captrial.metrics import Corpus, State
 from captrial.metrics.cider import cider_per_image
 from captrial.metrics.df import DocumentFrequencies
@@ -59,8 +59,7 @@ class Jury:
         self._index = {picture: index for index, picture in enumerate(self.images)}
         said = [list(captions[picture]) for picture in self.images]
         heard = [list(references[picture]) for picture in self.images]
-        tokenize = tokenize or import_module("captrial.language").tokenize_all
-        tokens = iter(tokenize([text for texts in (*said, *heard) for text in texts]))
+        tokens = iter((tokenize or tokenize_all)([text for texts in (*said, *heard) for text in texts]))
         ready = [[next(tokens) for _ in texts] for texts in (*said, *heard)]
         self._heard = ready[len(said) :]  # [picture][reference]
         self._said = [[texts[model] for texts in ready[: len(said)]] for model in range(len(models))]

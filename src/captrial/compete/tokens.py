@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 import numba
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from captrial.compete.words import WordTable
+from captrial.language import tokenize_all
 
 Tokenizer = Callable[[Sequence[str]], list[str]]  # texts -> their tokens, joined by blanks
 Ints = NDArray[np.int64]
@@ -44,7 +44,7 @@ class TokenEncoder:
 
     def __init__(self, tokenize: Tokenizer | None = None) -> None:
         """`tokenize` takes texts and returns their tokens joined by blanks; by default the PTB tokeniser."""
-        self._tokenize = tokenize or _default_tokenizer()
+        self._tokenize = tokenize or tokenize_all
         self._forget()
 
     def encode(self, captions: pa.Array | Sequence[str]) -> TokenRows:
@@ -96,11 +96,6 @@ class TokenEncoder:
         real = flat != known.get("", -1)  # an empty text is one empty word
         offsets = np.concatenate([[0], np.cumsum(real)])[lists.offsets.to_numpy()]
         return flat[real], offsets.astype(np.int64)
-
-
-def _default_tokenizer() -> Tokenizer:
-    tokenize_all: Tokenizer = import_module("captrial.language").tokenize_all
-    return tokenize_all
 
 
 @numba.njit(cache=True, nogil=True)

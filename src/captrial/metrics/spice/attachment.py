@@ -48,6 +48,8 @@ def attach_prepositions(parse: Parse) -> None:
             parse.attach(prep, _last_noun(parse, prep, noun))
     if not any(parse.verb(word) and label != "amod" for word, label in enumerate(parse.labels)):
         _spread(parse)
+    for clause in parse.children(parse.root, "relcl"):
+        _split(parse, parse.children(clause, "prep"), parse.root)
 
 
 def _goes_to_verb(parse: Parse, prep: int, verb: int) -> bool:

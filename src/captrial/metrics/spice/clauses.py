@@ -25,7 +25,8 @@ def read_clauses(parse: Parse) -> None:
     for word in range(1, len(parse) - 1):
         _participle_between_nouns(parse, word)
     for word in range(1, len(parse)):
-        if parse.tags[word] == "VBG" and parse.noun(word - 1) and not parse.children(word, "aux", "auxpass"):
+        participle = parse.tags[word] == "VBG" and parse.labels[word] not in ("aux", "auxpass")
+        if participle and parse.noun(word - 1) and not parse.children(word, "aux", "auxpass"):
             _gerund(parse, word)
 
 
@@ -63,10 +64,12 @@ def _bare_be(parse: Parse, be: int) -> None:
 
 
 def _be_and_verb(parse: Parse, be: int, verb: int) -> None:
-    nominal = parse.words[verb] in VERBAL_NOUNS
-    subjects = parse.children(be, "nsubj")
-    clause = parse.words[verb] not in ("run", "hold") and (nominal or parse.children(verb, "dobj"))
-    if subjects and clause and _heavy(parse, subjects[0]):
+    heavy = any(_heavy(parse, subject) for subject in parse.children(be, "nsubj")[:1])
+    after = parse.tags[verb + 1 : verb + 2]
+    walk = parse.words[verb] == "walk"
+    nominal = parse.words[verb] in VERBAL_NOUNS and after in ([], ["IN"], ["TO"], ["NN"]) and not (walk and heavy)
+    clause = nominal or walk or after == ["RB"] or parse.children(verb, "dobj")
+    if heavy and clause and parse.words[verb] not in ("run", "hold"):
         parse.replace(be, verb, "cop" if nominal else "aux")
         parse.adopt(verb, parse.children(be))
         parse.tags[verb] = "NN" if nominal else "VB"

@@ -32,9 +32,12 @@ _SUFFIXES = (
 
 
 class WordNet:
-    """Words, their synonym sets, and the irregular forms that lead to other words' sets."""
+    """Words, their synonym sets, and the irregular forms that lead to other words' sets.
 
-    def __init__(self, synsets: Mapping[str, frozenset[int]], exceptions: Mapping[str, tuple[str, ...]]) -> None:
+    A word's sets are numbers, or a line of numbers that is read when the word is first looked up.
+    """
+
+    def __init__(self, synsets: Mapping[str, frozenset[int] | str], exceptions: Mapping[str, tuple[str, ...]]) -> None:
         self._synsets = synsets
         self._exceptions = exceptions
         self._found: dict[str, frozenset[int]] = {}
@@ -64,12 +67,15 @@ class WordNet:
         return word
 
     def _look_up(self, word: str) -> frozenset[int]:
-        own = self._synsets.get(word, frozenset())
         bases = self._exceptions.get(word) or (self.morph(word),)
-        return own.union(*(self._synsets.get(base, frozenset()) for base in bases))
+        return frozenset().union(*map(self._own, (word, *bases)))
+
+    def _own(self, word: str) -> frozenset[int]:
+        sets = self._synsets.get(word, frozenset())
+        return frozenset(map(int, sets.split())) if isinstance(sets, str) else sets
 
 
-def read_wordnet(jar: Path | str) -> WordNet:
+def read_wordnet(jar: Path | str, kind: type[WordNet] = WordNet) -> WordNet:
     """Read both tables from a METEOR jar."""
     try:
         with zipfile.ZipFile(jar) as archive:
@@ -81,10 +87,7 @@ def read_wordnet(jar: Path | str) -> WordNet:
     for base, forms in _pairs(exceptions):
         for form in forms.split():
             bases.setdefault(form, []).append(base)
-    return WordNet(
-        {word: frozenset(map(int, ids.split())) for word, ids in _pairs(synsets)},
-        {form: tuple(words) for form, words in bases.items()},
-    )
+    return kind(dict(_pairs(synsets)), {form: tuple(words) for form, words in bases.items()})
 
 
 @lru_cache(maxsize=1)

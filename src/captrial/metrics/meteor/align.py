@@ -7,18 +7,16 @@ notices a change in a function's own file only.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from captrial.metrics.meteor.match import Ints, Lexicon, Matchable, Phrases
+from captrial.metrics.meteor.match import Captions, Ints, Lexicon, Matchable, Phrases
+from captrial.metrics.meteor.score import STATISTICS
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-STATISTICS = 23  # 4 lengths, 4 modules x 4 match counts, chunks, matched words of both sides
 BEAM = 40
 _EXACT, _STEM, _SYNONYM, _PARAPHRASE = range(4)
 # A match is a row: its module, where it starts and how long it is in the second caption, the same in the first.
@@ -26,9 +24,9 @@ _MODULE, _AT, _LENGTH, _FIRST_AT, _FIRST_LENGTH, _FIELDS = range(6)
 
 
 # The search keeps its state in plain arrays: passing a tuple of arrays, or taking a row of one, costs reference counts.
-# A path: minus its matched words times 2^32 plus its chunks (smaller is better), its distance, where its last match ended
-# in the first caption (-1 after a gap) and in the second, the row of the trace of its last match (-1: none), and from
-# then on 64 bits a column: the words of the first caption it has taken.
+# A path: minus its matched words times 2^32 plus its chunks (smaller is better), its distance, where its last match
+# ended in the first caption (-1 after a gap) and in the second, the row of the trace with its last match (-1: none),
+# and in the remaining columns, 64 bits each, which words of the first caption it has taken.
 _SCORE, _DISTANCE, _LAST, _READY, _TRACE, _USED = range(6)
 # A queued extension: score, distance and last as above, its parent path, and which of the matches it takes (-1: none).
 _PARENT, _MATCH = 3, 4
@@ -38,15 +36,24 @@ def align_pairs(matchable: Matchable, first: Ints, second: Ints) -> Ints:
     """Align captions `first[k]` (the candidate) and `second[k]` (the reference); statistics (pairs, 23)."""
     statistics = np.zeros((len(first), STATISTICS), np.int32)
     if len(first):
-        _align_pairs(matchable.captions, matchable.lexicon, matchable.phrases, first, second, statistics)
+        longest = np.diff(matchable.captions.start).max()
+        chosen = np.empty((longest, _FIELDS), np.int32)
+        heads = np.full(len(matchable.phrases.target_start) - 1, -1, np.int32)
+        _align_pairs(*matchable, first, second, heads, chosen, statistics)
     return statistics
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _align_pairs(captions: Any, lexicon: Any, phrases: Any, first: Ints, second: Ints, statistics: Ints) -> None:
-    longest = np.max(np.diff(captions.start))
-    heads = np.full(len(phrases.target_start) - 1, -1, np.int32)
-    chosen = np.empty((longest, _FIELDS), np.int32)
+@njit(cache=True, nogil=True)
+def _align_pairs(
+    captions: Captions,
+    lexicon: Lexicon,
+    phrases: Phrases,
+    first: Ints,
+    second: Ints,
+    heads: Ints,
+    chosen: Ints,
+    statistics: Ints,
+) -> None:
     for k in range(len(first)):
         a, b = first[k], second[k]
         words_1 = captions.words[captions.start[a] : captions.start[a + 1]]
@@ -62,35 +69,37 @@ def _align_pairs(captions: Any, lexicon: Any, phrases: Any, first: Ints, second:
         _count(words_1, words_2, lexicon.function, chosen, statistics[k])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _same(words_1: Ints, words_2: Ints, exact: Ints) -> bool:
     if len(words_1) != len(words_2):
         return False
+    equal = 0
     for k in range(len(words_1)):
-        if exact[words_1[k]] != exact[words_2[k]]:
-            return False
-    return True
+        equal += exact[words_1[k]] == exact[words_2[k]]
+    return equal == len(words_1)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _paraphrases(phrases: Phrases, a: int, b: int, heads: Ints, exact_only: bool) -> Ints:
     """All paraphrase matches: second to first, then first to second, so a pair can be there twice (quirk)."""
-    nowhere = np.empty((0, _FIELDS), np.int32)
+    rows = np.empty((0, _FIELDS), np.int32)
     if exact_only:
-        return nowhere
-    forth = _meet(phrases, b, a, heads, False, nowhere)
-    back = _meet(phrases, a, b, heads, True, nowhere)
-    rows = np.empty((forth + back, _FIELDS), np.int32)
-    if forth:
-        _meet(phrases, b, a, heads, False, rows[:forth])
-    if back:
-        _meet(phrases, a, b, heads, True, rows[forth:])
+        return rows
+    forth = _meet(phrases, b, a, heads, False, rows, 0)
+    back = _meet(phrases, a, b, heads, True, rows, 0)
+    if forth + back:
+        rows = np.empty((forth + back, _FIELDS), np.int32)
+        _meet(phrases, b, a, heads, False, rows, 0)
+        _meet(phrases, a, b, heads, True, rows, forth)
     return rows
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_first: bool, rows: Ints) -> int:
-    """Count, and given room write down, where phrases of `source` have a paraphrase in `target`."""
+@njit(cache=True)
+def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_first: bool, rows: Ints, row: int) -> int:
+    """Count, and given room write from `row` on, where phrases of `source` have a paraphrase in `target`.
+
+    `heads` is scratch for every phrase, all -1 before and after.
+    """
     begin, end = phrases.start[target], phrases.start[target + 1]
     following = np.empty(end - begin, np.int32)
     for k in range(end - begin - 1, -1, -1):  # chain the finds of each phrase by position
@@ -104,9 +113,11 @@ def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_fir
             while k >= 0:
                 if len(rows):
                     one, two = (s, begin + k) if source_is_first else (begin + k, s)
-                    rows[found, _MODULE] = _PARAPHRASE
-                    rows[found, _AT], rows[found, _LENGTH] = phrases.position[two], phrases.length[two]
-                    rows[found, _FIRST_AT], rows[found, _FIRST_LENGTH] = phrases.position[one], phrases.length[one]
+                    rows[row + found, _MODULE] = _PARAPHRASE
+                    rows[row + found, _AT] = phrases.position[two]
+                    rows[row + found, _LENGTH] = phrases.length[two]
+                    rows[row + found, _FIRST_AT] = phrases.position[one]
+                    rows[row + found, _FIRST_LENGTH] = phrases.length[one]
                 found += 1
                 k = following[k]
     for k in range(begin, end):
@@ -114,7 +125,7 @@ def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_fir
     return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _chain(rows: Ints, positions: int) -> Ints:
     chain = np.full(positions + len(rows), -1, np.int32)
     for r in range(len(rows) - 1, -1, -1):
@@ -123,7 +134,7 @@ def _chain(rows: Ints, positions: int) -> Ints:
     return chain
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _list_matches(related: Bytes, paraphrases: Ints, chain: Ints, at: int, matches: Ints) -> int:
     """Write the matches that start at a position of the second caption to `matches`, module by module; how many."""
     positions, words = related.shape
@@ -147,7 +158,7 @@ def _list_matches(related: Bytes, paraphrases: Ints, chain: Ints, at: int, match
     return count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _relate(words_1: Ints, words_2: Ints, lexicon: Lexicon, exact_only: bool) -> Bytes:
     """By which modules each word of the second caption matches each of the first, one bit a module; (second, first)."""
     related = np.empty((len(words_2), len(words_1)), np.uint8)
@@ -162,14 +173,14 @@ def _relate(words_1: Ints, words_2: Ints, lexicon: Lexicon, exact_only: bool) ->
             elif not exact_only:
                 if lexicon.stem[other] == stem:
                     relation = 1 << _STEM
-                if lexicon.signature[other] & signature and _meet_in(lexicon.synsets, lexicon.synset_start, other, word):
+                if lexicon.signature[other] & signature and _share(lexicon.synsets, lexicon.synset_start, other, word):
                     relation |= 1 << _SYNONYM
             related[j, i] = relation
     return related
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _meet_in(sets: Ints, start: Ints, a: int, b: int) -> bool:
+@njit(cache=True)
+def _share(sets: Ints, start: Ints, a: int, b: int) -> bool:
     """Do two sorted sets have a member in common?"""
     i, j = start[a], start[b]
     while i < start[a + 1] and j < start[b + 1]:
@@ -182,7 +193,7 @@ def _meet_in(sets: Ints, start: Ints, a: int, b: int) -> bool:
     return False
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _fix(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chosen: Ints) -> bool:
     """Choose the matches that nothing competes with; `chosen[j]` has length 0 where there is none. Is any left open?"""
     cover_1, cover_2 = np.zeros(related.shape[1], np.int32), np.zeros(related.shape[0], np.int32)
@@ -209,7 +220,7 @@ def _fix(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chosen: 
     return is_open
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chosen: Ints) -> None:
     """Complete `chosen` by the best path from left to right over the second caption."""
     length, words = related.shape
@@ -236,19 +247,21 @@ def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chose
         score, distance = paths[now, best, _SCORE], paths[now, best, _DISTANCE]
         if _better(paths[now, p, _SCORE], paths[now, p, _DISTANCE], score, distance):
             best = p
-    chosen[:length, _LENGTH] = 0
+    for at in range(length):
+        chosen[at, _LENGTH] = 0
     row = paths[now, best, _TRACE]
     while row >= 0:
-        chosen[trace[row, _AT]] = trace[row, :_FIELDS]
+        for field in range(_FIELDS):
+            chosen[trace[row, _AT], field] = trace[row, field]
         row = trace[row, _FIELDS]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _better(score: int, distance: int, than_score: int, than_distance: int) -> bool:
     return score < than_score or (score == than_score and distance < than_distance)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _extend(
     paths: Longs,
     now: int,
@@ -263,18 +276,20 @@ def _extend(
 ) -> int:
     """Queue every way in which path p can go on from a position; how many are queued now."""
     score, distance, last = paths[now, p, _SCORE], paths[now, p, _DISTANCE], paths[now, p, _LAST]
+    none = np.int64(-1)
     if at < paths[now, p, _READY]:  # inside its last match
-        return _enqueue(queue, order, queued, score, distance, last, p, -1)
+        return _enqueue(queue, order, queued, score, distance, last, p, none)
     for m in range(count):
-        first, end = matches[m, _FIRST_AT], matches[m, _FIRST_AT] + matches[m, _FIRST_LENGTH]
-        taken = False
+        first = np.int64(matches[m, _FIRST_AT])
+        end = first + matches[m, _FIRST_LENGTH]
+        taken = np.int64(0)
         for k in range(first, end):
             taken |= paths[now, p, _USED + (k >> 6)] >> (k & 63) & 1
-        if taken:
+        if taken != 0:
             continue
-        words = matches[m, _LENGTH] + matches[m, _FIRST_LENGTH]
+        words = np.int64(matches[m, _LENGTH] + end - first)
         if matches[m, _MODULE] != _EXACT:  # (quirk) weight 0.5, rounded down on either side
-            words = matches[m, _LENGTH] // 2 + matches[m, _FIRST_LENGTH] // 2
+            words = np.int64(matches[m, _LENGTH] // 2 + (end - first) // 2)
         new_chunk = last >= 0 and last != first
         # (quirk) a fixed match counts its distance before, an open one after it is queued: the latter burdens not the
         # path that takes the match but those queued after it, the skipping one included. 32 bits, as in the original.
@@ -285,12 +300,19 @@ def _extend(
         distance = further
     if fixed:
         return queued
-    return _enqueue(queue, order, queued, score + (last >= 0), distance, -1, p, -1)
+    return _enqueue(queue, order, queued, score + (last >= 0), distance, none, p, none)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _enqueue(
-    queue: Longs, order: Longs, queued: int, score: int, distance: int, last: int, parent: int, match: int
+    queue: Longs,
+    order: Longs,
+    queued: int,
+    score: int,
+    distance: int,
+    last: int | np.int64,
+    parent: int,
+    match: int | np.int64,
 ) -> int:
     """Insert an extension behind those that are better or as good; when the beam is full, the worst falls out."""
     slot = rank = queued
@@ -311,7 +333,7 @@ def _enqueue(
     return min(queued + 1, BEAM)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _advance(
     paths: Longs, now: int, matches: Ints, queue: Longs, order: Longs, queued: int, trace: Ints, traced: int
 ) -> int:
@@ -333,7 +355,7 @@ def _advance(
     return traced
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _count(words_1: Ints, words_2: Ints, function: NDArray[np.bool_], chosen: Ints, row: Ints) -> None:
     """The statistics of an alignment, in the original's order."""
     row[0], row[1] = len(words_1), len(words_2)

@@ -17,7 +17,7 @@ from captrial.metrics.meteor.normalize import normalize
 from captrial.metrics.meteor.paraphrase import ParaphraseTable
 from captrial.metrics.meteor.resources import MeteorResources
 from captrial.metrics.meteor.stem import stem
-from captrial.metrics.meteor.synonyms import Synonyms
+from captrial.metrics.wordnet import WordNet
 
 Ints = NDArray[np.int32]
 
@@ -99,13 +99,13 @@ def _lexicon(vocabulary: list[str], resources: MeteorResources) -> Lexicon:
     )
 
 
-def _synsets(vocabulary: list[str], synonyms: Synonyms | None) -> tuple[Ints, Ints, NDArray[np.uint64]]:
+def _synsets(vocabulary: list[str], synonyms: WordNet | None) -> tuple[Ints, Ints, NDArray[np.uint64]]:
     """The synsets that at least two of the words share, where each word's begin, and each word's signature."""
     synsets, start = pack([sorted(synonyms.synsets(word)) if synonyms else [] for word in vocabulary])
     owner = np.repeat(np.arange(len(vocabulary)), np.diff(start))
-    _, synsets, words = np.unique(synsets, return_inverse=True, return_counts=True)
-    shared = words[synsets] > 1
-    synsets, owner = synsets[shared].astype(np.int32), owner[shared]
+    _, numbers, words = np.unique(synsets, return_inverse=True, return_counts=True)
+    shared = words[numbers] > 1
+    synsets, owner = numbers[shared].astype(np.int32), owner[shared]
     signature = np.zeros(len(vocabulary), np.uint64)
     np.bitwise_or.at(signature, owner, np.left_shift(np.uint64(1), (synsets % 64).astype(np.uint64)))
     return synsets, _starts(owner, len(vocabulary)), signature
@@ -125,7 +125,7 @@ def _phrases(captions: Captions, vocabulary: list[str], table: ParaphraseTable |
     return _with_partners(counts, finds, table)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _walk(words: Ints, start: Ints, known: Ints, first_child: Ints, last_word: Ints, counts: Ints, finds: Any) -> None:
     """Count the phrases in every caption; given room, also write down (position, length, node) of each."""
     found = 0
@@ -163,7 +163,9 @@ def _with_partners(counts: Ints, finds: Ints, table: ParaphraseTable) -> Phrases
     nodes = np.flatnonzero(present)
     first, last = table.first_target[nodes], table.first_target[nodes + 1]
     sources = np.repeat(nodes, last - first)
-    rows = np.arange(len(sources)) + np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first)
+    rows = np.arange(len(sources)) + np.repeat(
+        first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first
+    )
     targets = table.targets[rows]
     both = present[targets]
     sources, targets = sources[both], targets[both]

@@ -8,7 +8,7 @@ as the original does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 NUMERIC_ONLY = "#NUMERIC_ONLY#"
 
@@ -19,7 +19,7 @@ _CONTROL = "".join(map(chr, range(33)))  # the original trims these from both en
 _DOT = "\ud800"  # stands for a dot of a run such as "..."; a lone surrogate cannot occur in the input
 
 _PLAIN = re.compile(r"[a-z0-9 ]*").fullmatch
-_RULES = [
+_RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(f"([^{_ALNUM}{_SPACE}.'`,\\-‘’])"), r" \1 "),
     (re.compile(r"\.{2,}"), lambda run: f" {_DOT * len(run[0])} "),
     (re.compile(r"([^0-9]),([^0-9])"), r"\1 , \2"),

@@ -27,8 +27,8 @@ Ints = NDArray[np.int32]
 class ParaphraseTable:
     """Phrases and their paraphrases, in the order of the table.
 
-    `words`: word -> number (V words); `first_child` (nodes + 1,): where a node's children begin; `last_word` (nodes,):
-    the last word of a node's phrase; `first_target` (nodes + 1,): where a node's paraphrases begin in `targets` (rows,).
+    `words`: the number of each word; `first_child` (nodes + 1,): where a node's children begin; `last_word` (nodes,):
+    the last word of a node's phrase; `first_target` (nodes + 1,): where a node's paraphrases begin in `targets`.
     """
 
     words: dict[str, int]
@@ -45,7 +45,7 @@ class ParaphraseTable:
         if not listing.exists():
             _build(source, directory)
         words = listing.read_text(encoding="utf-8").split("\n")
-        arrays = (np.load(directory / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+        arrays = (np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS)
         return cls(dict(zip(words, range(len(words)), strict=True)), *arrays)
 
 

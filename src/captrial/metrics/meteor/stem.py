@@ -50,7 +50,8 @@ _STEP_3 = _longest_first(
     {"ful": "", "ness": "", "ative": ""},
 )
 _STEP_4 = _longest_first(
-    dict.fromkeys("al ance ence er ic able ible ant ement ment ent ism ate iti ous ive ize ion".split(), "")
+    dict.fromkeys(("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent"), ""),
+    dict.fromkeys(("ism", "ate", "iti", "ous", "ive", "ize", "ion"), ""),
 )
 
 
@@ -134,16 +135,11 @@ def _step_1c(word: str) -> str:
 def _step_2(word: str, first: int) -> str:
     for ending, new in _STEP_2.get(word[-2:], ()):
         if word.endswith(ending):
-            break
-    else:
-        return word
-    base = word[: -len(ending)]
-    allowed = len(base) >= first
-    if ending == "li":
-        allowed = allowed and base[-1:] in set("cdeghkmnrt")
-    elif ending == "ogi":
-        allowed = allowed and base.endswith("l")
-    return base + new if allowed else word
+            base = word[: -len(ending)]
+            before = {"li": "cdeghkmnrt", "ogi": "l"}.get(ending)  # letters that must come before these two
+            allowed = len(base) >= first and (before is None or (base != "" and base[-1] in before))
+            return base + new if allowed else word
+    return word
 
 
 def _step_3(word: str, first: int, second: int) -> str:

@@ -16,6 +16,7 @@ from captrial.metrics.clipscore import clip_score
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.coverage import coverage
 from captrial.metrics.df import DocumentFrequencies
+from captrial.metrics.meteor import meteor
 from captrial.metrics.noun_iou import noun_iou
 from captrial.metrics.nw import nw
 from captrial.metrics.paired import Comparison, compare
@@ -44,6 +45,7 @@ __all__ = [
     "compare",
     "confidence_intervals",
     "coverage",
+    "meteor",
     "noun_iou",
     "nw",
     "repetition",

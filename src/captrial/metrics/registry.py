@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +15,7 @@ from captrial.metrics.chair import ChairState
 from captrial.metrics.cider import CiderPlainState, CiderState
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.coverage import CoverageState, Objects
+from captrial.metrics.meteor import MeteorState
 from captrial.metrics.noun_iou import NounIouState
 from captrial.metrics.nw import NwState
 from captrial.metrics.repetition import RepetitionState
@@ -50,11 +50,6 @@ class Entry:
     better: Literal["higher", "lower"] | None = "higher"  # None: describes, does not judge
     by_default: bool = False
     lacks: Callable[[Options], str | None] = field(default=lambda _: None)  # why it cannot be had here, or None
-
-
-def _meteor(corpus: Corpus, _: Options) -> State:
-    state: State = import_module("captrial.metrics.meteor").MeteorState.of(corpus)  # a plain import once it has landed
-    return state
 
 
 def _spice(corpus: Corpus, _: Options) -> State:
@@ -95,13 +90,8 @@ ENTRIES: dict[str, Entry] = {
         Entry("rouge", ("rouge_l",), lambda c, _: RougeState.of(c), by_default=True),
         Entry("cider", ("cider",), lambda c, o: CiderState.of(c, o.document_frequencies), by_default=True),
         Entry("cider_plain", ("cider_plain",), lambda c, o: CiderPlainState.of(c, o.document_frequencies)),
-        Entry(
-            "meteor",
-            ("meteor", "meteor_reduced"),
-            _meteor,
-            by_default=True,
-            lacks=_lacks_module("captrial.metrics.meteor", ""),
-        ),
+        # Without METEOR's data files it is another metric, and the second column.
+        Entry("meteor", ("meteor", "meteor_exact_stem"), lambda c, _: MeteorState.of(c), by_default=True),
         Entry("spice", ("spice",), _spice, by_default=True, lacks=_lacks_module("pycocoevalcap", "meteor")),
         Entry("nw", ("nw",), lambda c, o: NwState.of(c, o.similarity), by_default=True),
         Entry("coverage", ("coverage",), lambda c, o: CoverageState.of(c, o.similarity, o.objects), by_default=True),

@@ -16,11 +16,13 @@ from captrial.metrics.meteor.score import STATISTICS
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+Long = int | np.int64
 
 BEAM = 40
 _EXACT, _STEM, _SYNONYM, _PARAPHRASE = range(4)
-# A match is a row: its module, where it starts and how long it is in the second caption, the same in the first.
-_MODULE, _AT, _LENGTH, _FIRST_AT, _FIRST_LENGTH, _FIELDS = range(6)
+# A match is a row: its module, where it starts and how long it is in the second caption, the same in the first, and how
+# many words it counts in the search: (quirk) outside the exact module half of either side's, rounded down.
+_MODULE, _AT, _LENGTH, _FIRST_AT, _FIRST_LENGTH, _WORDS, _FIELDS = range(7)
 
 
 # The search keeps its state in plain arrays: passing a tuple of arrays, or taking a row of one, costs reference counts.
@@ -118,6 +120,7 @@ def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_fir
                     rows[row + found, _LENGTH] = phrases.length[two]
                     rows[row + found, _FIRST_AT] = phrases.position[one]
                     rows[row + found, _FIRST_LENGTH] = phrases.length[one]
+                    rows[row + found, _WORDS] = phrases.length[one] // 2 + phrases.length[two] // 2
                 found += 1
                 k = following[k]
     for k in range(begin, end):
@@ -148,6 +151,7 @@ def _list_matches(related: Bytes, paraphrases: Ints, chain: Ints, at: int, match
                 if related[at, k] >> module & 1:
                     matches[count, _MODULE], matches[count, _AT], matches[count, _LENGTH] = module, at, 1
                     matches[count, _FIRST_AT], matches[count, _FIRST_LENGTH] = k, 1
+                    matches[count, _WORDS] = 2 if module == _EXACT else 0
                     count += 1
     r = chain[at]
     while r >= 0:
@@ -228,6 +232,7 @@ def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chose
     paths[0, 0, _LAST] = paths[0, 0, _TRACE] = -1
     queue, order = np.empty((BEAM, 5), np.int64), np.empty(BEAM, np.int64)
     trace = np.empty((BEAM * length, _FIELDS + 1), np.int32)
+    final = np.full(words + 1, -1, np.int32)  # the last match in the list that starts at a word of the first caption
     now, alive, traced = 0, 1, 0
     for at in range(length):
         fixed = chosen[at, _LENGTH] > 0
@@ -235,9 +240,15 @@ def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chose
             for field in range(_FIELDS):
                 matches[0, field] = chosen[at, field]
         count = 1 if fixed else _list_matches(related, paraphrases, chain, at, matches)
+        most = 0
+        for m in range(count):
+            final[matches[m, _FIRST_AT]] = m
+            most = max(most, matches[m, _WORDS])
         queued = 0
         for p in range(alive):
-            queued = _extend(paths, now, p, at, matches, count, fixed, queue, order, queued)
+            queued = _extend(paths, now, p, at, matches, count, fixed, final, most, queue, order, queued)
+        for m in range(count):
+            final[matches[m, _FIRST_AT]] = -1
         traced = _advance(paths, now, matches, queue, order, queued, trace, traced)
         now, alive = 1 - now, queued
     for p in range(alive):
@@ -257,8 +268,8 @@ def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chose
 
 
 @njit(cache=True)
-def _better(score: int, distance: int, than_score: int, than_distance: int) -> bool:
-    return score < than_score or (score == than_score and distance < than_distance)
+def _better(score: Long, distance: Long, than_score: Long, than_distance: Long) -> bool:
+    return bool(score < than_score or (score == than_score and distance < than_distance))
 
 
 @njit(cache=True)
@@ -270,6 +281,8 @@ def _extend(
     matches: Ints,
     count: int,
     fixed: bool,
+    final: Ints,
+    most: int,
     queue: Longs,
     order: Longs,
     queued: int,
@@ -287,19 +300,18 @@ def _extend(
             taken |= paths[now, p, _USED + (k >> 6)] >> (k & 63) & 1
         if taken != 0:
             continue
-        words = np.int64(matches[m, _LENGTH] + end - first)
-        if matches[m, _MODULE] != _EXACT:  # (quirk) weight 0.5, rounded down on either side
-            words = np.int64(matches[m, _LENGTH] // 2 + (end - first) // 2)
-        new_chunk = last >= 0 and last != first
+        if queued == BEAM:  # go no further when the best that can still come is no better than the worst there is
+            bound = score - (most << 32) + (last >= 0 and final[last] < m)
+            if not _better(bound, distance, queue[order[BEAM - 1], _SCORE], queue[order[BEAM - 1], _DISTANCE]):
+                return queued
+        extended = score - (np.int64(matches[m, _WORDS]) << 32) + (last >= 0 and last != first)
         # (quirk) a fixed match counts its distance before, an open one after it is queued: the latter burdens not the
         # path that takes the match but those queued after it, the skipping one included. 32 bits, as in the original.
         further = np.int64(np.int32(distance + abs(at - first)))
         if fixed:
-            distance = further
-        queued = _enqueue(queue, order, queued, score - (words << 32) + new_chunk, distance, end, p, m)
+            return _enqueue(queue, order, queued, extended, further, end, p, m)
+        queued = _enqueue(queue, order, queued, extended, distance, end, p, m)
         distance = further
-    if fixed:
-        return queued
     return _enqueue(queue, order, queued, score + (last >= 0), distance, none, p, none)
 
 
@@ -308,11 +320,11 @@ def _enqueue(
     queue: Longs,
     order: Longs,
     queued: int,
-    score: int,
-    distance: int,
-    last: int | np.int64,
+    score: Long,
+    distance: Long,
+    last: Long,
     parent: int,
-    match: int | np.int64,
+    match: Long,
 ) -> int:
     """Insert an extension behind those that are better or as good; when the beam is full, the worst falls out."""
     slot = rank = queued

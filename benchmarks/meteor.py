@@ -1,0 +1,145 @@
+"""METEOR of one system beside the jar of pycocoevalcap, from the same tokenised captions, in one run.
+
+python -m benchmarks.meteor
+
+Both sides start as fresh processes: theirs is Python and a JVM that parses the paraphrase table, ours is Python, numba
+and the memory-mapped index. What is done once for an installation (index, compiled kernels) is measured apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+SYSTEM = "PureT-SCST"
+REPEATS = 3
+Row = dict[str, object]
+Captions = dict[str, list[str]]
+
+
+def ours(said: Captions, known: Captions) -> dict[str, float]:
+    from captrial.metrics.meteor import meteor_corpus, meteor_scores, meteor_stats
+
+    candidates, references = [texts[0] for texts in said.values()], list(known.values())
+    stats = meteor_stats(candidates, references)
+    meteor_scores(stats)
+    again = seconds(lambda: meteor_scores(meteor_stats(candidates, references)))
+    return {"corpus": meteor_corpus(stats), "again": again}
+
+
+def theirs(said: Captions, known: Captions) -> dict[str, float]:
+    from pycocoevalcap.meteor.meteor import Meteor
+
+    first = next(iter(said))
+    scorer = Meteor()
+    ready = seconds(lambda: scorer.compute_score({first: known[first]}, {first: said[first]}))
+    corpus = scorer.compute_score(known, said)[0]
+    again = seconds(lambda: scorer.compute_score(known, said))
+    return {"corpus": corpus, "again": again, "ready": ready}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def peak() -> float:
+    """Peak memory of this process or, if larger, of the largest it started, in MB."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+
+
+def in_new_process(which: str, captions: Path, **environment: str) -> dict[str, float]:
+    """Run one side; its results, with wall seconds (without the second, warm run) and processor seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "benchmarks.meteor", which, str(captions)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True, capture_output=True)
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return result | {"wall": wall - result["again"], "cpu": cpu}
+
+
+def tokenized_captions() -> tuple[Captions, Captions]:
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    folder = DATA / "captioners" / "karpathy_test"
+    known = json.loads((folder / "references.json").read_text())
+    rows = json.loads((folder / f"{SYSTEM}.json").read_text())
+    said = {str(row["image_id"]): [row["caption"]] for row in rows}
+    references = {key: known[key] for key in said}
+    wrapped = ({key: [{"caption": t} for t in texts] for key, texts in side.items()} for side in (said, references))
+    first, second = (PTBTokenizer().tokenize(side) for side in wrapped)
+    return first, second
+
+
+def row(what: str, against: str, mine: float, other: float, unit: str) -> Row:
+    return {"what": what, "against": against, "ours": mine, "theirs": other, "ratio": other / mine, "unit": unit}
+
+
+def run() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        captions = Path(folder) / "captions.json"
+        captions.write_text(json.dumps(tokenized_captions()))
+        fresh = {"CAPTRIAL_CACHE": f"{folder}/cache", "NUMBA_CACHE_DIR": f"{folder}/numba"}
+        built = in_new_process("compiled", captions, NUMBA_CACHE_DIR=fresh["NUMBA_CACHE_DIR"])
+        indexed = in_new_process("indexed", captions, CAPTRIAL_CACHE=fresh["CAPTRIAL_CACHE"])
+        pairs = [
+            (in_new_process("ours", captions, **fresh), in_new_process("theirs", captions)) for _ in range(REPEATS)
+        ]
+    assert all(abs(mine["corpus"] - other["corpus"]) < 1e-12 for mine, other in pairs)
+
+    def least(name: str) -> tuple[float, float]:
+        return min(mine[name] for mine, _ in pairs), min(other[name] for _, other in pairs)
+
+    what, jar = "METEOR of one system (5 000 images, 25 010 references)", "meteor-1.5.jar by pycocoevalcap"
+    ready = min(other["ready"] for _, other in pairs)
+    return [
+        row(f"{what}, fresh process, wall time", jar, *least("wall"), "s"),
+        row("the same of every further system, all loaded", jar, *least("again"), "s"),
+        row("processor time of both runs together", jar, *least("cpu"), "s"),
+        row("peak memory", jar, *least("peak"), "MB"),
+        row("paraphrase index, built once", "the jar parses the table at every start", indexed["once"], ready, "s"),
+        row("kernels, compiled once", "the JVM compiles at every start", built["once"], ready, "s"),
+    ]
+
+
+def main() -> None:
+    for result in run():
+        mine, other, unit = result["ours"], result["theirs"], result["unit"]
+        print(result["what"])
+        print(f"  ours {mine:.3g} {unit}, {result['against']} {other:.3g} {unit}: {result['ratio']:.2f} times")
+
+
+def one_side(which: str, path: Path) -> None:
+    said, known = json.loads(path.read_text())
+    if which in {"ours", "theirs"}:
+        result = (ours if which == "ours" else theirs)(said, known)
+    else:  # what happens only once: how much longer the first call takes than the second
+        from captrial.metrics.meteor import MeteorResources, meteor_stats
+
+        if which == "compiled":
+            MeteorResources.find()
+            once = seconds(lambda: meteor_stats(["a dog"], [["a dog runs"]]))
+        else:
+            once = seconds(MeteorResources.find)
+        result = {"once": once, "again": 0.0}
+    print(json.dumps(result | {"peak": peak()}))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        one_side(sys.argv[1], Path(sys.argv[2]))
+    else:
+        main()

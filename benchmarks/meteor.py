@@ -1,6 +1,7 @@
 """METEOR of one system beside the jar of pycocoevalcap, from the same tokenised captions, in one run.
 
-python -m benchmarks.meteor
+python -m benchmarks.meteor          # the table
+python -m benchmarks.meteor --long   # captions of 10 000 words: processor seconds and peak memory
 
 Both sides start as fresh processes: theirs is Python and a JVM that parses the paraphrase table, ours is Python, numba
 and the memory-mapped index. What is done once for an installation (index, compiled kernels) is measured apart.
@@ -72,16 +73,14 @@ def in_new_process(which: str, captions: Path, **environment: str) -> dict[str, 
 
 
 def tokenized_captions() -> tuple[Captions, Captions]:
-    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+    from captrial.metrics import Corpus
 
     folder = DATA / "captioners" / "karpathy_test"
-    known = json.loads((folder / "references.json").read_text())
-    rows = json.loads((folder / f"{SYSTEM}.json").read_text())
-    said = {str(row["image_id"]): [row["caption"]] for row in rows}
-    references = {key: known[key] for key in said}
-    wrapped = ({key: [{"caption": t} for t in texts] for key, texts in side.items()} for side in (said, references))
-    first, second = (PTBTokenizer().tokenize(side) for side in wrapped)
-    return first, second
+    references = json.loads((folder / "references.json").read_text())
+    said = {str(row["image_id"]): row["caption"] for row in json.loads((folder / f"{SYSTEM}.json").read_text())}
+    corpus = Corpus.prepare(said, {key: references[key] for key in said})
+    candidates = {key: [text] for key, text in zip(corpus.ids, corpus.candidates, strict=True)}
+    return candidates, dict(zip(corpus.ids, map(list, corpus.references), strict=True))
 
 
 def row(what: str, against: str, mine: float, other: float, unit: str) -> Row:
@@ -122,6 +121,23 @@ def main() -> None:
         print(f"  ours {mine:.3g} {unit}, {result['against']} {other:.3g} {unit}: {result['ratio']:.2f} times")
 
 
+def long_captions(words: int = 10_000) -> None:
+    """Two captions of many words, drawn from real references, and of one word again and again."""
+    import random
+
+    from captrial.metrics.meteor import meteor_stats
+
+    known = tokenized_captions()[1]
+    pool = [word for texts in known.values() for text in texts for word in text.split()]
+    rng = random.Random(0)
+    drawn = [" ".join(rng.choices(pool, k=words)) for _ in range(2)]
+    meteor_stats(["a dog"], [["a dog runs"]])  # loads what was compiled before
+    for what, first, second in [("drawn words", *drawn), ("one word", "dog " * words, "dog " * (words - 1))]:
+        start = time.process_time()
+        meteor_stats([first], [[second]])
+        print(f"{words} against {words} words, {what}: {time.process_time() - start:.1f} s, peak {peak():.0f} MB")
+
+
 def one_side(which: str, path: Path) -> None:
     said, known = json.loads(path.read_text())
     if which in {"ours", "theirs"}:
@@ -139,7 +155,9 @@ def one_side(which: str, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if "--long" in sys.argv:
+        long_captions()
+    elif len(sys.argv) > 1:
         one_side(sys.argv[1], Path(sys.argv[2]))
     else:
         main()

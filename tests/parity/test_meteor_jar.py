@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
+from captrial.metrics.corpus import Corpus
 from captrial.metrics.meteor import MeteorResources, meteor_corpus, meteor_scores, meteor_stats
 from captrial.metrics.meteor.normalize import normalize
 from captrial.metrics.meteor.stem import stem
@@ -107,18 +108,13 @@ def assert_equal(jar: Jar, candidates: Sequence[str], references: Sequence[Seque
     assert meteor_corpus(stats) == pytest.approx(scores[-1], abs=1e-12)
 
 
-def tokenized(folder: Path, system: str, step: int = 1) -> tuple[list[str], list[list[str]]]:
+def tokenized(folder: Path, system: str, step: int = 1) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Candidates and references of every `step`-th image as COCO's evaluation gives them to METEOR."""
-    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
-
     references = json.loads((folder / "references.json").read_text())
     rows = json.loads((folder / f"{system}.json").read_text())[::step]
-    said = {str(row["image_id"]): [row["caption"]] for row in rows}
-    tokens = [
-        PTBTokenizer().tokenize({key: [{"caption": text} for text in texts] for key, texts in captions.items()})
-        for captions in (said, {key: references[key] for key in said})
-    ]
-    return [tokens[0][key][0] for key in said], [tokens[1][key] for key in said]
+    said = {str(row["image_id"]): row["caption"] for row in rows}
+    corpus = Corpus.prepare(said, {key: references[key] for key in said})
+    return corpus.candidates, corpus.references
 
 
 def odd_caption(rng: random.Random) -> str:

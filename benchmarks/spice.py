@@ -76,7 +76,7 @@ def gold() -> tuple[list[dict[str, object]], Tuples, Tuples]:
 
 
 def held_out(text: str) -> bool:
-    """Half of the captions, by content: the rules were tuned on the other half."""
+    """Half of the captions, by content: the rules were written from errors on the other half."""
     return hashlib.blake2b(text.encode()).digest()[0] % 2 == 1
 
 

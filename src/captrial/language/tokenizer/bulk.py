@@ -54,6 +54,11 @@ def tokenize_all(texts: Sequence[str], *, as_file: bool = False) -> list[str]:
     return tokens
 
 
+def forget() -> None:
+    """Empty the memory of tokenised pieces, as in a new process."""
+    _lex_chunk.cache_clear()
+
+
 def _tokenize_line(text: str) -> str:
     line = _BREAK.sub(" ", text)
     if "<" in line or _SPANNING.search(f" {line}"):

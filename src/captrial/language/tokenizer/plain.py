@@ -1,4 +1,4 @@
-"""Plain captions, many at once: ASCII words, commas, and a full stop at the end.
+"""Plain captions, many at once: ASCII words, commas, quotation marks, and stops before blanks.
 
 Nearly all captions are like this, and nothing in them needs the grammar. They are tokenised by a few passes over the
 bytes of the joined text, which also find the captions that are not plain.
@@ -18,6 +18,7 @@ Bytes = NDArray[np.uint8]
 Places = NDArray[np.intp]
 
 _PLAIN = f"{ascii_letters},. ".encode()
+_TO_PLAIN = bytes.maketrans(b'":;!', b" ...")
 _TO_WORDS = bytes.maketrans(f"{ascii_uppercase},.".encode(), f"{ascii_lowercase}  ".encode())
 _NEWLINE, _BLANK, _STOP = b"\n ."
 _MARGIN = 8  # so that a window around any place stays inside
@@ -33,7 +34,7 @@ def tokenize_plain(lines: Sequence[str]) -> tuple[list[str], list[int]]:
     """
     if not lines:
         return [], []
-    text = "\n".join(lines).encode("ascii", "replace")  # a "?" for every other character: no more plain
+    text = "\n".join(lines).encode("ascii", "replace").translate(_TO_PLAIN)  # other characters: "?", which is not plain
     words = text.translate(_TO_WORDS)
     codes = np.frombuffer(words + b"\n", dtype=np.uint8)
     letters = codes > _BLANK
@@ -63,13 +64,12 @@ def _halves(lower: Bytes) -> Places:
 
 
 def _stops(codes: Bytes, lower: Bytes) -> Places:
-    """Places of full stops that do not simply end a line: inside it, or after an abbreviation or a single letter."""
+    """Places of stops that do not simply end a sentence: no blank after, or an abbreviation or single letter before."""
     stops = np.flatnonzero(codes == _STOP)
-    after, then = codes[stops + 1], codes[stops + 2]
-    last = (after == _NEWLINE) | ((after == _BLANK) & (then == _NEWLINE))
+    after = codes[stops + 1]
     before = lower[stops[:, None] - np.arange(1, 9)]  # (stops, 8): letters from the last one back
     before *= np.logical_and.accumulate((before >= ord("a")) & (before <= ord("z")), axis=1)
-    odd: Places = stops[~last | np.isin(_packed(before), _STOPPED)]
+    odd: Places = stops[((after != _BLANK) & (after != _NEWLINE)) | np.isin(_packed(before), _STOPPED)]
     return odd
 
 

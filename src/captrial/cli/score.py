@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from captrial.metrics.paired import Comparison
 
 SIGNIFICANT = 0.05
+# how a column is shown: factor and decimals; x100 with one decimal unless listed
+SHOWN = {"nw": (1, 3), "clip_score": (1, 3), "ref_clip_score": (1, 3), "length": (1, 1), "vocabulary": (1, 0)}
 FEW = 4  # so many systems fit beside each other
 
 
@@ -213,7 +215,7 @@ def _print(table: ScoreTable, seed: int) -> None:
     head, rows = ["system", *columns], [[name, *(cells[name, column] for column in columns)] for name in systems]
     if len(systems) <= FEW:  # metrics go down the page
         head, rows = ["", *systems], [[column, *(cells[name, column] for name in systems)] for column in columns]
-    notes = ["x100 except length and vocabulary; ± half of the 95% interval, images resampled 1000 times", *table.notes]
+    notes = [f"{_scales(columns)}± half of the 95% interval, images resampled 1000 times", *table.notes]
     print_table(f"Scores on {len(table.ids)} images", head, rows, notes)
     comparisons = [row for row in table.compare(seed=seed) if table.better(row.metric)]
     if comparisons:
@@ -223,11 +225,19 @@ def _print(table: ScoreTable, seed: int) -> None:
 def _cell(value: float, interval: Interval | None, column: str) -> str:
     if value != value:
         return "–"
-    if column == "vocabulary":
-        return f"{value:.0f}"
-    scale = 1 if column == "length" else 100
-    half = f" ±{scale * (interval.high - interval.low) / 2:.1f}" if interval else ""
-    return f"{scale * value:.1f}{half}"
+    return _shown(value, column) + (f" ±{_shown((interval.high - interval.low) / 2, column)}" if interval else "")
+
+
+def _scales(columns: Sequence[str]) -> str:
+    plain = [column for column in columns if column in SHOWN]
+    if len(plain) == len(columns):
+        return ""
+    return f"x100 except {', '.join(plain)}; " if plain else "x100; "
+
+
+def _shown(value: float, column: str, sign: str = "") -> str:
+    factor, decimals = SHOWN.get(column, (100, 1))
+    return f"{factor * value:{sign}.{decimals}f}"
 
 
 def _print_comparisons(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
@@ -246,8 +256,8 @@ def _print_pair(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
     rows = [
         [
             row.metric,
-            f"{100 * row.difference:+.1f}",
-            f"{100 * row.interval.low:+.1f} to {100 * row.interval.high:+.1f}",
+            _shown(row.difference, row.metric, "+"),
+            f"{_shown(row.interval.low, row.metric, '+')} to {_shown(row.interval.high, row.metric, '+')}",
             f"{row.bootstrap_p:.3f}",
             f"{row.permutation_p:.3f}",
             winner(table, row) or "undecided",
@@ -256,7 +266,7 @@ def _print_pair(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
     ]
     first, second = table.states
     columns = ["metric", f"{first} - {second}", "95% interval", "p bootstrap", "p permutation", "better"]
-    print_table("Who beats whom", columns, rows, [f"x100; better: both p < {SIGNIFICANT}"])
+    print_table("Who beats whom", columns, rows, [f"better: both p < {SIGNIFICANT}"])
 
 
 def winner(table: ScoreTable, row: Comparison) -> str | None:
@@ -280,11 +290,11 @@ def _print_matrix(table: ScoreTable, comparisons: Sequence[Comparison], metric: 
     cells: dict[tuple[str, str], str] = {}
     for row in comparisons:
         mark = "" if winner(table, row) is None else "*"
-        cells[row.first, row.second] = f"{100 * row.difference:+.1f}{mark}"
-        cells[row.second, row.first] = f"{-100 * row.difference:+.1f}{mark}"
+        cells[row.first, row.second] = _shown(row.difference, metric, "+") + mark
+        cells[row.second, row.first] = _shown(-row.difference, metric, "+") + mark
     names = list(table.states)
     rows = [[name, *(cells.get((name, other), "") for other in names)] for name in names]
-    print_table(f"{metric}: row minus column (x100)", ["", *names], rows, ["* both tests agree that it is no luck"])
+    print_table(f"{metric}: row minus column", ["", *names], rows, ["* both tests agree that it is no luck"])
 
 
 def _tested(comparisons: Sequence[Comparison]) -> list[str]:

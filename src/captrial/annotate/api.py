@@ -5,99 +5,24 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Response
-from pydantic import BaseModel, ConfigDict, Field
 
 from captrial.annotate import people
 from captrial.annotate.context import Lead, Member, Shared
-from captrial.annotate.live import live_ranking
+from captrial.annotate.forms import PROBLEMS, Changes, Choice, Draft, Invitation, Refusal, Sentence, Text, Vote
 from captrial.annotate.outcome import export
 from captrial.annotate.overview import progress, speeds, statistics
 from captrial.annotate.people import Person
 from captrial.annotate.qualification import is_needed, qualify
-from captrial.annotate.room import MAX_REASON, MAX_SENTENCE
 from captrial.annotate.rules import RULES, check
 from captrial.annotate.settings import Settings, read_settings, write_settings
 from captrial.errors import InputError, PictureError
 
-router = APIRouter()
+router = APIRouter(responses=PROBLEMS)
+
 Round = Literal["write", "inspect", "judge"]
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-Key = Annotated[str, Field(min_length=8, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
-Item = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Answer = dict[str, Any]
-
-
-class Form(BaseModel):
-    """A body we expect; anything else in it is a mistake."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Sentence(Form):
-    """A sentence about a picture."""
-
-    item: Item
-    text: Annotated[str, Field(max_length=4 * MAX_SENTENCE)]
-    key: Key
-
-
-class Refusal(Form):
-    """'Cannot be described'."""
-
-    item: Item
-    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
-    key: Key
-
-
-class Vote(Form):
-    """Right or wrong."""
-
-    item: Item
-    right: bool
-    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
-    key: Key
-
-
-class Choice(Form):
-    """Which caption is better."""
-
-    item: Item
-    winner: Literal["left", "right", "tie"]
-    key: Key
-
-
-class Draft(Form):
-    """What is being written."""
-
-    item: Item
-    text: Annotated[str, Field(max_length=4 * MAX_SENTENCE)]
-
-
-class Text(Form):
-    """Some text to check."""
-
-    text: Annotated[str, Field(max_length=4 * MAX_SENTENCE)]
-
-
-class Invitation(Form):
-    """Somebody to invite."""
-
-    name: Annotated[str, Field(min_length=1, max_length=people.MAX_NAME)]
-    role: Literal["annotator", "inspector", "lead"]
-
-
-class Changes(Form):
-    """Settings to change."""
-
-    writers: Annotated[int, Field(ge=1, le=50)] | None = None
-    refusals: Annotated[int, Field(ge=1, le=50)] | None = None
-    inspectors: Annotated[int, Field(ge=0, le=50)] | None = None
-    discards: Annotated[int, Field(ge=1, le=50)] | None = None
-    min_sentences: Annotated[int, Field(ge=1, le=50)] | None = None
-    judges: Annotated[int, Field(ge=0, le=50)] | None = None
-    pass_mark: Annotated[float, Field(ge=0, le=1)] | None = None
-    lease_minutes: Annotated[float, Field(gt=0, le=1440)] | None = None
-    consent: Annotated[str, Field(max_length=5000)] | None = None
+BINARY = {"type": "string", "format": "binary"}
 
 
 @router.get("/api/me")
@@ -189,7 +114,9 @@ def try_sentence(body: Draft, person: Member, context: Shared) -> Answer:
     return context.room.try_sentence(person, body.item, body.text)
 
 
-@router.get("/picture/{number}")
+@router.get(
+    "/picture/{number}", response_class=Response, responses={200: {"content": {"image/jpeg": {"schema": BINARY}}}}
+)
 def picture(number: Number, person: Member, context: Shared) -> Response:
     """A picture by number, re-encoded and without metadata."""
     name = context.room.picture_id(number)
@@ -220,6 +147,8 @@ def overview(person: Lead, context: Shared) -> Answer:
 @router.get("/api/lead/ranking")
 def ranking(person: Lead, context: Shared, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
     """The ranking as labels stand, with intervals."""
+    from captrial.annotate.live import live_ranking  # loads scipy: not when the server starts
+
     return live_ranking(context.room, metric)
 
 
@@ -278,7 +207,11 @@ def change_settings(body: Changes, person: Lead, context: Shared) -> Answer:
     return {"ok": True}
 
 
-@router.get("/api/lead/export/{form}")
+@router.get(
+    "/api/lead/export/{form}",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {"schema": BINARY}}}},
+)
 def download(form: Literal["coco", "jsonl", "csv", "sentences", "audit"], person: Lead, context: Shared) -> Response:
     """Export what there is; people are numbers."""
     store = context.room.store

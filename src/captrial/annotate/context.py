@@ -20,7 +20,8 @@ class Context:
         self.sessions = Sessions(room.store, secure)
         self.pictures = PictureServer()
         self.requests = RateLimit(rate=20, burst=100)  # of a person
-        self.entrances = RateLimit(rate=0.5, burst=60)  # attempts to sign in, of an address
+        self.entrances = RateLimit(rate=20, burst=300)  # links opened from an address: a class may come
+        self.passwords = RateLimit(rate=0.5, burst=20)  # attempts to guess a password, from an address
 
 
 def get_context(request: Request) -> Context:

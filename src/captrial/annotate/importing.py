@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from captrial.annotate import people
 from captrial.annotate.qualification import qualify
-from captrial.annotate.room import MAX_SENTENCE, Room, clean
+from captrial.annotate.room import MAX_SENTENCE, Room
 from captrial.annotate.schema import pictures, sentences, votes
 from captrial.annotate.settings import read_settings
 
@@ -34,7 +34,7 @@ def import_references(room: Room, references: Mapping[str, Sequence[str]]) -> tu
         taken = 0
         for picture, captions in references.items():
             for writer, caption in zip(writers, captions, strict=False):
-                text = clean(caption, MAX_SENTENCE, f"a caption of {picture}")
+                text = people.clean(caption, MAX_SENTENCE, f"a caption of {picture}")
                 if picture not in known or (known[picture], text) in there:
                     continue
                 values = {"picture": known[picture], "person": writer, "text": text, "hints": "", "state": "live"}

@@ -79,20 +79,21 @@ def speeds(connection: Connection) -> list[dict[str, Any]]:
     Someone stands out whose median time is under a third or over three times the median of all, or a third of whose
     sentences were discarded.
     """
-    work: dict[int, list[float]] = defaultdict(list)
+    work: dict[int, list[float | None]] = defaultdict(list)  # seconds, where they are known
     discarded: Counter[int] = Counter()
     for row in connection.execute(select(sentences.c.person, sentences.c.seconds, sentences.c.state)):
-        work[row.person].append(row.seconds or 0.0)
+        work[row.person].append(row.seconds)
         discarded[row.person] += row.state == "discarded"
     for table in (votes, judgements):
-        for person, seconds in connection.execute(select(table.c.person, table.c.seconds)).tuples():
-            work[person].append(seconds or 0.0)
-    usual = median([second for seconds in work.values() for second in seconds] or [0.0])
+        for person, seconds in connection.execute(select(table.c.person, table.c.seconds)):
+            work[person].append(seconds)
+    usual = median([second for seconds in work.values() for second in seconds if second is not None] or [0.0])
     found = []
     for member in everybody(connection):
         times = work[member.id]
-        own = median(times) if times else None
-        odd = own is not None and len(times) >= 5 and usual > 0 and not usual / 3 <= own <= usual * 3
+        timed = [second for second in times if second is not None]
+        own = median(timed) if timed else None
+        odd = own is not None and len(timed) >= 5 and usual > 0 and not usual / 3 <= own <= usual * 3
         poor = len(times) >= 5 and discarded[member.id] > len(times) / 3
         found.append(
             {

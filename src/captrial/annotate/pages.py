@@ -67,9 +67,9 @@ def login(
     request: Request, context: Shared, name: Annotated[str, Form()], password: Annotated[str, Form()]
 ) -> Response:
     """Sign in with a name and a password."""
-    context.entrances.check(address_of(request))
+    context.passwords.check(address_of(request))
     with context.room.store.read() as connection:
-        person = people.by_password(connection, name.strip(), password)
+        person = people.by_password(connection, people.one_line(name), password[: people.MAX_PASSWORD])
     if person is None:
         page = render("login.html", title="captrial", person=None, failed=True)
         page.status_code = 401
@@ -107,8 +107,11 @@ def consent(person: Member, context: Shared) -> Response:
 def qualify(person: Member, context: Shared) -> Response:
     """Round 0."""
     with context.room.store.read() as connection:
-        if not person.consented or not is_needed(connection):
-            return RedirectResponse("/consent", 303)
+        needed = is_needed(connection)
+    if person.role != "annotator":
+        raise HTTPException(403, f"the qualification is not for the role {person.role}")
+    if not person.consented or not needed:
+        return RedirectResponse("/consent", 303)
     return render("write.html", title="Practice", person=person, rules=RULES, min_words=MIN_WORDS, practice=True)
 
 
@@ -144,7 +147,7 @@ def lead(person: Lead, context: Shared) -> Response:
 
 def _ready(person: people.Person, *roles: str) -> None:
     if person.role not in roles:
-        raise HTTPException(403, f"this page is not for a {person.role}")
+        raise HTTPException(403, f"this page is not for the role {person.role}")
     if not person.consented or not person.qualified:
         raise HTTPException(403, "please accept the consent text and pass the qualification first: open the start page")
 

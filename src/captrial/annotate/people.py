@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
@@ -12,12 +13,16 @@ from sqlalchemy import Connection, select
 
 from captrial.annotate.schema import drafts, judgements, leases, people, receipts, refusals, sentences, trials, votes
 from captrial.annotate.store import Store
-from captrial.errors import InputError
+from captrial.errors import InputError, StateError
 
 ROLES = ("lead", "annotator", "inspector")
 MAX_NAME = 80
+MIN_PASSWORD, MAX_PASSWORD = 10, 200
 _hasher = PasswordHasher()
-_NOBODY = _hasher.hash("nobody has this password")  # verified where there is no such person: the same time either way
+
+
+class NotAllowedError(StateError):
+    """Somebody asked for what their role, or how far they are, does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,7 @@ class Person:
 
 def invite(store: Store, connection: Connection, name: str, role: str, by: int | None = None) -> tuple[Person, str]:
     """A new person and the token of their invitation link; the token is not stored and cannot be shown again."""
-    name = " ".join(name.split())
-    if not name or len(name) > MAX_NAME:
-        raise InputError(f"a name has 1 to {MAX_NAME} characters")
+    name = clean(name, MAX_NAME, "a name")
     if role not in ROLES:
         raise InputError(f"no role {role!r}; there are: {', '.join(ROLES)}")
     token = secrets.token_urlsafe(32)
@@ -68,7 +71,7 @@ def by_password(connection: Connection, name: str, password: str) -> Person | No
     rows = connection.execute(select(people.c.id, people.c.password).where(people.c.name == name))
     for number, hashed in [tuple(row) for row in rows] or [(0, None)]:
         try:
-            if _hasher.verify(hashed or _NOBODY, password) and hashed:
+            if _hasher.verify(hashed or _nobody(), password) and hashed:
                 return by_id(connection, number)
         except (VerifyMismatchError, InvalidHashError):
             continue
@@ -77,8 +80,8 @@ def by_password(connection: Connection, name: str, password: str) -> Person | No
 
 def set_password(connection: Connection, person: int, password: str) -> None:
     """Choose a password, so that the link is not needed to come back."""
-    if not 10 <= len(password) <= 200:
-        raise InputError("a password has 10 to 200 characters")
+    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
+        raise InputError(f"a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters")
     connection.execute(people.update().where(people.c.id == person).values(password=_hasher.hash(password)))
 
 
@@ -108,8 +111,29 @@ def remove(store: Store, connection: Connection, person: int, by: int | None) ->
     store.note(connection, by, "remove person", f"person {person}")
 
 
+def clean(text: str, longest: int, what: str) -> str:
+    """One line of text without control characters."""
+    text = one_line(text)
+    if not text:
+        raise InputError(f"{what} cannot be empty")
+    if len(text) > longest:
+        raise InputError(f"{what} has at most {longest} characters")
+    return text
+
+
+def one_line(text: str) -> str:
+    """Text with everything that is not printable, and every run of blanks, as one blank."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+@cache
+def _nobody() -> str:
+    """Verified where there is no such person: the same time either way."""
+    return _hasher.hash("nobody has this password")
+
+
 def _hashed(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 def _one(connection: Connection, condition: object) -> Person | None:

@@ -13,7 +13,6 @@ from captrial.annotate.schema import people, pictures, trials
 from captrial.annotate.settings import read_settings
 from captrial.annotate.store import Store
 from captrial.errors import InputError, StateError
-from captrial.language.nouns import nouns
 
 _KEY = "qualification"  # the setting that holds the known good captions
 
@@ -24,7 +23,9 @@ def set_pictures(
     """Use these pictures with their known good captions; none means that everybody is qualified."""
     connection.execute(pictures.update().where(pictures.c.qualification).values(active=False))
     known = {row.picture: row for row in connection.execute(select(pictures))}
-    for picture in good:
+    for picture, captions in good.items():
+        if not captions:
+            raise InputError(f"picture {picture} of the qualification has no known good caption")
         if picture in known and not known[picture].qualification:
             raise InputError(f"picture {picture} is in the competition; the qualification needs pictures of its own")
         if picture in known:
@@ -54,18 +55,32 @@ def next_trial(store: Store, connection: Connection, person: Person) -> dict[str
     }
 
 
-def take(store: Store, connection: Connection, person: Person, item: int, text: str) -> dict[str, Any]:
-    """Check a sentence, keep it, and qualify the person when all pictures are described well enough."""
-    row = connection.execute(select(pictures).where(pictures.c.id == item, pictures.c.qualification)).one_or_none()
-    if row is None:
+def known_captions(store: Store, connection: Connection, item: int) -> list[str]:
+    """The known good captions of a picture of the qualification."""
+    asked = select(pictures.c.picture).where(pictures.c.id == item, pictures.c.qualification, pictures.c.active)
+    name = connection.execute(asked).scalar_one_or_none()
+    known: dict[str, list[str]] = store.get_setting(connection, _KEY, {})
+    if name not in known:
         raise InputError(f"picture {item} is not part of the qualification")
-    again = select(trials).where(trials.c.picture == item, trials.c.person == person.id)
-    if connection.execute(again).first():
-        raise StateError("you have described this picture already")
-    known = store.get_setting(connection, _KEY, {})[row.picture]
+    return known[name]
+
+
+def mark(text: str, known: Sequence[str]) -> list[str]:
+    """What could be better about a sentence; nothing where it is good."""
     hints = [hint.text for hint in check(text)]
     if not _names_something(text, known):
         hints.append(f"{RULES[0]} Others wrote, for example: “{known[0]}”")
+    return hints
+
+
+def take(
+    store: Store, connection: Connection, person: Person, item: int, text: str, hints: Sequence[str]
+) -> dict[str, Any]:
+    """Keep a sentence with its marks, and qualify the person when all pictures are described well enough."""
+    known = known_captions(store, connection, item)
+    again = select(trials).where(trials.c.picture == item, trials.c.person == person.id)
+    if connection.execute(again).first():
+        raise StateError("you have described this picture already")
     values = {"picture": item, "person": person.id, "text": text, "good": not hints, "created": store.clock()}
     connection.execute(trials.insert().values(**values))
     standing = next_trial(store, connection, person)
@@ -76,7 +91,7 @@ def take(store: Store, connection: Connection, person: Person, item: int, text: 
         else:  # another try, with the same pictures: what was learnt should count
             connection.execute(trials.delete().where(trials.c.person == person.id))
         standing = {**standing, "qualified": passed, "failed": not passed}
-    return {"good": not hints, "hints": hints, "example": known[0], "standing": standing}
+    return {"good": not hints, "hints": list(hints), "example": known[0], "standing": standing}
 
 
 def qualify(store: Store, connection: Connection, person: int, by: int | None = None) -> None:
@@ -93,5 +108,7 @@ def is_needed(connection: Connection) -> bool:
 
 def _names_something(text: str, known: Sequence[str]) -> bool:
     """Whether the sentence names at least one thing that the known good captions name."""
+    from captrial.language.nouns import nouns  # the parser takes seconds to load: not when the server starts
+
     said, *expected = nouns([text, *known])
     return bool(set(said) & {noun for caption in expected for noun in caption})

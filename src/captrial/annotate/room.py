@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from captrial.annotate import qualification
 from captrial.annotate.assignment import assign, release
 from captrial.annotate.outcome import write_outcome
-from captrial.annotate.people import Person
+from captrial.annotate.people import NotAllowedError, Person, clean, one_line
 from captrial.annotate.rounds import (
     discard_if_wrong,
     indescribable,
@@ -29,7 +31,9 @@ from captrial.errors import InputError, StateError
 
 MAX_SENTENCE = 1000
 MAX_REASON = 300
+ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
 Answer = dict[str, Any]
+_log = logging.getLogger(__name__)
 
 
 class Room:
@@ -39,7 +43,7 @@ class Room:
         self.directory = Path(directory)
         self.competition = Competition.open(self.directory)
         self.store = store or Store.in_directory(self.directory)
-        self._stale, self._closed = threading.Event(), threading.Event()
+        self._stale, self._closed, self._flushing = threading.Event(), threading.Event(), threading.Lock()
         with self.store.change() as connection:
             self.refresh_pictures(connection)
         self.flush()
@@ -108,13 +112,12 @@ class Room:
         }
 
     def _allow(self, round_: str, person: Person, settings: Settings) -> None:
-        roles = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
-        if person.role not in roles[round_]:
-            raise StateError(f"a {person.role} does not take part in this round")
+        if person.role not in ROLES_OF[round_]:
+            raise NotAllowedError(f"this round is not for the role {person.role}")
         if not person.consented:
-            raise StateError("please read and accept the consent text first")
+            raise NotAllowedError("please read and accept the consent text first")
         if not person.qualified:
-            raise StateError("please pass the qualification first")
+            raise NotAllowedError("please pass the qualification first")
         if (round_ == "inspect" and not settings.inspectors) or (round_ == "judge" and not settings.judges):
             raise StateError("this round is not part of this experiment")
 
@@ -148,30 +151,30 @@ class Room:
     def write(self, person: Person, item: int, text: str, key: str) -> Answer:
         """A sentence about a picture; answers with the next picture."""
         text = clean(text, MAX_SENTENCE, "a sentence")
+        hints = ",".join(str(hint.rule) for hint in check(text))
 
         def action(connection: Connection, started: float | None) -> None:
-            hints = ",".join(str(hint.rule) for hint in check(text))
             values = {"picture": item, "person": person.id, "text": text, "hints": hints, "state": "live"}
             connection.execute(sentences.insert().values(**values, **self._when(started)))
-            mine = (drafts.c.item == item) & (drafts.c.person == person.id)
-            connection.execute(drafts.delete().where(mine & (drafts.c.round == "write")))
+            self._forget_draft(connection, person, item)
 
         return self._submit("write", person, item, key, action)
 
     def refuse(self, person: Person, item: int, reason: str, key: str) -> Answer:
         """'Cannot be described'; enough such votes replace the picture."""
-        reason = reason.strip()[:MAX_REASON]
+        reason = one_line(reason)[:MAX_REASON]
 
         def action(connection: Connection, started: float | None) -> None:
             values = {"picture": item, "person": person.id, "reason": reason, "created": self.store.clock()}
             connection.execute(refusals.insert().values(**values))
+            self._forget_draft(connection, person, item)
             self.refresh_pictures(connection)
 
         return self._submit("write", person, item, key, action)
 
     def vote(self, person: Person, item: int, right: bool, reason: str, key: str) -> Answer:
         """Right or wrong, about somebody else's sentence."""
-        reason = reason.strip()[:MAX_REASON]
+        reason = one_line(reason)[:MAX_REASON]
 
         def action(connection: Connection, started: float | None) -> None:
             values = {"sentence": item, "person": person.id, "right": right, "reason": reason}
@@ -216,6 +219,7 @@ class Room:
     def undo(self, person: Person) -> Answer:
         """Take back the last sentence, as long as nobody has inspected it; its text becomes the draft again."""
         with self.store.change() as connection:
+            self._allow("write", person, read_settings(self.store, connection))
             row = connection.execute(
                 select(sentences)
                 .where(sentences.c.person == person.id, sentences.c.state == "live")
@@ -240,15 +244,21 @@ class Room:
         return following
 
     def save_draft(self, person: Person, item: int, text: str) -> None:
-        """Keep what is being written."""
+        """Keep what is being written; a draft that comes after the sentence itself is too late to matter."""
         with self.store.change() as connection:
-            self._keep_draft(connection, person, item, text[:MAX_SENTENCE])
+            self._allow("write", person, read_settings(self.store, connection))
+            if not connection.execute(select(pictures.c.id).where(pictures.c.id == item)).first():
+                raise InputError(f"there is no item {item}")
+            mine = (sentences.c.picture == item) & (sentences.c.person == person.id)
+            if not connection.execute(select(sentences.c.id).where(mine)).first():
+                self._keep_draft(connection, person, item, text.replace("\0", "")[:MAX_SENTENCE])
 
-    def _keep_draft(self, connection: Connection, person: Person, item: int, text: str) -> None:
-        if not connection.execute(select(pictures.c.id).where(pictures.c.id == item)).first():
-            raise InputError(f"there is no item {item}")
+    def _forget_draft(self, connection: Connection, person: Person, item: int) -> None:
         mine = (drafts.c.item == item) & (drafts.c.person == person.id) & (drafts.c.round == "write")
         connection.execute(drafts.delete().where(mine))
+
+    def _keep_draft(self, connection: Connection, person: Person, item: int, text: str) -> None:
+        self._forget_draft(connection, person, item)
         values = {"round": "write", "item": item, "person": person.id, "text": text, "saved": self.store.clock()}
         connection.execute(drafts.insert().values(**values))
 
@@ -256,13 +266,25 @@ class Room:
 
     def next_trial(self, person: Person) -> Answer:
         """The next picture of the qualification."""
+        self._may_practise(person)
         with self.store.read() as connection:
             return qualification.next_trial(self.store, connection, person)
 
     def try_sentence(self, person: Person, item: int, text: str) -> Answer:
         """A sentence of the qualification: answers with what is good about it and what is not."""
+        self._may_practise(person)
+        text = clean(text, MAX_SENTENCE, "a sentence")
+        with self.store.read() as connection:
+            known = qualification.known_captions(self.store, connection, item)
+        hints = qualification.mark(text, known)  # parses the sentences: not while others wait for the database
         with self.store.change() as connection:
-            return qualification.take(self.store, connection, person, item, clean(text, MAX_SENTENCE, "a sentence"))
+            return qualification.take(self.store, connection, person, item, text, hints)
+
+    def _may_practise(self, person: Person) -> None:
+        if person.role != "annotator":
+            raise NotAllowedError(f"the qualification is not for the role {person.role}")
+        if not person.consented:
+            raise NotAllowedError("please read and accept the consent text first")
 
     # Outcome -------------------------------------------------------------------------------------------------------
 
@@ -271,10 +293,11 @@ class Room:
         self._stale.set()
 
     def flush(self) -> None:
-        """Bring the files up to date now."""
-        self._stale.clear()
-        with self.store.read() as connection:
-            write_outcome(connection, read_settings(self.store, connection), self.directory)
+        """Bring the files up to date now; one at a time, so that an older state never replaces a newer one."""
+        with self._flushing:
+            self._stale.clear()
+            with self.store.read() as connection:
+                write_outcome(connection, read_settings(self.store, connection), self.directory)
 
     def close(self) -> None:
         """Write what is waiting and close the database."""
@@ -289,21 +312,15 @@ class Room:
         while not self._closed.is_set():
             self._stale.wait()
             if not self._closed.wait(1.0):
-                self.flush()
+                try:
+                    self.flush()
+                except (OSError, SQLAlchemyError):  # a full disk, a database that restarts: the next second may do
+                    _log.exception("could not bring the competition's files up to date; trying again")
+                    self._stale.set()
 
     def _when(self, started: float | None) -> Answer:
         now = self.store.clock()
         return {"created": now, "seconds": None if started is None else round(now - started, 2)}
-
-
-def clean(text: str, longest: int, what: str) -> str:
-    """One line of text without control characters."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    if not text:
-        raise InputError(f"{what} cannot be empty")
-    if len(text) > longest:
-        raise InputError(f"{what} has at most {longest} characters")
-    return text
 
 
 def swapped(item: int, person: int) -> bool:

@@ -44,7 +44,7 @@ def picture_states(connection: Connection) -> dict[int, PictureState]:
             state.written += row.state in STANDING
             state.live += row.state == "live"
             state.people.add(row.person)
-    for picture, person in connection.execute(select(refusals.c.picture, refusals.c.person)).tuples():
+    for picture, person in connection.execute(select(refusals.c.picture, refusals.c.person)):
         if picture in states:
             states[picture].refusals += 1
             states[picture].people.add(person)

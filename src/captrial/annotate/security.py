@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ HEADERS = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; manifest-src 'self'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with "no-referrer" browsers would send "Origin: null" from our own forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
@@ -97,27 +97,24 @@ class RateLimit:
     rate: float
     burst: float
     clock: Callable[[], float] = time.monotonic
-    _buckets: dict[str, tuple[float, float]] = field(default_factory=lambda: defaultdict(lambda: (-1.0, 0.0)))
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)  # what is left, and when that was
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, key: str) -> None:
         """Refuse with 429 where a key asks too often."""
         now = self.clock()
-        left, then = self._buckets[key]
-        left = self.burst if left < 0 else min(self.burst, left + (now - then) * self.rate)
+        with self._lock:
+            left, then = self._buckets.get(key, (self.burst, now))
+            left = min(self.burst, left + (now - then) * self.rate)
+            self._buckets[key] = (left - 1 if left >= 1 else left, now)
+            if len(self._buckets) > 10_000:
+                self._forget_full(now)
         if left < 1:
-            self._buckets[key] = (left, now)
             raise HTTPException(429, "too many requests; wait a moment", {"Retry-After": str(int(1 / self.rate) + 1)})
-        self._buckets[key] = (left - 1, now)
-        if len(self._buckets) > 10_000:
-            self._forget_full(now)
 
     def _forget_full(self, now: float) -> None:
         """A full bucket says nothing that a new one would not."""
-        self._buckets = defaultdict(
-            lambda: (-1.0, 0.0),
-            {
-                key: (left, at)
-                for key, (left, at) in self._buckets.items()
-                if left + (now - at) * self.rate < self.burst
-            },
-        )
+        kept = {
+            key: (left, at) for key, (left, at) in self._buckets.items() if left + (now - at) * self.rate < self.burst
+        }
+        self._buckets = kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,9 +16,15 @@ from captrial.annotate.security import CLIENT_HEADER
 from captrial.annotate.store import Store
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A competition, made once; its pictures are shared by all tests."""
+    return make_competition(tmp_path_factory.mktemp("made"))
+
+
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return make_competition(tmp_path)
+def directory(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "competition"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from annotate.world import Clock, join
+from annotate.world import SENTENCE, Clock, join
 from captrial.annotate import people
 from captrial.annotate.importing import import_references
 from captrial.annotate.outcome import export
@@ -19,7 +19,6 @@ from captrial.annotate.settings import Settings, read_settings, write_settings
 from captrial.compete.competition import Competition
 from captrial.errors import InputError, StateError
 
-SENTENCE = "a brown horse stands alone in a wide green field"
 _keys = iter(range(10**9))
 
 

@@ -14,6 +14,7 @@ from captrial.compete.competition import Competition
 from captrial.compete.state import SelectionSettings
 
 PICTURES = 12
+SENTENCE = "a brown horse stands alone in a wide green field"
 ANIMALS = ["dog", "cat", "horse", "cow", "bird", "sheep"]
 
 

@@ -47,7 +47,7 @@ class Room:
         with self.store.change() as connection:
             self.refresh_pictures(connection)
         self.flush()
-        self._writer = threading.Thread(target=self._keep_current, daemon=True)
+        self._writer = threading.Thread(target=self._keep_current, name="outcome", daemon=True)
         self._writer.start()
 
     # Pictures ------------------------------------------------------------------------------------------------------

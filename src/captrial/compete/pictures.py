@@ -14,15 +14,16 @@ def find_picture(root: Path, picture_id: str) -> Path | None:
     None where there is no such file, or where the id leads out of the root.
     """
     names = [f"{picture_id}{suffix}" for suffix in _SUFFIXES]
-    if picture_id.isascii() and picture_id.isdigit():
+    if picture_id.isascii() and picture_id.isdigit() and len(picture_id) <= 12:
         names += [pattern.format(int(picture_id)) for pattern in _COCO]
     inside = root.resolve()
     for name in names:
-        if "\0" in name:
+        try:
+            path = (root / name).resolve()
+            if path.is_relative_to(inside) and path.is_file():
+                return path
+        except (OSError, ValueError):  # too long for a file name, or with characters that none can have
             continue
-        path = (root / name).resolve()
-        if path.is_relative_to(inside) and path.is_file():
-            return path
     return None
 
 

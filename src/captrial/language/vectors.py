@@ -98,26 +98,33 @@ class WordVectors:
 
     def vectors(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Post-processed vectors (names, d): a word's own, the mean of several words'; zeros where none is known."""
+        return self._vectors(names).astype(np.float32)
+
+    def _vectors(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """In float64: in float32, what a name's vector rounds to would depend on the names beside it."""
         words = [(index, word) for index, name in enumerate(names) for word in name.split()]
         rows = self._find([word for _, word in words])
         known = rows >= 0
         owner = np.array([index for index, _ in words], np.int64)[known]
-        sums = np.zeros((len(names), self.dimensions), np.float32)
+        sums = np.zeros((len(names), self.dimensions))
         np.add.at(sums, owner, self._matrix[rows[known]])
         counts = np.bincount(owner, minlength=len(names))[:, None]
-        means = np.asarray(sums / np.maximum(counts, 1), np.float32)
+        means = sums / np.maximum(counts, 1)
         return means if self.components is None else self._processed(means) * (counts > 0)
 
     def unit(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of length 1 (names, d); zeros for a name without a known word."""
-        rows = self.vectors(names)
+        return self._unit(names).astype(np.float32)
+
+    def _unit(self, names: Sequence[str]) -> NDArray[np.float64]:
+        rows = self._vectors(names)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.asarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
     def similarities(self, names: Sequence[str], others: Sequence[str]) -> NDArray[np.float32]:
         """Cosines (names, others); 1 where the names are equal, 0 where one of them is unknown."""
         first, second = (np.array(list(group), object) for group in (names, others))
-        cosines: NDArray[np.float32] = np.clip(self.unit(names) @ self.unit(others).T, -1, 1)
+        cosines = np.clip(self._unit(names) @ self._unit(others).T, -1, 1).astype(np.float32)
         cosines[first[:, None] == second[None, :]] = 1
         return cosines
 
@@ -125,9 +132,9 @@ class WordVectors:
         """The cosine of two names."""
         return float(self.similarities([name], [other])[0, 0])
 
-    def _processed(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _processed(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         centred = vectors - self._mean
-        return np.asarray(centred - (centred @ self._axes.T) @ self._axes, np.float32)
+        return np.asarray(centred - (centred @ self._axes.T) @ self._axes)
 
     def _find(self, words: list[str]) -> NDArray[np.int64]:
         """The row of each word, -1 where it is not there."""

@@ -28,6 +28,7 @@ class Corpus:
     candidates: Sequence[str]  # (n,)
     references: Sequence[Sequence[str]]  # (n,) of at least one
     raw: tuple[Sequence[str], Sequence[Sequence[str]]] | None = field(default=None, repr=False, compare=False)
+    shared: dict[str, list[list[str]]] = field(default_factory=dict, repr=False, compare=False)  # of the references
 
     @classmethod
     def prepare(cls, candidates: Candidates | Corpus, references: References | None = None) -> Corpus:
@@ -49,7 +50,10 @@ class Corpus:
         # As files: the toolkit's tokeniser peeks over the end of a line (`Wii U.`), and so must we to equal it.
         tokenized = iter(tokenize_all(list(chain.from_iterable(texts)), as_file=True))
         ready = [[next(tokenized) for _ in of_image] for of_image in texts]
-        return {name: cls(ids, tokenize_all(raw, as_file=True), ready, (raw, texts)) for name, raw in said.items()}
+        shared: dict[str, list[list[str]]] = {}
+        return {
+            name: cls(ids, tokenize_all(raw, as_file=True), ready, (raw, texts), shared) for name, raw in said.items()
+        }
 
     @classmethod
     def prepare_references(cls, references: References) -> Corpus:
@@ -114,7 +118,9 @@ class Corpus:
         """The nouns (lemmas) of each of `texts`, in order."""
         from captrial.language.nouns import nouns
 
-        return nouns(self.texts)
+        if "nouns" not in self.shared:
+            self.shared["nouns"] = nouns(list(chain.from_iterable(self.references)))
+        return [*nouns(list(self.candidates)), *self.shared["nouns"]]
 
     @cached_property
     def nouns(self) -> Sentences:

@@ -10,6 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from captrial.cli.app import main
+from captrial.cli.output import print_table
 from captrial.version import __version__
 
 
@@ -52,6 +54,45 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     assert "none.json" in missing.stderr
     assert "Traceback" not in missing.stderr
     assert "Traceback" in captrial(*line, "--debug").stderr
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    """Exit code and stderr of a command that must not succeed or print anything."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert not out
+    return int(stopped.value.code or 0), err
+
+
+def test_what_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that no room checks by itself: the file system's own complaint, not a traceback."""
+    (tmp_path / "file").touch()
+    line = ("data", "contact-sheet", tmp_path / "file" / "sheet.png", "--pictures", "1", "--size", "32")
+    code, err = complaint(capsys, *line)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert f"{tmp_path / 'file'}: File exists; check the path" in err
+    with pytest.raises(FileExistsError):
+        main([*map(str, line), "--debug"])
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("captrial.cli.doctor.examine", interrupted)
+    code, err = complaint(capsys, "doctor")
+    assert code == 130
+    assert "interrupted; run the same command again" in err
+
+
+def test_tables_take_nothing_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["[b]old.jpg", "a[/x].jpg", ":dog:", "C:\\[1]"]
+    print_table("title [/b] :cat:", ["picture [b]"], [[name] for name in names], ["note [/b] :cow:"])
+    out = capsys.readouterr().out
+    for text in (*names, "title [/b] :cat:", "picture [b]", "note [/b] :cow:"):
+        assert text in out
 
 
 def test_doctor_speaks_json() -> None:

@@ -6,11 +6,14 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from captrial.cli import annotate, compete, data, doctor, pool, score
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="captrial",
@@ -44,7 +47,7 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 fine, 1 a check failed, 2 bad usage or bad input."""
+    """Run the command line; exit codes: 0 fine, 1 a check failed, 2 bad usage or bad input, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:
@@ -52,12 +55,22 @@ def main(arguments: list[str] | None = None) -> None:
     except CaptrialError as error:
         if debug:
             raise
-        console_err.print(f"[bold red]captrial:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
+        _complain(str(error))
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        console_err.print("captrial: interrupted; run the same command again to continue")
-        raise SystemExit(130) from None
+    except OSError as error:  # what no room foresaw: a folder that may not be written, a full disk
+        if debug:
+            raise
+        _complain(f"{_place(error)}{error.strerror or error}; check the path, its permissions and the room on the disk")
+        raise SystemExit(2) from None
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # typer makes this of Ctrl-C
+            console_err.print("captrial: interrupted; run the same command again to continue")
+        raise
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+def _complain(sentence: str) -> None:
+    console_err.print(f"[bold red]captrial:[/] {escape(sentence)}", soft_wrap=True, highlight=False)
+
+
+def _place(error: OSError) -> str:
+    return f"{error.filename}: " if error.filename is not None else ""

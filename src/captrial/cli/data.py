@@ -13,11 +13,6 @@ from captrial.errors import InputError
 app = typer.Typer(help="Make and look at data sets.", no_args_is_help=True)
 
 
-@app.callback()
-def data() -> None:
-    """Make and look at data sets."""
-
-
 @app.command()
 def toyworld(
     out: Annotated[Path, typer.Argument(help="Folder to write; new, or the same toy world.")],
@@ -62,8 +57,6 @@ def show(
     json: JsonFlag = False,
 ) -> None:
     """Say what a data set is and holds, what is wrong with it, and which captions are not English."""
-    from rich.markup import escape
-
     from captrial.data.readers.summary import summarise
     from captrial.language.english import not_english
 
@@ -77,7 +70,7 @@ def show(
     notes += [f"not English? {one}: {' '.join(text.split())}" for one, text in foreign[:10]]
     counted = {"problems": len(summary.problems), "captions not in English": len(foreign)}
     notes += [f"{count} {what} in all" for what, count in counted.items() if count > 10]
-    print_table(escape(str(summary.found)), ["split", *summary.COLUMNS], summary.rows(), notes)
+    print_table(str(summary.found), ["split", *summary.COLUMNS], summary.rows(), notes)
 
 
 @app.command("contact-sheet")

@@ -11,10 +11,11 @@ import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-# rich cuts what is piped at 80 columns; a table in a file should be whole
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160)
-console_err = Console(stderr=True)
+# rich cuts what is piped at 80 columns; a table in a file should be whole. No emoji: an id `:dog:` stays what it is.
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
+console_err = Console(stderr=True, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 
@@ -28,14 +29,15 @@ def print_json(value: object) -> None:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()
 ) -> None:
-    """A table with right-aligned numbers; `notes` are printed under it."""
+    """A table with right-aligned numbers; `notes` are printed under it. Nothing in it is taken for markup."""
     rows = [list(row) for row in rows]
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(header_style="bold")
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in rows) and bool(rows)
-        table.add_column(column, justify="right" if numeric else "left")
+        table.add_column(Text(column), justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        table.add_row(*(Text(_cell(value)) for value in row))
+    console.print(title, style="bold", soft_wrap=True, highlight=False, markup=False)
     console.print(table)
     for note in notes:
         console.print(f"  {note}", style="dim", highlight=False, markup=False)

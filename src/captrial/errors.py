@@ -8,7 +8,7 @@
     ├── MissingExtraError     an optional part is not installed; the message has its pip line
     ├── MismatchError         two things that must fit do not (vocabulary, backbone, configuration)
     ├── StateError            a step was asked for too early, twice, or on changed input
-    └── CheckFailedError         a check the user asked for did not hold (exit code 1)
+    └── CheckFailedError      a check the user asked for did not hold (exit code 1)
 
 The command line turns these into one sentence and exit code 2 (`CheckFailedError`: 1); `--debug` shows the traceback.
 """

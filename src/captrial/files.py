@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,16 +19,12 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{path.suffix}")
+    temporary.touch(exist_ok=False)  # not mkstemp, which gives 0600: a result is as readable as any other file
     try:
         yield temporary
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp gives 0600; a result is as readable as any other file
         temporary.replace(path)
         _sync_directory(path.parent)
     except BaseException:
@@ -51,7 +47,7 @@ def content_hash(content: bytes | str, digits: int = 16) -> str:
 def cache_directory() -> Path:
     """Where derived files are kept between runs: `CAPTRIAL_CACHE`, else the user's cache folder."""
     chosen = os.environ.get("CAPTRIAL_CACHE")
-    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(chosen) if chosen else base / "captrial"
     directory.mkdir(parents=True, exist_ok=True)
     return directory

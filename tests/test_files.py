@@ -1,0 +1,86 @@
+"""Files are whole or not there, whoever writes them and however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from captrial.files import atomic_path, atomic_write, cache_directory, content_hash
+
+
+@pytest.fixture
+def umask() -> Iterator[int]:
+    before = os.umask(0o027)
+    yield 0o027
+    os.umask(before)
+
+
+def test_replaces_what_was_there_and_makes_folders(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "a.txt"
+    atomic_write(path, "first")
+    atomic_write(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    atomic_write(path, "old")
+
+    def fail() -> None:
+        with atomic_path(path) as temporary:
+            assert temporary.suffix == ".json"  # writers that choose a format by suffix choose the right one
+            temporary.write_text("half of the n")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    atomic_write(path, "old")
+    code = (
+        "import os, signal, sys\nfrom captrial.files import atomic_path\n"
+        "with atomic_path(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    assert all(entry.name.startswith(".") for entry in tmp_path.iterdir() if entry != path)  # hidden from readers
+
+
+def test_permissions_are_those_of_any_new_file_from_any_thread(tmp_path: Path, umask: int) -> None:
+    paths = [tmp_path / str(number) for number in range(64)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda path: atomic_write(path, "x"), paths))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o666 & ~umask}
+    assert os.umask(umask) == umask  # untouched
+
+
+def test_hashes_are_stable() -> None:
+    assert content_hash("a dog") == content_hash(b"a dog") == "fe02e6665a225ac7"  # b2sum -l 64
+    assert len(content_hash("a dog", 32)) == 32
+
+
+def test_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "mine"))
+    assert cache_directory() == tmp_path / "mine"
+    monkeypatch.delenv("CAPTRIAL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory() == tmp_path / "xdg" / "captrial"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")  # empty counts as not set
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / ".cache" / "captrial"
+    assert cache_directory().is_dir()

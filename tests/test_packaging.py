@@ -12,6 +12,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
 from test_imports import WITHOUT_TORCH
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -34,7 +34,7 @@ format: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (a few minutes the first time) ..."
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	$(RUN) -m pip install --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
 
 clean:

@@ -6,16 +6,21 @@ is a failure. `@pytest.mark.full` marks the long tests of `make test-full`; `@py
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+
+settings.register_profile(
+    "captrial", deadline=None
+)  # a busy machine is no failure; where time is the point, tests say so
+settings.load_profile("captrial")
 
 
 def _postgres() -> bool:
@@ -37,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]  # commands that tests start see this tree too
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors on many threads spend their time waiting
     config.addinivalue_line("markers", "needs(*parts): parts of the machine the test needs: " + ", ".join(PARTS))
     config.addinivalue_line("markers", "slow: seconds rather than milliseconds; runs after the fast ones")
     config.addinivalue_line("markers", "full: minutes; only with --full")
@@ -51,22 +57,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker("needs")
-    for name in marker.args if marker else ():
+    needed = [name for marker in item.iter_markers("needs") for name in marker.args]  # the module's and the test's
+    for name in needed:
         available, reason = PARTS[name]
         if not available():
             if os.environ.get("CI"):
                 pytest.fail(f"needs {name}: {reason}; CI must provide it")
             pytest.skip(f"needs {name}: {reason}")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    """Small tensors on many threads spend their time waiting for each other."""
-    if importlib.util.find_spec("torch"):
-        import torch
-
-        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

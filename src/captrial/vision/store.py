@@ -1,8 +1,8 @@
 """The feature store: features extracted once, kept in one memory-mapped file with an index beside it.
 
 A store is a folder: `store.json` (backbone, preprocessing, widths), `elements.f16` (rows of all pictures, one after the
-other), `boxes.f16` (their relative boxes) and `index.jsonl` (id, rows, labels and scores a picture). Rows are written and synced
-before their index line, so a killed extraction continues where it was and a reader never sees half a picture.
+other), `boxes.f16` (their relative boxes) and `index.jsonl` (id, rows, labels and scores a picture). Rows are written
+and synced before their index line, so a killed extraction continues where it was and no reader sees half a picture.
 """
 
 from __future__ import annotations

@@ -1,0 +1,152 @@
+"""Target maps for supervised attention (003; SPEC section 1): where a word's attention should lie, if it has a place.
+
+A map is painted on the square the model sees and averaged over each visual element: for a grid this is resizing by
+area, for regions the share of a region inside the painted area. Maps are normalised to sum 1; words without a place
+have all zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from captrial.errors import DatasetError
+from captrial.records import Box, Phrase, Region, Sample
+from captrial.training.batches import Batch
+from captrial.vision.preprocess import Preprocess
+
+Floats = NDArray[np.float64]
+RESOLUTION = 224  # side of the square that maps are painted on
+
+
+@dataclass(eq=False)
+class AttentionTargets:
+    """Targets of a batch, (b, n, t, k), from one function a caption; computed once and kept.
+
+    `maps(row, caption)` gives the painted maps of the caption's words that have a place: {word position: square}.
+    A square of None means "anywhere": a uniform target, for words that name the whole scene.
+    """
+
+    maps: Callable[[int, int], dict[int, Floats | None]]
+    _kept: dict[tuple[int, int], dict[int, Floats | None]] = field(default_factory=dict)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Targets aligned with `batch.targets`."""
+        assert batch.features.boxes is not None, "supervised attention needs the boxes of the visual elements"
+        b, n, t = batch.targets.shape
+        targets = np.zeros((b, n, t, batch.features.mask.shape[1]))
+        boxes, mask = batch.features.boxes.cpu().numpy(), batch.features.mask.cpu().numpy()
+        for picture, row in enumerate(batch.rows.tolist()):
+            for number, caption in enumerate(batch.captions[picture].tolist()):
+                for word, square in self._of(row, caption).items():
+                    if word < t:
+                        targets[picture, number, word] = to_elements(square, boxes[picture], mask[picture])
+        return torch.from_numpy(targets).to(batch.features.elements)
+
+    def _of(self, row: int, caption: int) -> dict[int, Floats | None]:
+        if (row, caption) not in self._kept:
+            self._kept[row, caption] = self.maps(row, caption)
+        return self._kept[row, caption]
+
+
+def to_elements(square: Floats | None, boxes: Floats, mask: NDArray[np.bool_]) -> Floats:
+    """The share of attention each element (k, 4) should get; sums to 1.
+
+    Where no element overlaps the painted area, the one with the largest IoU with its bounding box gets it all.
+    """
+    if square is None:
+        return mask / mask.sum()
+    shares = np.where(mask, _mean_inside(square, boxes), 0.0)
+    if shares.sum() > 0:
+        return shares / shares.sum()
+    rows, columns = np.nonzero(square)
+    side = len(square)
+    around = Box(columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
+    best = int(np.argmax([Box(*box).iou(around) if valid else -1 for box, valid in zip(boxes, mask, strict=True)]))
+    return np.eye(len(boxes))[best]
+
+
+def _mean_inside(square: Floats, boxes: Floats) -> Floats:
+    """The mean of `square` inside each relative box, by an integral image; box edges are rounded to pixels."""
+    integral = np.pad(square.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    edges = np.clip(np.round(boxes * len(square)).astype(int), 0, len(square))
+    x1, y1, x2, y2 = edges.T
+    x2, y2 = np.maximum(x2, np.minimum(x1 + 1, len(square))), np.maximum(y2, np.minimum(y1 + 1, len(square)))
+    total = integral[y2, x2] - integral[y1, x2] - integral[y2, x1] + integral[y1, x1]
+    return np.asarray(total / np.maximum((x2 - x1) * (y2 - y1), 1))
+
+
+def strong_targets(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTargets:
+    """Every word of a phrase should look at the phrase's own regions (003: Flickr30k Entities)."""
+
+    def maps(row: int, caption: int) -> dict[int, Floats | None]:
+        sample = samples[row]
+        phrases: Iterable[Phrase] = sample.phrases[caption] if caption < len(sample.phrases) else ()
+        found: dict[int, Floats | None] = {}
+        for phrase in phrases:
+            square = paint([(region, 1.0) for region in phrase.regions], sample, preprocess)
+            if square is not None:
+                found.update(dict.fromkeys(range(phrase.start, phrase.end), square))
+        return found
+
+    return AttentionTargets(maps)
+
+
+def weak_targets(
+    samples: Sequence[Sample],
+    preprocess: Preprocess,
+    nouns: Sequence[Sequence[Sequence[tuple[int, str]]]],
+    similarity: Callable[[str, str], float],
+    threshold: float,
+    scenes: frozenset[str] = frozenset(),
+) -> AttentionTargets:
+    """A noun should look at the objects whose class means the same (003: COCO); scene words may look anywhere.
+
+    `nouns[picture][caption]` are (position, lemma) pairs; a class counts where `similarity` passes the threshold.
+    """
+
+    def maps(row: int, caption: int) -> dict[int, Floats | None]:
+        sample, found = samples[row], dict[int, Floats | None]()
+        for position, noun in nouns[row][caption]:
+            near = [(region, similarity(noun, region.label)) for region in sample.regions if region.label]
+            square = paint([(region, value) for region, value in near if value >= threshold], sample, preprocess)
+            if square is not None:
+                found[position] = square
+            elif noun in scenes:
+                found[position] = None
+        return found
+
+    return AttentionTargets(maps)
+
+
+def paint(regions: Sequence[tuple[Region, float]], sample: Sample, preprocess: Preprocess) -> Floats | None:
+    """Regions painted with their values, the larger one where they overlap, on the square the model sees.
+
+    None where nothing of them is left after cropping.
+    """
+    square = np.zeros((RESOLUTION, RESOLUTION))
+    width, height = sample.picture.width, sample.picture.height
+    if not width or not height:
+        raise DatasetError(f"picture {sample.id}: its size is not known; supervised attention needs it")
+    for region, value in regions:
+        inside = _mask_on_square(region, width, height, preprocess)
+        square[inside] = np.maximum(square[inside], value)
+    return square if square.any() else None
+
+
+def _mask_on_square(region: Region, width: int, height: int, preprocess: Preprocess) -> NDArray[np.bool_]:
+    """Which pixels of the square lie in the region: of its mask where it has one, else of its box."""
+    centres = (np.arange(RESOLUTION) + 0.5) / RESOLUTION
+    corner = preprocess.to_picture(Box(0, 0, 1, 1), width, height)
+    x = corner.x1 + centres * (corner.x2 - corner.x1)
+    y = corner.y1 + centres * (corner.y2 - corner.y1)
+    if region.mask is not None:
+        rows, columns = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
+        return np.asarray(region.mask[np.ix_(rows, columns)])
+    box = region.box
+    return np.outer((y >= box.y1) & (y < box.y2), (x >= box.x1) & (x < box.x2))

@@ -1,0 +1,103 @@
+"""Training batches: pictures with several captions each, in an order that depends only on seed and epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from captrial.decoding.result import PAD
+from captrial.errors import DatasetError
+from captrial.language.tokenizer import tokenize_all
+from captrial.language.vocabulary import Vocabulary
+from captrial.records import Sample
+from captrial.vision.features import Features
+
+
+class FeatureSource(Protocol):
+    """Anything that gives features of pictures by id: a `FeatureStore`, or pictures through a backbone."""
+
+    def get(self, picture_ids: Sequence[str]) -> Features:
+        """Features of some pictures, as one batch."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """`b` pictures with `n` captions each."""
+
+    rows: Tensor  # (b,): which pictures of the data set these are
+    captions: Tensor  # (b, n): which captions of each picture
+    features: Features
+    tokens: Tensor  # (b, n, t): BOS, words, EOS, PAD
+
+    @property
+    def inputs(self) -> Tensor:
+        """What the captioner reads, (b, n, t - 1)."""
+        return self.tokens[..., :-1]
+
+    @property
+    def targets(self) -> Tensor:
+        """What it should say next, (b, n, t - 1)."""
+        return self.tokens[..., 1:]
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionData:
+    """Pictures, their captions as token ids, and where their features are."""
+
+    samples: Sequence[Sample]
+    vocabulary: Vocabulary
+    features: FeatureSource
+    captions: int = 5  # a picture and epoch
+    max_words: int = 20
+    token_ids: list[list[list[int]]] = field(init=False)  # [picture][caption][BOS, words, EOS]
+
+    def __post_init__(self) -> None:
+        for sample in self.samples:
+            if not sample.captions:
+                raise DatasetError(f"picture {sample.id} has no caption; training needs at least one")
+        words = tokenize_captions(self.samples)
+        ids = [[self.vocabulary.encode(caption[: self.max_words]) for caption in captions] for captions in words]
+        object.__setattr__(self, "token_ids", ids)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from number `start` on; the last one may be smaller."""
+        order = np.random.default_rng((seed, epoch)).permutation(len(self))
+        for number in range(start, self.count_batches(size)):
+            yield self.batch(order[number * size : (number + 1) * size], np.random.default_rng((seed, epoch, number)))
+
+    def count_batches(self, size: int) -> int:
+        """Batches an epoch."""
+        return math.ceil(len(self) / size)
+
+    def batch(self, rows: Sequence[int], generator: np.random.Generator) -> Batch:
+        """A batch of these pictures; `captions` are drawn where a picture has more, repeated where it has fewer."""
+        chosen = np.stack([self._choose(len(self.token_ids[row]), generator) for row in rows])  # (b, n)
+        said = [[self.token_ids[row][number] for number in numbers] for row, numbers in zip(rows, chosen, strict=True)]
+        tokens = torch.full((*chosen.shape, max(len(caption) for captions in said for caption in captions)), PAD)
+        for picture, captions in enumerate(said):
+            for number, caption in enumerate(captions):
+                tokens[picture, number, : len(caption)] = torch.tensor(caption)
+        features = self.features.get([self.samples[row].id for row in rows])
+        return Batch(torch.as_tensor(np.asarray(rows)), torch.from_numpy(chosen), features, tokens)
+
+    def _choose(self, available: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        if available == self.captions:
+            return np.arange(available)
+        return generator.choice(available, self.captions, replace=available < self.captions)
+
+
+def tokenize_captions(samples: Sequence[Sample]) -> list[list[list[str]]]:
+    """The words of every caption of every picture, tokenised in one bulk pass."""
+    flat = iter(tokenize_all([caption for sample in samples for caption in sample.captions]))
+    return [[next(flat).split() for _ in sample.captions] for sample in samples]

@@ -1,0 +1,59 @@
+"""Captions of a whole data set by a captioner in training, and their score on the validation pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from captrial.captioners.contract import Captioner
+from captrial.decoding import beam_search, greedy
+from captrial.language.vocabulary import Vocabulary
+from captrial.metrics.cider import cider
+from captrial.progress import track
+from captrial.records import Sample
+from captrial.training.batches import FeatureSource
+from captrial.training.stages import evaluating
+
+
+@torch.no_grad()
+def caption_pictures(
+    captioner: Captioner,
+    vocabulary: Vocabulary,
+    features: FeatureSource,
+    picture_ids: Sequence[str],
+    *,
+    beam: int = 5,
+    batch: int = 50,
+    max_words: int = 20,
+) -> list[str]:
+    """One caption a picture, in the order of the ids; `beam` 1 is greedy."""
+    captions: list[str] = []
+    device = next(captioner.parameters()).device
+    with evaluating(captioner):
+        for start in track(range(0, len(picture_ids), batch), "captioning"):
+            memory = captioner.encode(features.get(picture_ids[start : start + batch]).to(device))
+            if beam == 1:
+                found = greedy(captioner, memory, max_words=max_words)
+            else:
+                found = beam_search(captioner, memory, beam=beam, max_words=max_words)
+            captions.extend(" ".join(vocabulary.decode(words)) for words in found.best())
+    return captions
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """CIDEr-D of greedy (or beam) captions of the validation pictures; document frequencies from their references."""
+
+    captioner: Captioner
+    vocabulary: Vocabulary
+    features: FeatureSource
+    samples: Sequence[Sample]
+    beam: int = 1
+
+    def __call__(self) -> float:
+        """The score, as a fraction (1.0 is what papers print as 100)."""
+        ids = [sample.id for sample in self.samples]
+        captions = caption_pictures(self.captioner, self.vocabulary, self.features, ids, beam=self.beam)
+        return cider(captions, [sample.captions for sample in self.samples]).corpus

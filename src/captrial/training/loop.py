@@ -1,0 +1,176 @@
+"""The training loop: stages, validation, early stopping, and exact resume after a kill at any moment."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from captrial.errors import CaptrialError
+from captrial.progress import progress_bar
+from captrial.training.batches import Batch, CaptionData
+from captrial.training.stages import Logs, Stage
+from captrial.training.state import STATE, Counters, load_state, read_counters, save_state
+
+METRICS = "metrics.csv"
+COLUMNS = ("stage", "epoch", "step", "seconds", "rate", "loss", "reward", "attention_loss", "critic_loss", "cider")
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What all stages share."""
+
+    batch: int = 32  # pictures
+    seed: int = 0
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0  # gradient norm; 0 for none
+    patience: int = 5  # validations without a better score before a stage ends
+    save_every: float = 60.0  # seconds between two saves of the state
+    autocast: bool = False  # bfloat16
+
+
+class Trainer:
+    """Runs stages over data, keeping the best captioner by validation score.
+
+    `keep_best` is called whenever a validation is the best of the run, and `restore_best` before a stage that follows
+    one that was validated.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        models: nn.Module,
+        stages: list[Stage],
+        data: CaptionData,
+        settings: LoopSettings,
+        validate: Callable[[], float],
+        keep_best: Callable[[], None],
+        restore_best: Callable[[], None],
+    ) -> None:
+        self.run, self.models, self.stages, self.data, self.settings = run, models, stages, data, settings
+        self.validate, self.keep_best, self.restore_best = validate, keep_best, restore_best
+        self.counters = Counters()
+        self.device = next(models.parameters()).device
+
+    def train(self) -> Counters:
+        """Train to the end, from where the run folder says it was."""
+        state = self.run / STATE
+        resuming = state.is_file()
+        if resuming:
+            self.counters = read_counters(state)
+        _forget_after(self.run / METRICS, self.counters.total_steps)
+        while self.counters.stage < len(self.stages):
+            stage = self.stages[self.counters.stage]
+            optimizer = self._optimizer(stage)
+            if resuming:
+                load_state(state, self.models, optimizer)
+                resuming = False
+            elif self.counters.best >= 0:
+                self.restore_best()
+            self._train_stage(stage, optimizer)
+            fresh = Counters(total_steps=self.counters.total_steps, seconds=self.counters.seconds)
+            fresh.stage, fresh.best = self.counters.stage + 1, self.counters.best
+            self.counters = fresh
+        return self.counters
+
+    def _optimizer(self, stage: Stage) -> torch.optim.Optimizer:
+        settings = self.settings
+        parameters = [parameter for parameter in stage.parameters() if parameter.requires_grad]
+        return torch.optim.AdamW(parameters, betas=settings.betas, eps=1e-9, weight_decay=settings.weight_decay)
+
+    def _train_stage(self, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
+        counters = self.counters
+        while counters.epoch < stage.epochs:
+            logs = self._train_epoch(stage, optimizer)
+            if stage.validates:
+                logs["cider"] = self.validate()
+                counters.scores.append(logs["cider"])
+                counters.waited += 1
+                if logs["cider"] > counters.best:
+                    counters.best, counters.waited = logs["cider"], 0
+                    self.keep_best()
+            _append(self.run / METRICS, self._row(stage, logs))
+            counters.epoch, counters.batch = counters.epoch + 1, 0
+            if stage.validates and counters.waited >= self.settings.patience:
+                counters.epoch = stage.epochs
+            save_state(self.run / STATE, self.models, optimizer, counters)
+
+    def _train_epoch(self, stage: Stage, optimizer: torch.optim.Optimizer) -> Logs:
+        """The rest of the present epoch; logs are means over its batches since the last resume."""
+        counters, size = self.counters, self.settings.batch
+        batches = self.data.count_batches(size)
+        totals: dict[str, float] = {}
+        saved, seen = time.monotonic(), 0
+        self.models.train()
+        with progress_bar() as bar:
+            task = bar.add_task(f"{stage.name} {counters.epoch + 1}/{stage.epochs}", total=batches)
+            bar.update(task, completed=counters.batch)
+            # A stage has its own order of batches, so that SCST does not repeat cross-entropy's.
+            order = counters.stage * 1000 + counters.epoch
+            for batch in self.data.batches(size, self.settings.seed, order, counters.batch):
+                started = time.monotonic()
+                logs = self._step(stage, optimizer, batch)
+                counters.batch += 1
+                counters.seconds += time.monotonic() - started
+                seen += 1
+                for key, value in logs.items():
+                    totals[key] = totals.get(key, 0.0) + value
+                bar.update(task, advance=1, description=_describe(stage, counters, logs))
+                if time.monotonic() - saved > self.settings.save_every:
+                    save_state(self.run / STATE, self.models, optimizer, counters)
+                    saved = time.monotonic()
+        return {key: value / max(1, seen) for key, value in totals.items()}
+
+    def _step(self, stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> Logs:
+        counters = self.counters
+        counters.step += 1
+        counters.total_steps += 1
+        torch.manual_seed(self.settings.seed * 1_000_003 + counters.total_steps)  # dropout and samples of this step
+        for group in optimizer.param_groups:
+            group["lr"] = stage.schedule.at(counters.step, counters.scores)
+        batch = Batch(batch.rows, batch.captions, batch.features.to(self.device), batch.tokens.to(self.device))
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.autocast):
+            loss, logs = stage.loss(batch, counters.epoch)
+        if not torch.isfinite(loss):
+            raise CaptrialError(
+                f"the loss became {float(loss)} at step {counters.step}; lower the rate: --set rate=..."
+            )
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.settings.clip:
+            nn.utils.clip_grad_norm_(stage.parameters(), self.settings.clip)
+        optimizer.step()
+        return logs
+
+    def _row(self, stage: Stage, logs: Logs) -> dict[str, object]:
+        rate = stage.schedule.at(self.counters.step, self.counters.scores)
+        place = {"stage": stage.name, "epoch": self.counters.epoch + 1, "step": self.counters.total_steps}
+        return {**place, "seconds": round(self.counters.seconds, 1), "rate": rate, **logs}
+
+
+def _describe(stage: Stage, counters: Counters, logs: Logs) -> str:
+    shown = " ".join(f"{key} {value:.3f}" for key, value in logs.items())
+    return f"{stage.name} {counters.epoch + 1}/{stage.epochs} {shown}"
+
+
+def _append(path: Path, row: dict[str, object]) -> None:
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if new:
+            writer.writeheader()
+        writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Drop rows of epochs that were logged but not saved before a kill."""
+    if path.exists():
+        lines = path.read_text().splitlines()
+        kept = [line for line in lines[1:] if int(line.split(",")[2]) <= step]
+        path.write_text("\n".join([lines[0], *kept]) + "\n")

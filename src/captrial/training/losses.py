@@ -1,0 +1,70 @@
+"""The losses: cross-entropy, self-critical, doubly stochastic attention, supervised attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from captrial.decoding.result import PAD
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Mean over the words of `targets` (b, n, t) that are not PAD; logits (b, n, t, words).
+
+    With smoothing the target keeps `1 - smoothing` and every other word gets an equal share of the rest; the loss is
+    the KL divergence from that distribution (MODELS.md 0.5), so that a perfect prediction costs 0.
+    """
+    said = targets != PAD
+    log_probs = functional.log_softmax(logits[said], -1)  # (words said, vocabulary)
+    right = log_probs.gather(-1, targets[said].unsqueeze(-1)).squeeze(-1)
+    if smoothing == 0:
+        return -right.mean()
+    others = logits.shape[-1] - 1
+    share = smoothing / others
+    crossed = -(1 - smoothing - share) * right - share * log_probs.sum(-1)
+    target = torch.tensor([1 - smoothing, share], dtype=logits.dtype, device=logits.device)
+    entropy = -(target * target.log() * torch.tensor([1, others], dtype=logits.dtype, device=logits.device)).sum()
+    return crossed.mean() - entropy
+
+
+def self_critical(log_probs: Tensor, tokens: Tensor, advantage: Tensor) -> Tensor:
+    """REINFORCE with a baseline (000 Eq. 10): `-(r - b) log p`, the mean over all sampled words, EOS included.
+
+    `log_probs` and `tokens` (b, n, t), `advantage` (b, n) = reward minus baseline.
+    """
+    said = (tokens != PAD).to(log_probs.dtype)
+    return -(log_probs * said * advantage.unsqueeze(-1)).sum() / said.sum()
+
+
+def baseline(rewards: Tensor, kind: str, greedy: Tensor | None = None) -> Tensor:
+    """What each reward (b, n) is compared with: the mean of the n, the mean of the others, or the greedy caption's.
+
+    >>> rewards = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+    >>> (rewards - baseline(rewards, "others")).tolist()
+    [[-2.6666667461395264, -1.3333332538604736, 0.0, 4.0]]
+    """
+    n = rewards.shape[1]
+    if kind == "mean":
+        return rewards.mean(1, keepdim=True).expand_as(rewards)
+    if kind == "others":
+        return (rewards.sum(1, keepdim=True) - rewards) / (n - 1)
+    assert greedy is not None, "the greedy baseline needs the greedy caption's reward"
+    return greedy.unsqueeze(1).expand_as(rewards)
+
+
+def doubly_stochastic(attention: Tensor, targets: Tensor) -> Tensor:
+    """Xu et al.: every element should be looked at once, `sum_i (1 - sum_t alpha_ti)^2`, the mean over captions."""
+    said = (targets != PAD).unsqueeze(-1).to(attention.dtype)  # (b, n, t, 1)
+    return (1 - (attention * said).sum(2)).square().sum(-1).mean()
+
+
+def supervised_attention(attention: Tensor, target: Tensor) -> Tensor:
+    """003 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, the mean over those words.
+
+    `attention` and `target` (b, n, t, k); a word without a target has all zeros there.
+    """
+    has_target = target.sum(-1) > 0
+    if not bool(has_target.any()):
+        return attention.sum() * 0.0
+    return -(target * attention.clamp(min=1e-8).log()).sum(-1)[has_target].mean()

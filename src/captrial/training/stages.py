@@ -1,0 +1,238 @@
+"""Stages of training: what is optimised, for how long, at which rate. A run is a list of them.
+
+`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions the model samples itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from captrial.captioners.contract import Captioner, Forced
+from captrial.captioners.stack_cap import StackCap
+from captrial.decoding import beam_search, greedy, sample
+from captrial.decoding.protocol import Speaker
+from captrial.decoding.result import BOS, PAD
+from captrial.errors import InputError
+from captrial.training.batches import Batch
+from captrial.training.losses import (
+    baseline,
+    cross_entropy,
+    doubly_stochastic,
+    self_critical,
+    supervised_attention,
+)
+from captrial.training.schedules import Schedule
+
+Logs = dict[str, float]
+Reward = Callable[[Tensor, Tensor], Tensor]  # tokens (b, n, t), rows (b,) -> rewards (b, n)
+
+
+class Stage(Protocol):
+    """One stage of training."""
+
+    name: str
+    epochs: int
+    schedule: Schedule
+    validates: bool  # whether its captions mean something yet
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """What this stage trains."""
+        ...
+
+    def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
+        """The loss of a batch and what to log beside it."""
+        ...
+
+
+@dataclass
+class CrossEntropy:
+    """Teacher forcing on the captions (XE), with the attention terms of Xu et al. and of paper 003."""
+
+    captioner: Captioner
+    epochs: int
+    schedule: Schedule
+    smoothing: float = 0.1
+    scheduled_sampling: float = 0.0  # the share of words read that the model chose itself, at the last epoch
+    doubly_stochastic: float = 0.0  # weight of the doubly stochastic term
+    attention_weight: float = 0.0  # lambda of 003 Eq. 9
+    attention_targets: Callable[[Batch], Tensor] | None = None  # (b, n, t, k), see captrial.training.attention
+    name: str = "xe"
+    validates: bool = True
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """All of the captioner's."""
+        return self.captioner.parameters()
+
+    def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
+        """Cross-entropy of every stage head, plus the weighted attention terms."""
+        memory = self.captioner.encode(batch.features)
+        inputs = self._own_words(batch, memory, epoch)
+        stages = speak_all(self.captioner, inputs, memory)
+        loss = torch.stack([cross_entropy(stage.logits, batch.targets, self.smoothing) for stage in stages]).sum()
+        logs = {"loss": float(loss.detach())}
+        attention = stages[-1].attention
+        if self.doubly_stochastic:
+            loss = loss + self.doubly_stochastic * doubly_stochastic(attention, batch.targets)
+        if self.attention_weight and self.attention_targets is not None:
+            term = supervised_attention(attention, self.attention_targets(batch))
+            logs["attention_loss"] = float(term.detach())
+            loss = loss + self.attention_weight * term
+        return loss, logs
+
+    def _own_words(self, batch: Batch, memory: object, epoch: int) -> Tensor:
+        """Scheduled sampling in two passes: some words read are drawn from what the model would have said there."""
+        share = self.scheduled_sampling * epoch / max(1, self.epochs - 1)
+        if share == 0:
+            return batch.inputs
+        with torch.no_grad():
+            logits = speak_all(self.captioner, batch.inputs, memory)[-1].logits
+            drawn = torch.distributions.Categorical(logits=logits[:, :, :-1]).sample()
+        own = torch.rand(drawn.shape, device=drawn.device) < share
+        later = torch.where(own & (batch.inputs[:, :, 1:] != PAD), drawn, batch.inputs[:, :, 1:])
+        return torch.cat([batch.inputs[:, :, :1], later], -1)
+
+
+@dataclass
+class SelfCritical:
+    """SCST: captions sampled by the model itself, weighted by how much better than a baseline they are.
+
+    Captions are drawn with cached decoding and without gradients, then scored again in one teacher-forced pass that has
+    them. `samples_by` "beam" takes the beam's hypotheses (000), "sampling" draws from the model.
+    """
+
+    captioner: Captioner
+    epochs: int
+    schedule: Schedule
+    reward: Reward
+    samples: int = 5
+    samples_by: str = "sampling"
+    baseline: str = "others"  # "mean" (000 Eq. 10), "others" or "greedy"
+    max_words: int = 20
+    name: str = "scst"
+    validates: bool = True
+
+    def __post_init__(self) -> None:
+        if self.samples_by not in ("beam", "sampling"):
+            raise InputError(f"samples_by {self.samples_by!r}: there are beam and sampling")
+        if self.baseline not in ("mean", "others", "greedy"):
+            raise InputError(f"baseline {self.baseline!r}: there are mean, others and greedy")
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """All of the captioner's."""
+        return self.captioner.parameters()
+
+    def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
+        """REINFORCE on samples of the current model."""
+        tokens, advantage, rewards = self.draw(self.captioner, batch)
+        forced = self.captioner(batch.features, shifted(tokens))
+        return self_critical(log_probs_of(forced, tokens), tokens, advantage), {"reward": float(rewards.mean())}
+
+    def draw(self, speaker: Speaker, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Sampled captions (b, n, t), their advantages and rewards (b, n)."""
+        with evaluating(self.captioner), torch.no_grad():
+            memory = self.captioner.encode(batch.features)
+            if self.samples_by == "beam":
+                found = beam_search(speaker, memory, beam=self.samples, keep=self.samples, max_words=self.max_words)
+            else:
+                found = sample(speaker, memory, samples=self.samples, max_words=self.max_words)
+            rewards = self.reward(found.tokens, batch.rows)
+            compared = None
+            if self.baseline == "greedy":
+                compared = self.reward(greedy(speaker, memory, max_words=self.max_words).tokens, batch.rows)[:, 0]
+        return found.tokens, rewards - baseline(rewards, self.baseline, compared), rewards
+
+
+@dataclass
+class StageWiseSelfCritical(SelfCritical):
+    """Stack-Cap's SCST: every stage is sampled and also compared with the stage before it.
+
+    `A_i = (r(s_i) - r(g_i)) + eta (r(s_i) - r(g_{i-1}))`, g the greedy captions, no second term for the first stage.
+    """
+
+    eta: float = 1.0
+
+    def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
+        """The sum of the stages' losses."""
+        captioner = self.captioner
+        assert isinstance(captioner, StackCap)
+        losses, before, rewards = [], None, torch.zeros(())
+        for stage in range(captioner.config.stages):
+            speaker = captioner.at_stage(stage)
+            with evaluating(captioner), torch.no_grad():
+                memory = captioner.encode(batch.features)
+                found = sample(speaker, memory, samples=self.samples, max_words=self.max_words).tokens
+                best = self.reward(greedy(speaker, memory, max_words=self.max_words).tokens, batch.rows)
+                rewards = self.reward(found, batch.rows)
+            advantage = rewards - best
+            if before is not None:
+                advantage = advantage + self.eta * (rewards - before)
+            forced = captioner.speak_stages(shifted(found), captioner.encode(batch.features))[stage]
+            losses.append(self_critical(log_probs_of(forced, found), found, advantage))
+            before = best
+        return torch.stack(losses).sum(), {"reward": float(rewards.mean())}
+
+
+def speak_all(captioner: Captioner, tokens: Tensor, memory: object) -> list[Forced]:
+    """Teacher forcing of every output stage of a captioner; most have one."""
+    if isinstance(captioner, StackCap):
+        return captioner.speak_stages(tokens, memory)  # type: ignore[arg-type]
+    return [captioner.speak(tokens, memory)]
+
+
+def shifted(tokens: Tensor) -> Tensor:
+    """What is read to say `tokens` (b, n, t): BOS and all but the last."""
+    return torch.cat([torch.full_like(tokens[..., :1], BOS), tokens[..., :-1]], -1)
+
+
+def log_probs_of(forced: Forced, tokens: Tensor) -> Tensor:
+    """Log-probabilities (b, n, t) of `tokens` under teacher forcing."""
+    chosen = forced.logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return chosen - forced.logits.logsumexp(-1)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block, the mode before after it."""
+    before = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(before)
+
+
+class HasRewards(Protocol):
+    """A reward on token ids, such as `captrial.metrics.reward.CiderReward`."""
+
+    def rewards(self, sampled: NDArray[np.int64], image_index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(m, t) token ids and (m,) picture numbers -> (m,) rewards."""
+        ...
+
+
+def on_tokens(scorer: HasRewards) -> Reward:
+    """A scorer on flat numpy arrays as a reward on (b, n, t) tensors."""
+
+    def reward(tokens: Tensor, rows: Tensor) -> Tensor:
+        b, n, t = tokens.shape
+        numbers = rows.repeat_interleave(n).cpu().numpy()
+        scores = scorer.rewards(tokens.reshape(b * n, t).cpu().numpy(), numbers)
+        return torch.from_numpy(np.asarray(scores)).to(tokens.device, torch.float32).view(b, n)
+
+    return reward
+
+
+def summed(rewards: Sequence[tuple[float, Reward]]) -> Reward:
+    """A weighted sum of rewards."""
+
+    def total(tokens: Tensor, rows: Tensor) -> Tensor:
+        return torch.stack([weight * reward(tokens, rows) for weight, reward in rewards]).sum(0)
+
+    return total

@@ -60,15 +60,15 @@ def to_elements(square: Floats | None, boxes: Floats, mask: NDArray[np.bool_]) -
     Where no element overlaps the painted area, the one with the largest IoU with its bounding box gets it all.
     """
     if square is None:
-        return mask / mask.sum()
+        return np.asarray(mask / mask.sum())
     shares = np.where(mask, _mean_inside(square, boxes), 0.0)
     if shares.sum() > 0:
-        return shares / shares.sum()
+        return np.asarray(shares / shares.sum())
     rows, columns = np.nonzero(square)
     side = len(square)
     around = Box(columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
     best = int(np.argmax([Box(*box).iou(around) if valid else -1 for box, valid in zip(boxes, mask, strict=True)]))
-    return np.eye(len(boxes))[best]
+    return np.asarray(np.eye(len(boxes))[best])
 
 
 def _mean_inside(square: Floats, boxes: Floats) -> Floats:

@@ -80,7 +80,7 @@ class CaptionData:
         """Batches an epoch."""
         return math.ceil(len(self) / size)
 
-    def batch(self, rows: Sequence[int], generator: np.random.Generator) -> Batch:
+    def batch(self, rows: NDArray[np.int64], generator: np.random.Generator) -> Batch:
         """A batch of these pictures; `captions` are drawn where a picture has more, repeated where it has fewer."""
         chosen = np.stack([self._choose(len(self.token_ids[row]), generator) for row in rows])  # (b, n)
         said = [[self.token_ids[row][number] for number in numbers] for row, numbers in zip(rows, chosen, strict=True)]
@@ -89,7 +89,7 @@ class CaptionData:
             for number, caption in enumerate(captions):
                 tokens[picture, number, : len(caption)] = torch.tensor(caption)
         features = self.features.get([self.samples[row].id for row in rows])
-        return Batch(torch.as_tensor(np.asarray(rows)), torch.from_numpy(chosen), features, tokens)
+        return Batch(torch.from_numpy(rows), torch.from_numpy(chosen), features, tokens)
 
     def _choose(self, available: int, generator: np.random.Generator) -> NDArray[np.int64]:
         if available == self.captions:

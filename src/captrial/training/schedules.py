@@ -35,7 +35,7 @@ class Schedule:
         0.00044194173824159216
         """
         if self.kind == "noam":  # w^-1.5: 000 prints w^-0.5, a misprint
-            return self.rate * self.width**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
+            return self.rate * float(self.width**-0.5 * min(step**-0.5, step * self.warmup**-1.5))
         rise = min(1.0, step / self.warmup) if self.warmup else 1.0
         return self.rate * rise * self._fall(step, scores)
 

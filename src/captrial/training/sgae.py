@@ -99,5 +99,5 @@ def _padded(parts: Sequence[Sequence[object]], inner: tuple[int, ...]) -> Tensor
     for row, part in enumerate(parts):
         if part:
             values = torch.tensor(part)
-            result[(row, *(slice(size) for size in values.shape))] = values
+            result[row][tuple(slice(size) for size in values.shape)] = values
     return result

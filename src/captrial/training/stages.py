@@ -94,7 +94,8 @@ class CrossEntropy:
             return batch.inputs
         with torch.no_grad():
             logits = speak_all(self.captioner, batch.inputs, memory)[-1].logits
-            drawn = torch.distributions.Categorical(logits=logits[:, :, :-1]).sample()
+            probabilities = logits[:, :, :-1].softmax(-1)
+            drawn = torch.multinomial(probabilities.flatten(0, 2), 1).view(probabilities.shape[:3])
         own = torch.rand(drawn.shape, device=drawn.device) < share
         later = torch.where(own & (batch.inputs[:, :, 1:] != PAD), drawn, batch.inputs[:, :, 1:])
         return torch.cat([batch.inputs[:, :, :1], later], -1)

@@ -30,7 +30,7 @@ class EfficientNetLite(Backbone):
 
     def elements(self, pixels: Tensor) -> Tensor:
         """(b, 3, size, size) -> (b, rows x columns, 1280)."""
-        cells: Tensor = self.network.extract_features(pixels)  # (b, 1280, rows, columns)
+        cells: Tensor = self.network.extract_features(pixels)  # type: ignore[operator]  # (b, 1280, rows, columns)
         return cells.flatten(2).transpose(1, 2)
 
     def cells(self) -> Tensor:

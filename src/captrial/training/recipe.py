@@ -1,0 +1,181 @@
+"""Recipes: how a captioner is trained, as one flat set of options, and the stages they stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from captrial.captioners.contract import Captioner
+from captrial.captioners.disc import Disc, RetrievalCritic
+from captrial.captioners.sgae import Sgae
+from captrial.captioners.stack_cap import StackCap
+from captrial.errors import InputError
+from captrial.metrics.df import DocumentFrequencies
+from captrial.metrics.reward import CiderReward
+from captrial.metrics.spice import scene_tuples
+from captrial.training.batches import Batch, CaptionData, tokenize_captions
+from captrial.training.disc import Discriminate, TrainCritic
+from captrial.training.loop import LoopSettings
+from captrial.training.schedules import Schedule
+from captrial.training.sgae import SentenceStage
+from captrial.training.stages import CrossEntropy, SelfCritical, Stage, StageWiseSelfCritical, on_tokens
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything `--set` can change about training; the sizes of a captioner are its own options."""
+
+    epochs: int = 15  # of cross-entropy
+    scst_epochs: int = 0
+    batch: int = 32  # pictures a step
+    captions: int = 5  # a picture and step
+    max_words: int = 20
+    min_count: int = 5  # a word must stand this often in the training captions to be in the vocabulary
+    rate: float = 7e-4
+    schedule: str = "cosine"
+    warmup: int = 500
+    decay: float = 0.8
+    smoothing: float = 0.1
+    scheduled_sampling: float = 0.0
+    doubly_stochastic: float = 0.0
+    attention: str = "implicit"  # or "strong", "weak": supervised attention (003)
+    attention_weight: float = 1.0
+    scst_rate: float = 2e-5
+    scst_samples: int = 5
+    scst_by: str = "sampling"  # or "beam"
+    baseline: str = "others"  # or "mean", "greedy"
+    count_end: bool = True  # EOS is a word of the reward
+    critic_epochs: int = 8  # Disc
+    critic_weight: float = 1.0  # Disc
+    sentence_epochs: int = 2  # SGAE, stage 1
+    dictionary_epochs: int = 2  # SGAE, stage 2
+    patience: int = 5
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    beam: int = 1  # of the validation captions
+    seed: int = 0
+    autocast: bool = False
+    save_every: float = 60.0
+
+    def loop(self) -> LoopSettings:
+        """The part that the loop needs."""
+        names = {entry.name for entry in dataclasses.fields(LoopSettings)} - {"betas"}
+        return LoopSettings(**{name: getattr(self, name) for name in names})
+
+    def rates(self, data: CaptionData, epochs: int, rate: float, kind: str | None = None) -> Schedule:
+        """The schedule of a stage of `epochs`."""
+        steps = data.count_batches(self.batch)
+        return Schedule(
+            kind or self.schedule,  # type: ignore[arg-type]
+            rate,
+            warmup=min(self.warmup, max(1, epochs * steps // 4)),
+            total=epochs * steps,
+            every=3 * steps,
+            decay=self.decay,
+        )
+
+
+def split_options(options: Mapping[str, str], captioner: type[Captioner]) -> tuple[Recipe, dict[str, Any]]:
+    """`--set` options as a recipe and the captioner's own sizes; values are read as the type of the default.
+
+    >>> from captrial.captioners.m2 import M2
+    >>> recipe, sizes = split_options({"epochs": "3", "width": "64"}, M2)
+    >>> recipe.epochs, sizes
+    (3, {'width': 64})
+    """
+    of_recipe = {entry.name: entry for entry in dataclasses.fields(Recipe)}
+    of_captioner = {
+        entry.name: entry for entry in dataclasses.fields(captioner.Config) if entry.name not in ("words", "features")
+    }
+    recipe: dict[str, Any] = {}
+    sizes: dict[str, Any] = {}
+    for name, text in options.items():
+        if name in of_captioner and name not in of_recipe:
+            sizes[name] = _parse(name, text, of_captioner[name].default)
+        elif name in of_recipe:
+            recipe[name] = _parse(name, text, of_recipe[name].default)
+        else:
+            known = ", ".join(sorted({*of_recipe, *of_captioner}))
+            raise InputError(f"--set {name}: there is no such option; there are: {known}")
+    return Recipe(**recipe), sizes
+
+
+def _parse(name: str, text: str, default: Any) -> Any:
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+        return type(default)(text)
+    except (KeyError, ValueError):
+        raise InputError(f"--set {name}={text}: not a {type(default).__name__}") from None
+
+
+def make_stages(
+    captioner: Captioner,
+    data: CaptionData,
+    recipe: Recipe,
+    attention_targets: Callable[[Batch], Tensor] | None = None,
+    critic: RetrievalCritic | None = None,
+) -> list[Stage]:
+    """The stages a captioner goes through: its own first, then cross-entropy, then self-critical training."""
+    stages: list[Stage] = []
+    if isinstance(captioner, Disc) and recipe.scst_epochs:
+        assert critic is not None
+        schedule = recipe.rates(data, recipe.critic_epochs, recipe.rate)
+        stages.append(TrainCritic(critic, recipe.critic_epochs, schedule))
+    if isinstance(captioner, Sgae):
+        stages.extend(_sentence_stages(captioner, data, recipe))
+    if recipe.epochs:
+        stages.append(
+            CrossEntropy(
+                captioner,
+                recipe.epochs,
+                recipe.rates(data, recipe.epochs, recipe.rate),
+                smoothing=recipe.smoothing,
+                scheduled_sampling=recipe.scheduled_sampling,
+                doubly_stochastic=recipe.doubly_stochastic,
+                attention_weight=recipe.attention_weight,
+                attention_targets=attention_targets,
+            )
+        )
+    if recipe.scst_epochs:
+        stages.append(_self_critical(captioner, data, recipe, critic))
+    return stages
+
+
+def _self_critical(
+    captioner: Captioner, data: CaptionData, recipe: Recipe, critic: RetrievalCritic | None
+) -> SelfCritical:
+    table = DocumentFrequencies.of_tokens(data.token_ids, data.vocabulary, recipe.count_end)
+    reward = on_tokens(CiderReward(table, data.token_ids, data.vocabulary, recipe.count_end))
+    settings: dict[str, Any] = {
+        "samples": recipe.scst_samples,
+        "samples_by": recipe.scst_by,
+        "baseline": recipe.baseline,
+        "max_words": recipe.max_words,
+    }
+    schedule = recipe.rates(data, recipe.scst_epochs, recipe.scst_rate, "constant")
+    arguments = (captioner, recipe.scst_epochs, schedule, reward)
+    if isinstance(captioner, StackCap):
+        return StageWiseSelfCritical(*arguments, **settings)
+    if isinstance(captioner, Disc):
+        return Discriminate(*arguments, **settings, critic=critic, weight=recipe.critic_weight)
+    return SelfCritical(*arguments, **settings)
+
+
+def _sentence_stages(captioner: Sgae, data: CaptionData, recipe: Recipe) -> list[Stage]:
+    """SGAE's stages 1 and 2, on scene graphs of the training captions parsed by our SPICE."""
+    words = tokenize_captions(data.samples)
+    flat = iter(scene_tuples([" ".join(caption) for captions in words for caption in captions]))
+    graphs = [[next(flat) for _ in captions] for captions in words]
+    stages: list[Stage] = []
+    for epochs, use_dictionary, name in (
+        (recipe.sentence_epochs, False, "sentences"),
+        (recipe.dictionary_epochs, True, "dictionary"),
+    ):
+        schedule = recipe.rates(data, epochs, recipe.rate)
+        stages.append(SentenceStage(captioner, epochs, schedule, graphs, data.vocabulary, use_dictionary, name=name))
+    return stages

@@ -1,0 +1,121 @@
+"""A training run: a folder with its configuration, metrics, figure, environment, state and the best checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+from torch import Tensor, nn
+
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.contract import Captioner
+from captrial.captioners.disc import Disc, RetrievalCritic
+from captrial.captioners.registry import create, find_architecture, find_preset
+from captrial.errors import DatasetError, MismatchError
+from captrial.files import atomic_write
+from captrial.language.vocabulary import Vocabulary
+from captrial.records import Sample
+from captrial.training.attention import AttentionTargets
+from captrial.training.batches import Batch, CaptionData, FeatureSource, tokenize_captions
+from captrial.training.evaluate import Validation
+from captrial.training.figure import draw_metrics
+from captrial.training.loop import Trainer
+from captrial.training.recipe import Recipe, make_stages, split_options
+from captrial.version import __version__
+
+BEST, CONFIG, ENVIRONMENT = "best", "run.json", "environment.json"
+TargetMaker = Callable[[Sequence[Sample], Recipe], AttentionTargets | None]
+
+
+def train(
+    preset: str,
+    train_samples: Sequence[Sample],
+    val_samples: Sequence[Sample],
+    features: FeatureSource,
+    vision: Mapping[str, Any],
+    run: Path | str,
+    options: Mapping[str, str] | None = None,
+    *,
+    attention_targets: Callable[[Batch], Tensor] | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Train a preset, or continue a run that was stopped; returns the best captioner by validation CIDEr.
+
+    `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint.
+    """
+    run = Path(run)
+    run.mkdir(parents=True, exist_ok=True)
+    architecture = find_architecture(find_preset(preset).architecture).captioner
+    recipe, sizes = split_options(options or {}, architecture)
+    if not train_samples or not val_samples:
+        raise DatasetError(f"{len(train_samples)} training and {len(val_samples)} validation pictures; both are needed")
+    vocabulary = Vocabulary.build(
+        (caption for captions in tokenize_captions(train_samples) for caption in captions), recipe.min_count
+    )
+    _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
+    torch.manual_seed(recipe.seed)
+    captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
+    data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
+    critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
+    models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})})
+    stages = make_stages(captioner, data, recipe, attention_targets, critic)
+    keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
+    validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
+    trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore)
+    trainer.train()
+    draw_metrics(run)
+    return Checkpoint.from_pretrained(run / BEST)
+
+
+class _BestKeeper:
+    """Writes the best captioner of a run and puts its weights back."""
+
+    def __init__(
+        self, path: Path, captioner: Captioner, vocabulary: Vocabulary, vision: Mapping[str, Any], notes: dict[str, Any]
+    ) -> None:
+        self.path, self.checkpoint = path, Checkpoint(captioner, vocabulary, vision, notes)
+
+    def keep(self) -> None:
+        self.checkpoint.save_pretrained(self.path)
+
+    def restore(self) -> None:
+        best = Checkpoint.from_pretrained(self.path)
+        self.checkpoint.captioner.load_state_dict(best.captioner.state_dict())
+
+
+def _write_configuration(
+    run: Path,
+    preset: str,
+    recipe: Recipe,
+    sizes: Mapping[str, Any],
+    vision: Mapping[str, Any],
+    vocabulary: Vocabulary,
+) -> None:
+    """Write what defines the run; refuse to continue one that was started with other settings."""
+    config = {
+        "preset": preset,
+        "recipe": dataclasses.asdict(recipe),
+        "sizes": dict(sizes),
+        "vision": dict(vision),
+        "vocabulary": vocabulary.fingerprint,
+    }
+    encoded = orjson.dumps(config, option=orjson.OPT_INDENT_2)
+    path = run / CONFIG
+    if path.exists() and orjson.loads(path.read_bytes()) != orjson.loads(encoded):
+        raise MismatchError(f"{run} was begun with other settings or data (see {path.name}); choose another --out")
+    atomic_write(path, encoded)
+    environment = {
+        "captrial": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "command": sys.argv,
+    }
+    atomic_write(run / ENVIRONMENT, orjson.dumps(environment, option=orjson.OPT_INDENT_2))

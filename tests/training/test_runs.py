@@ -1,0 +1,191 @@
+"""Training runs: they learn, they can be killed and continued, and every architecture memorises twenty captions."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
+from captrial.captioners.disc import Disc, RetrievalCritic
+from captrial.captioners.sgae import Sgae
+from captrial.errors import InputError, MismatchError
+from captrial.metrics.spice import scene_tuples
+from captrial.training.batches import CaptionData
+from captrial.training.disc import Discriminate, TrainCritic
+from captrial.training.evaluate import caption_pictures
+from captrial.training.recipe import Recipe, make_stages
+from captrial.training.run import train
+from captrial.training.schedules import Schedule
+from captrial.training.sgae import SentenceStage, graph_tensors
+from captrial.training.stages import CrossEntropy, Stage
+from training.world import SIZE, RandomFeatures, samples, vocabulary
+
+VISION = {"backbone": "random", "width": SIZE}
+QUICK = {"min_count": "1", "batch": "7", "captions": "2", "warmup": "2", "rate": "2e-3", "save_every": "0"}
+
+
+SMALLER = {"width": 96, "hidden": 192, "heads": 4, "attention": 64, "embedding": 64, "dictionary": 200}
+
+
+def without_dropout(preset: str, words: int) -> Captioner:
+    """A small captioner without dropout, the same every time."""
+    fields = dataclasses.fields(ARCHITECTURES[PRESETS[preset].architecture].captioner.Config)
+    off = {field.name: 0.0 for field in fields if "dropout" in field.name}
+    sizes = {field.name: SMALLER[field.name] for field in fields if field.name in SMALLER}
+    torch.manual_seed(0)
+    return create(preset, words=words, features=SIZE, **off, **sizes)
+
+
+def optimise(stage: Stage, data: CaptionData, steps: int, until: float = 0.0) -> float:
+    """Plain steps on the whole data as one batch; returns the last loss."""
+    parameters = list(stage.parameters())
+    optimizer = torch.optim.Adam(parameters, betas=(0.9, 0.98))
+    batch = data.batch(np.arange(len(data)), np.random.default_rng(0))
+    value = float("inf")
+    for step in range(1, steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = stage.schedule.at(step)
+        loss, _ = stage.loss(batch, 0)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        value = float(loss.detach())
+        if value < until:
+            break
+    return value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_memorises_twenty_captions(architecture: str) -> None:
+    """One caption a picture, dropout and smoothing off: under 0.05 nats a word, and every caption comes back."""
+    pictures = samples()
+    words = vocabulary(pictures)
+    captioner = without_dropout(f"{architecture}-small", len(words))
+    features = RandomFeatures(len(words))
+    data = CaptionData(pictures, words, features, captions=1)
+    heads = getattr(captioner.config, "stages", 1)
+    stage = CrossEntropy(captioner, 1, Schedule("constant", 3e-3, warmup=20), smoothing=0.0)
+    loss = optimise(stage, data, 400, until=0.004 * heads)
+    assert loss / heads < 0.05
+    said = caption_pictures(captioner, words, features, [sample.id for sample in pictures], beam=1)
+    assert said == [sample.captions[0] for sample in pictures]
+
+
+def test_sgae_learns_through_its_sentence_stages() -> None:
+    pictures = samples()
+    words = vocabulary(pictures)
+    captioner = without_dropout("sgae-small", len(words))
+    assert isinstance(captioner, Sgae)
+    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    graphs = [scene_tuples(list(sample.captions)) for sample in pictures]
+    for use_dictionary in (False, True):
+        stage = SentenceStage(captioner, 1, Schedule("constant", 2e-3, warmup=5), graphs, words, use_dictionary)
+        first = optimise(stage, data, 1)
+        assert optimise(stage, data, 40) < 0.5 * first
+    before = captioner.dictionary.detach().clone()
+    optimise(SentenceStage(captioner, 1, Schedule("constant", 2e-3), graphs, words, True), data, 2)
+    assert not torch.equal(before, captioner.dictionary)
+
+
+def test_graphs_of_sentences() -> None:
+    words = vocabulary(samples())
+    graphs = graph_tensors([[("dog",), ("house", "red"), ("dog", "house", "near to")], []], words)
+    assert graphs.objects.tolist() == [[words["dog"], words["house"]], [3, -1]]
+    assert graphs.relations[0].tolist() == [[0, 1, words["near"]]]
+    assert (graphs.relations[1] == -1).all()
+    assert graphs.attributes[0].tolist() == [[-1], [words["red"]]]
+
+
+def test_disc_trains_its_critic_and_is_rewarded_for_discriminating() -> None:
+    pictures = samples()
+    words = vocabulary(pictures)
+    captioner = without_dropout("disc-small", len(words))
+    assert isinstance(captioner, Disc)
+    features = RandomFeatures(len(words))
+    data = CaptionData(pictures, words, features, captions=1)
+    critic = RetrievalCritic(captioner.config)
+    loss = optimise(TrainCritic(critic, 1, Schedule("constant", 5e-3, warmup=5)), data, 80, until=0.02)
+    assert loss < 0.1
+    stage = Discriminate(
+        captioner, 1, Schedule("constant", 1e-3), lambda tokens, rows: torch.zeros(tokens.shape[:2]), critic=critic
+    )
+    batch = data.batch(np.arange(20), np.random.default_rng(0))
+    right = batch.tokens[:, :, 1:]
+    reward = stage._with_critic(stage.reward, batch)
+    assert reward(right, batch.rows).mean() > reward(right.roll(1, 0), batch.rows).mean() + 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["transformer-small", "stack_cap-small", "disc-small"])
+def test_self_critical_training_raises_the_reward(preset: str) -> None:
+    pictures = samples(captions=3)
+    words = vocabulary(pictures)
+    captioner = without_dropout(preset, len(words))
+    features = RandomFeatures(len(words))
+    data = CaptionData(pictures, words, features, captions=3)
+    heads = getattr(captioner.config, "stages", 1)
+    imitate = CrossEntropy(captioner, 1, Schedule("constant", 3e-3, warmup=10), smoothing=0.0)
+    optimise(imitate, data, 200, until=0.5 * heads)  # good enough to be rewarded, not yet sure of itself
+    critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
+    recipe = Recipe(epochs=0, scst_epochs=1, scst_rate=3e-4, warmup=1, critic_weight=0.0)
+    stage = make_stages(captioner, data, recipe, critic=critic)[-1]
+    batch = data.batch(np.arange(20), np.random.default_rng(0))
+    torch.manual_seed(0)
+    before = np.mean([stage.loss(batch, 0)[1]["reward"] for _ in range(3)])
+    optimise(stage, data, 40)
+    after = np.mean([stage.loss(batch, 0)[1]["reward"] for _ in range(3)])
+    assert after > 1.1 * before
+
+
+def run_to_the_end(out: Path, **options: str) -> dict[str, torch.Tensor]:
+    pictures = samples(captions=3)
+    words = vocabulary(pictures)
+    chosen = {**QUICK, "epochs": "2", "scst_epochs": "1", "scst_rate": "1e-4", **options}
+    checkpoint = train("transformer-small", pictures, pictures[:5], RandomFeatures(len(words)), VISION, out, chosen)
+    return checkpoint.captioner.state_dict()
+
+
+class KilledError(Exception):
+    """Stands for a kill: training stops at once, wherever it is."""
+
+
+@pytest.mark.parametrize("step", [1, 3, 5, 8])
+def test_a_killed_run_continues_to_the_same_weights(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run_to_the_end(tmp_path / "whole")
+    from captrial.training.loop import Trainer
+
+    real, count = Trainer._step, 0
+
+    def killed(self: Trainer, *arguments: object) -> object:
+        nonlocal count
+        count += 1
+        if count > step:
+            raise KilledError
+        return real(self, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", killed)
+        with pytest.raises(KilledError):
+            run_to_the_end(tmp_path / "killed")
+    continued = run_to_the_end(tmp_path / "killed")
+    assert all(torch.equal(whole[name], continued[name]) for name in whole)
+    rows = [(tmp_path / name / "metrics.csv").read_text().splitlines() for name in ("whole", "killed")]
+    assert len(rows[0]) == len(rows[1]) == 4
+
+
+def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path) -> None:
+    run_to_the_end(tmp_path / "run", scst_epochs="0")
+    for name in ("run.json", "environment.json", "metrics.csv", "metrics.png", "best/config.json"):
+        assert (tmp_path / "run" / name).stat().st_size > 0
+    with pytest.raises(MismatchError, match="other settings"):
+        run_to_the_end(tmp_path / "run", scst_epochs="0", seed="1")
+    with pytest.raises(InputError, match="no such option"):
+        run_to_the_end(tmp_path / "other", depth="3")
+    with pytest.raises(InputError, match="not a int"):
+        run_to_the_end(tmp_path / "other", epochs="many")

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _PRIOR_PICTURES = 5.0  # the pooled variance counts as much as this many pictures of a pair
+_FEWEST = 5  # labels that a direct comparison must have before it can be called settled
 _STEP = 1e-4  # in log f, for derivatives
 
 
@@ -74,6 +75,7 @@ class _Outlook:
     behind: Ints
     lead: Floats  # (comparisons,) difference of log scores
     variance: Floats  # (comparisons, pairs) of the difference for one picture of the pair
+    direct: NDArray[np.bool_]  # (pairs,) whether the pair is one of the comparisons
     pictures: tuple[str, ...]  # that wait for labels
     membership: Floats  # (pictures, pairs)
 
@@ -91,7 +93,14 @@ class _Outlook:
         ahead, behind = _comparisons(scores, goal)
         variance = _variances(evidence, scores, ahead, behind, replicates, seed)
         full = labelled + membership.sum(axis=0)
-        return cls(labelled, full, ahead, behind, scores[ahead] - scores[behind], variance, pictures, membership)
+        compared = {frozenset(pair) for pair in zip(ahead.tolist(), behind.tolist(), strict=True)}
+        direct = np.array([frozenset(pair.models) in compared for pair in evidence.pairs], np.bool_)
+        lead = scores[ahead] - scores[behind]
+        return cls(labelled, full, ahead, behind, lead, variance, direct, pictures, membership)
+
+    def settled(self, labelled: Floats, target: float) -> bool:
+        """Whether the risk is acceptable, and no direct comparison rests on a handful of pictures."""
+        return not self._starving(labelled).any() and float(self.risks(labelled).sum()) <= target
 
     def risks(self, labelled: Floats) -> Floats:
         """(comparisons,) the probability that the final order is the other one."""
@@ -104,7 +113,12 @@ class _Outlook:
         spread = self.variance @ self._open(labelled)
         weights = self.risks(labelled) / np.where(spread > 0, spread, 1.0)
         saved = self._open(labelled) - self._open(np.minimum(labelled + 1, self.full))
-        return self.membership @ ((weights @ self.variance) * saved)
+        useful = self.membership @ ((weights @ self.variance) * saved)
+        starving = self.membership @ self._starving(labelled)  # these come first
+        return np.asarray(useful + starving * (1 + float(useful.max(initial=0.0))))
+
+    def _starving(self, labelled: Floats) -> NDArray[np.bool_]:
+        return self.direct & (labelled < np.minimum(self.full, _FEWEST))
 
     def _open(self, labelled: Floats) -> Floats:
         """1/n - 1/N; a pair without any label counts as if it had half a picture."""
@@ -116,13 +130,13 @@ def _walk(outlook: _Outlook, target: float, most: int | None) -> tuple[list[str]
     labelled = outlook.labelled.copy()
     left = np.ones(len(outlook.pictures), np.bool_)
     chosen: list[str] = []
-    needed = 0 if outlook.risks(labelled).sum() <= target else None
+    needed = 0 if outlook.settled(labelled, target) else None
     while left.any() and (needed is None or len(chosen) < (len(left) if most is None else most)):
         at = int(np.argmax(np.where(left, outlook.gains(labelled), -1.0)))
         left[at] = False
         labelled = labelled + outlook.membership[at]
         chosen.append(outlook.pictures[at])
-        if needed is None and outlook.risks(labelled).sum() <= target:
+        if needed is None and outlook.settled(labelled, target):
             needed = len(chosen)
     return chosen[: len(chosen) if most is None else most], len(chosen) if needed is None else needed
 
@@ -146,9 +160,10 @@ def _variances(evidence: Evidence, scores: Floats, ahead: Ints, behind: Ints, re
     second = np.array([pair.models[1] for pair in evidence.pairs])
     own = np.nan_to_num(np.log(f[:, first, second]).var(axis=0))  # (pairs,) of log f_ij
     labelled = evidence.labelled
-    known = labelled > 1
-    pooled = float(np.average((own * labelled)[known], weights=labelled[known])) if known.any() else 1.0
-    single = (own * labelled**2 + _PRIOR_PICTURES * pooled) / (labelled + _PRIOR_PICTURES)
+    freedom = np.maximum(labelled - 1.0, 0.0)
+    unbiased = own * (labelled + 1) * labelled / np.maximum(freedom, 1.0)  # variance that one picture has
+    pooled = float(np.average(unbiased, weights=freedom)) if freedom.any() else 1.0
+    single = (freedom * unbiased + _PRIOR_PICTURES * pooled) / (freedom + _PRIOR_PICTURES)
     slopes = _slopes(scores, evidence, first, second)
     share = (slopes[ahead] - slopes[behind]) ** 2 * single  # (comparisons, pairs)
     logs = np.log(ranking_vectors(f))

@@ -7,7 +7,7 @@ are computed once a model and picture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -66,10 +66,20 @@ class Jury:
         self._panels: dict[bool, CiderPanel] = {}
         self._states: dict[tuple[str, int], tuple[Ints, State]] = {}
 
-    def evidence(self, metric: str = "cider", k: int | None = None, frequencies: Frequencies = "pair") -> Evidence:
-        """What the labels say under one metric; with `k`, the first k pictures of every pair only."""
+    def evidence(
+        self,
+        metric: str = "cider",
+        k: int | None = None,
+        frequencies: Frequencies = "pair",
+        only: Collection[str] | None = None,
+    ) -> Evidence:
+        """What the labels say under one metric.
+
+        With `k`, the first k pictures of every pair only; with `only`, as if no other pictures were labelled.
+        """
+        known = self._index if only is None else {p: self._index[p] for p in only if p in self._index}
         rows = [
-            np.array([self._index[picture] for picture in contest.images[:k] if picture in self._index], np.int64)
+            np.array([known[picture] for picture in contest.images[:k] if picture in known], np.int64)
             for contest in self.contests
         ]
         if metric in CIDER:

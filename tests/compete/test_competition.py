@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -280,3 +281,34 @@ def test_pictures_are_found_inside_the_root_only(tmp_path: Path, files: tuple[di
     assert find_picture(root, "dogs/a.png") == root / "dogs" / "a.png"
     for outside in ("../secret", "../secret.jpg", str(tmp_path / "secret.jpg"), "link", "a\0b", "9"):
         assert find_picture(root, outside) is None
+
+
+def test_pictures_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    from PIL import Image
+
+    from captrial.data.pool import build_pool
+
+    generator = np.random.default_rng(0)
+    folder = tmp_path / "images"
+    for number in range(60):
+        place = folder / ("even" if number % 2 == 0 else "odd")
+        place.mkdir(parents=True, exist_ok=True)
+        pixels = generator.integers(0, 255, (8, 8, 3), np.uint8)
+        Image.fromarray(pixels).resize((96, 64), Image.Resampling.NEAREST).save(place / f"{number}.png")
+    for name, path in files[0].items():
+        rows = json.loads(path.read_text())
+        for row in rows:
+            row["image_id"] = f"{'even' if row['image_id'] % 2 == 0 else 'odd'}/{row['image_id']}.png"
+        files[0][name].write_text(json.dumps(rows))
+    build_pool([folder], tmp_path / "pool")
+    for number, root in enumerate((folder, tmp_path / "pool")):
+        competition = Competition.create(tmp_path / str(number), files[0], images=root)
+        competition.select(SelectionSettings(6, 6, diverse=True))
+        picture = competition.images()[0]
+        assert competition.image_path(picture) == (folder / picture).resolve()
+        assert competition.pictures is not None
+        opened = competition.pictures.open(picture)
+        assert opened is not None
+        assert opened.size == (96, 64)
+        assert competition.pictures.open("nothing") is None
+        assert {competition.class_of(name) for name in competition.images()} == {"even", "odd"}

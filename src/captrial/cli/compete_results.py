@@ -184,7 +184,7 @@ def statistics(
     annotations = facts.annotation_statistics(jury.references)
     threshold = facts.right_threshold(jury, metric)
     outcomes = facts.outcomes(jury.evidence(metric), threshold)
-    classes = facts.class_distribution(competition.images())
+    classes = facts.class_distribution(map(competition.class_of, competition.images()))
     if json:
         shape = {"annotations": annotations, "classes": classes, "threshold": threshold, "outcomes": outcomes}
         print_json({"metric": metric, **shape})

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from captrial.compete import founding
 from captrial.compete.diversity import select_diverse
 from captrial.compete.labels import Judgement, Labels, read_judgements, read_labels
 from captrial.compete.others import resemblance_named
-from captrial.compete.pictures import find_picture
+from captrial.compete.pictures import Pictures, class_of
 from captrial.compete.pool import gather
 from captrial.compete.scoring import Contest, Jury
 from captrial.compete.selection import PairSelection, select
@@ -34,6 +35,7 @@ from captrial.compete.state import SelectionSettings, State, changed
 from captrial.compete.store import StoredPool
 from captrial.compete.verdict import Verdict, verdict
 from captrial.data import read_references
+from captrial.data.pool.signature import signature
 from captrial.errors import InputError, StateError
 from captrial.files import atomic_path, atomic_write
 
@@ -118,9 +120,18 @@ class Competition:
         """All captions of all pictures."""
         return StoredPool(self.directory, self.models)
 
+    @cached_property
+    def pictures(self) -> Pictures | None:
+        """The pictures themselves, if a folder or a pool was given."""
+        return Pictures(self.image_root) if self.image_root else None
+
     def image_path(self, picture_id: str) -> Path | None:
         """The file of a picture, or None where it is not there."""
-        return find_picture(self.image_root, picture_id) if self.image_root else None
+        return self.pictures.path(picture_id) if self.pictures else None
+
+    def class_of(self, picture_id: str) -> str | None:
+        """The class of a picture in the pool, where it has one."""
+        return self.pictures.label(picture_id) if self.pictures else class_of(picture_id)
 
     def changed_sources(self) -> list[str]:
         """Models whose caption file has changed since it was read."""
@@ -267,7 +278,7 @@ class Competition:
     def _search(
         self, settings: SelectionSettings, pairs: Sequence[Pair], workers: int, progress: Callable[[], None]
     ) -> list[PairSelection]:
-        search = select_diverse if settings.diverse else select
+        search = partial(select_diverse, fingerprint=self._fingerprint) if settings.diverse else select
         return search(
             self.pool,
             settings.k,
@@ -279,6 +290,11 @@ class Competition:
             workers=workers,
             progress=progress,
         )
+
+    def _fingerprint(self, picture_id: str) -> int | None:
+        """What a picture looks like in 64 bits, or None where it cannot be seen."""
+        picture = self.pictures.open(picture_id) if self.pictures else None
+        return signature(picture)[0] if picture else None
 
     def broken(self) -> frozenset[str]:
         """Pictures for which some model's caption is broken (empty, or with an unknown-word mark)."""

@@ -9,6 +9,7 @@ that of walking the whole pool.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from captrial.compete.others import Resemblance
 from captrial.compete.pool import Pool, gather
@@ -16,7 +17,7 @@ from captrial.compete.selection import Ordered, PairSelection, all_pairs, pair_s
 from captrial.compete.tokens import Tokenizer
 
 ALIKE = 0.8  # Jaccard index of two captions' words from which on they count as near-duplicates
-LOOKALIKE = 6  # of 64 bits that two fingerprints of near-duplicate pictures differ in at most
+LOOKALIKE = 10  # bits of 64 in which fingerprints of near-duplicate pictures differ at most (see docs/data.md)
 _GENEROUS = 4  # times as many candidates as needed are selected at first
 
 Fingerprint = Callable[[str], int | None]  # picture id -> 64 bits that change little when the picture does
@@ -39,6 +40,7 @@ def select_diverse(
 ) -> list[PairSelection]:
     """As `captrial.compete.selection.select`, near-duplicates passed over."""
     pairs = all_pairs(len(pool.models)) if pairs is None else list(pairs)
+    fingerprint = cache(fingerprint)  # pairs share pictures
     needed = k + (k if reserve is None else reserve)
     depth = min(_GENEROUS * needed, len(pool))
     while True:

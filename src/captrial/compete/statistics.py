@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from captrial.compete.evidence import Evidence
-from captrial.compete.pictures import class_of
 from captrial.compete.scoring import Jury
 
 _RIGHT_QUANTILE = 0.25  # a caption is right if it scores like the better three quarters of people's own sentences
@@ -56,9 +55,9 @@ def annotation_statistics(references: Sequence[Sequence[str]]) -> AnnotationStat
     )
 
 
-def class_distribution(pictures: Iterable[str]) -> dict[str, int]:
-    """How many pictures each class has (002 Fig. 5), largest first; empty where ids name no folders."""
-    counts = Counter(label for label in map(class_of, pictures) if label is not None)
+def class_distribution(labels: Iterable[str | None]) -> dict[str, int]:
+    """How many pictures each class has (002 Fig. 5), largest first; empty where pictures have no classes."""
+    counts = Counter(label for label in labels if label is not None)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

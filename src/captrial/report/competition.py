@@ -92,7 +92,7 @@ def _charts(
     charts.append(_outcome_chart(jury, evidences[0]))
     if elsewhere:
         charts += _elsewhere_charts(competition, jury, [found.metric for found in verdicts], elsewhere)
-    classes = facts.class_distribution(competition.images())
+    classes = facts.class_distribution(map(competition.class_of, competition.images()))
     if classes:
         shown = dict(list(classes.items())[:40])
         parts = {"pictures": list(shown.values())}

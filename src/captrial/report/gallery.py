@@ -13,7 +13,6 @@ from PIL import Image
 from captrial.compete import Competition
 from captrial.compete.evidence import Evidence
 from captrial.compete.labels import Labels
-from captrial.data import PictureProblem, try_open
 from captrial.progress import track
 
 WIDTH = 360  # pixels of a thumbnail
@@ -67,10 +66,10 @@ def _known(value: float) -> float | None:
 def _thumbnails(competition: Competition, pictures: Sequence[str]) -> dict[str, str]:
     """Small JPEGs as data URIs of the pictures that are there and can be opened."""
     found: dict[str, str] = {}
-    for picture in track(pictures if competition.image_root else [], "thumbnails"):
-        path = competition.image_path(picture)
-        opened = try_open(path) if path and len(found) < MOST else None
-        if opened is not None and not isinstance(opened, PictureProblem):
+    source = competition.pictures
+    for picture in track(pictures if source else [], "thumbnails"):
+        opened = source.open(picture) if source and len(found) < MOST else None
+        if opened is not None:
             found[picture] = _data_uri(opened)
     return found
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from compete import made
 
 from captrial.cli import main
+from compete import made
 
 # Dies like `kill -9` at the n-th rename of a finished temporary file, before or after it.
 CODE = """

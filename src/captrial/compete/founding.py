@@ -95,9 +95,17 @@ def _refuse_taken(directory: Path) -> None:
         )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; choose another directory")
+    _sweep(directory)
     foreign = sorted(path.name for path in directory.glob("*") if path.name not in _OURS) if directory.exists() else []
     if foreign:
         raise InputError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose an empty or new directory")
+
+
+def _sweep(directory: Path) -> None:
+    """Remove the unfinished files of an interrupted `new`: hidden, and named after the file they were to become."""
+    for pattern in (".pool.parquet.*", f".{FILE}.*", "captions/.*.parquet", "captions/.*.jsonl"):
+        for path in directory.glob(pattern):
+            path.unlink()
 
 
 def _entry(name: str, path: Path) -> ModelEntry:

@@ -152,7 +152,7 @@ def two_models(study: Study, metric: str, draws: int) -> None:
     generator = np.random.default_rng(1)
     size = len(study.everything.images)
     print(f"\n## Two models at a time, {metric} (36 pairs, {draws} draws each)\n")
-    table_head(["labels", "right, selected", "right, random", "mean |log f|, selected", "mean |log f|, random"])
+    table_head(["labels", "right, selected", "right, random", "size of log f, selected", "size of log f, random"])
     for n in (5, 10, 20, 40, 70):
         p = study.jury.evidence(metric, n).scores()
         right, lucky, apart, apart_by_chance = [], [], [], []

@@ -51,7 +51,7 @@ def write_competition_report(
         chart.write(folder / "figures")
         write_csv(folder / "figures" / f"{chart.name}.csv", chart.columns, chart.rows)
     export_tables(competition, labels, metrics, folder / "tables")
-    data = gallery_data(competition, labels, evidences)
+    data = {**gallery_data(competition, labels, evidences), "titles": TITLES}
     words = _words(competition, labels, jury, evidences, verdicts, curves, repeated, elsewhere)
     page = render("competition.html", charts=charts, gallery=orjson.dumps(data).decode(), titles=TITLES, **words)
     atomic_write(folder / "index.html", page)

@@ -18,7 +18,7 @@
 
   pairChoice.append(option("all", `all ${data.pairs.length} pairs`));
   data.pairs.forEach((pair, at) => pairChoice.append(option(at, pair.models.map(name).join(" – "))));
-  data.metrics.forEach((metric) => metricChoice.append(option(metric, metric)));
+  data.metrics.forEach((metric) => metricChoice.append(option(metric, data.titles[metric] || metric)));
 
   // -1: the first model's caption scored higher, 1: the second's, 0: equal, null: no label
   const winner = (scores) => (!scores || scores[0] === null || scores[1] === null ? null : Math.sign(scores[1] - scores[0]));

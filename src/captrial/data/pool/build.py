@@ -18,6 +18,7 @@ from captrial.data.pool.download import DownloadSettings, download
 from captrial.data.pool.duplicates import exact_copies, near_copies
 from captrial.data.pool.pool import MANIFEST, SUMMARY, Pool, count_classes
 from captrial.data.pool.scan import scan
+from captrial.data.pool.signature import SIGNATURE_BYTES
 from captrial.data.pool.sources import Candidate, iterate_folder, iterate_shard, read_url_list
 from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_path, atomic_write
@@ -186,8 +187,8 @@ def _copies(looks: pa.Table, distance: int | None) -> Iterable[tuple[int, int, s
     yield from ((int(readable[i]), int(readable[exact[i]]), "exact") for i in np.flatnonzero(exact >= 0))
     if distance is None:
         return
-    column = looks["signature"].combine_chunks()
-    signatures = np.frombuffer(b"".join(column.to_pylist()), np.uint8).reshape(len(readable), -1)
+    values = looks["signature"].combine_chunks().buffers()[1]  # of fixed width: the bytes of all, end to end
+    signatures = np.frombuffer(values, np.uint8)[: len(readable) * SIGNATURE_BYTES].reshape(-1, SIGNATURE_BYTES)
     near = near_copies(looks["looks"].to_numpy(), signatures, exact >= 0, distance)
     yield from ((int(readable[i]), int(readable[near[i]]), "near") for i in np.flatnonzero(near >= 0))
 

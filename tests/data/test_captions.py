@@ -9,6 +9,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -199,7 +200,7 @@ def test_repeated_keys_are_noticed(tmp_path: Path) -> None:
         (b"{}", "Nothing is left"),
         (b"[1, 2]", "the first is the number 1"),
         (b'[{"foo": 1}]', "the first has foo"),
-        (b'{"1": ["a", "b"]}', "a list"),
+        (b'{"1": ["a", "b"]}', "a list, as in a reference file"),
         (b'[{"image_id": 1, "caption": "a"},', "line 1, column"),
         (b'{"id": 1, "caption": "a"}\n{"id": 2, "cap', "line 2 is not JSON"),
         (b"[" * 100_000, "nested too deeply"),
@@ -240,13 +241,18 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
             read_captions(path)
 
 
-def test_parquet_that_decodes_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"id": list(range(1000)), "caption": ["x" * 1000] * 1000})
     path = put(tmp_path, "a.parquet", parquet_bytes(table))
     assert len(read_captions(path)) == 1000
     monkeypatch.setattr(parquetrows, "MAX_BYTES", 1 << 16)
-    with pytest.raises(CaptionFileError, match="decodes to more than"):
+    with pytest.raises(CaptionFileError, match="unpacks to more than"):
         read_captions(path)
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(parquetrows.MAX_ROWS + 1, np.int8)), ["x"])
+    bomb = put(tmp_path, "bomb.parquet", parquet_bytes(pa.table({"id": same, "caption": same})))
+    assert bomb.stat().st_size < 100_000
+    with pytest.raises(CaptionFileError, match="unpacks to more than 20000000 rows"):
+        read_captions(bomb)
 
 
 REFERENCES = {"1": ["a dog", "a dog", "the dog, again"], "2": ["a cat"]}
@@ -444,13 +450,13 @@ def read_malformed(content: bytes, folder: Path) -> None:
 
 
 @given(content=mutations(list(FORMS.values())))
-@settings(max_examples=500, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_malformed_files_give_our_error_or_clean_rows(content: bytes, tmp_path: Path) -> None:
     read_malformed(content, tmp_path)
 
 
 @pytest.mark.full
 @given(content=mutations(list(FORMS.values())))
-@settings(max_examples=20_000, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20_000, deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_thousands_of_malformed_files(content: bytes, tmp_path: Path) -> None:
     read_malformed(content, tmp_path)

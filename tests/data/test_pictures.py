@@ -381,13 +381,13 @@ malformed = st.one_of(
 
 
 @given(content=malformed)
-@settings(max_examples=600, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=600, deadline=10_000, suppress_health_check=[HealthCheck.too_slow])
 def test_malformed_pictures_give_a_problem_or_a_picture(content: bytes) -> None:
     open_malformed(content)
 
 
 @pytest.mark.full
 @given(content=malformed)
-@settings(max_examples=20_000, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20_000, deadline=10_000, suppress_health_check=[HealthCheck.too_slow])
 def test_thousands_of_malformed_pictures(content: bytes) -> None:
     open_malformed(content)

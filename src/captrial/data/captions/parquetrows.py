@@ -10,7 +10,9 @@ import pyarrow.parquet
 from captrial.data.captions.rows import Rows, pick_columns
 from captrial.errors import CaptionFileError
 
-MAX_BYTES = 4 << 30  # of decoded columns: 370 000 captions take 30 MB; a few bytes of Parquet can claim petabytes
+# Of the decoded columns: 370 000 captions take 30 MB, but a few hundred bytes of Parquet can unpack to terabytes.
+MAX_BYTES = 1 << 30
+MAX_ROWS = 20_000_000
 
 
 def read_parquet(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
@@ -38,10 +40,23 @@ def _schema(file: pa.parquet.ParquetFile, columns: list[str]) -> pa.Schema:
 
 
 def _batches(file: pa.parquet.ParquetFile, columns: list[str], source: str) -> list[pa.RecordBatch]:
+    _check_size(file.metadata.num_rows, _claimed_bytes(file, columns), source)
     batches, size = [], 0
     for batch in file.iter_batches(65_536, columns=columns):
         size += batch.nbytes
-        if size > MAX_BYTES:
-            raise CaptionFileError(f"{source}: decodes to more than {MAX_BYTES >> 30} GiB; split it into smaller files")
+        _check_size(0, size, source)
         batches.append(batch.select(columns))
     return batches
+
+
+def _claimed_bytes(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
+    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns)
+
+
+def _check_size(rows: int, size: int, source: str) -> None:
+    if rows > MAX_ROWS or size > MAX_BYTES:
+        raise CaptionFileError(
+            f"{source}: unpacks to more than {MAX_ROWS} rows or {MAX_BYTES >> 20} MiB; split it into smaller files"
+        )

@@ -74,7 +74,8 @@ def trouble(rows: Rows, index: int) -> tuple[str, str] | None:
     if caption is None:
         return "incomplete", f"{rows.where(index)} (id {identity}) has no caption"
     if not isinstance(caption, str):
-        return "wrong type", f"{rows.where(index)} (id {identity}): the caption is {describe(caption)}"
+        hint = ", as in a reference file" if isinstance(caption, list) else ""
+        return "wrong type", f"{rows.where(index)} (id {identity}): the caption is {describe(caption)}{hint}"
     if rows.suspect and not contents.is_clean(caption):
         return "bad utf-8", f"{rows.where(index)} (id {identity}){_bad_byte(rows)}"
     return None

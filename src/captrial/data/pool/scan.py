@@ -7,8 +7,9 @@ that grows, looks again only at what is new or has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,14 +39,17 @@ def scan(candidates: list[Candidate], folder: Path, *, max_pixels: int, max_byte
     """One row of `SCHEMA` a candidate, in order; parts are kept in `folder`, those of no further use removed."""
     folder.mkdir(parents=True, exist_ok=True)
     tables, used = [SCHEMA.empty_table()], set()
-    with ThreadPoolExecutor(workers) as threads, progress_bar() as bar:
+    with _threads(workers) as threads, progress_bar() as bar:
         task = bar.add_task("looking at pictures", total=len(candidates))
         for part in _parts(candidates):
             path = folder / f"{_fingerprint(part, max_pixels, max_bytes)}.parquet"
             table = _kept(path)
             if table is None:
-                looks = threads.map(lambda candidate: look(candidate, max_pixels, max_bytes), part)
-                table = _table(bar.track(looks, task_id=task, total=len(candidates)))
+                rows = []
+                for row in threads.map(lambda candidate: look(candidate, max_pixels, max_bytes), part):
+                    rows.append(row)
+                    bar.advance(task)
+                table = pa.Table.from_pylist(rows, schema=SCHEMA)
                 with atomic_path(path) as temporary:
                     pq.write_table(table, temporary, compression="zstd")
             else:
@@ -76,6 +80,16 @@ def look(candidate: Candidate, max_pixels: int, max_bytes: int) -> dict[str, obj
     return row
 
 
+@contextmanager
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that an interruption stops after the pictures in their hands, not after those in the queue."""
+    threads = ThreadPoolExecutor(workers)
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
 def _parts(candidates: list[Candidate]) -> Iterator[list[Candidate]]:
     """Runs of candidates, cut where a name's fingerprint says so: one more file shifts one boundary, not all."""
     part: list[Candidate] = []
@@ -100,7 +114,3 @@ def _kept(path: Path) -> pa.Table | None:
     except (OSError, pa.ArrowException):
         return None
     return table if table.schema.equals(SCHEMA) else None
-
-
-def _table(rows: Iterable[dict[str, object]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=SCHEMA)

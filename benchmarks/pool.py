@@ -1,0 +1,174 @@
+"""The pool on real photographs (Flickr8k): pictures a second, and how well copies are told from other pictures.
+
+python -m benchmarks.pool [--copies]
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageEnhance
+
+from captrial.data import open_picture
+from captrial.data.pictures import MAX_BYTES, MAX_PIXELS
+from captrial.data.pool.build import NEAR_DUPLICATE_DISTANCE
+from captrial.data.pool.duplicates import _alike, near_copies
+from captrial.data.pool.scan import look
+from captrial.data.pool.signature import DRAFT, SIGNATURE_BYTES, signature
+from captrial.data.pool.sources import Candidate, iterate_folder
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+POOL_SIZE = 370_000
+
+
+def encoded(image: Image.Image, form: str, quality: int) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, quality=quality)
+    return stream.getvalue()
+
+
+def scaled(image: Image.Image, share: float) -> Image.Image:
+    return image.resize((int(image.width * share), int(image.height * share)), Image.Resampling.BICUBIC)
+
+
+def trimmed(image: Image.Image, share: float) -> Image.Image:
+    """Without a margin of `share` of the side on all four sides."""
+    dx, dy = image.width * share, image.height * share
+    return image.crop((round(dx), round(dy), round(image.width - dx), round(image.height - dy)))
+
+
+COPIES: dict[str, Callable[[Image.Image], bytes]] = {
+    "JPEG quality 75": lambda image: encoded(image, "JPEG", 75),
+    "JPEG quality 30": lambda image: encoded(image, "JPEG", 30),
+    "WebP quality 50": lambda image: encoded(image, "WebP", 50),
+    "half size": lambda image: encoded(scaled(image, 0.5), "JPEG", 90),
+    "twice the size": lambda image: encoded(scaled(image, 2), "JPEG", 90),
+    "brighter by 20%": lambda image: encoded(ImageEnhance.Brightness(image).enhance(1.2), "JPEG", 90),
+    "grey": lambda image: encoded(image.convert("L"), "JPEG", 90),
+    "1% trimmed off each side": lambda image: encoded(trimmed(image, 0.01), "JPEG", 90),
+    "2% trimmed off each side": lambda image: encoded(trimmed(image, 0.02), "JPEG", 90),
+    "4% trimmed off each side": lambda image: encoded(trimmed(image, 0.04), "JPEG", 90),
+    "1% trimmed, two thirds, JPEG 60": lambda image: encoded(scaled(trimmed(image, 0.01), 2 / 3), "JPEG", 60),
+}
+
+
+def signed(contents: bytes) -> tuple[int, bytes]:
+    return signature(open_picture(contents, draft=DRAFT))
+
+
+def photographs(limit: int | None = None) -> list[Candidate]:
+    return list(iterate_folder(DATA / "flickr8k" / "images"))[:limit]
+
+
+def rate(work: Callable[[Candidate], object], candidates: list[Candidate]) -> float:
+    """Calls a second of processor time, in one thread."""
+    start = time.process_time()
+    for candidate in candidates:
+        work(candidate)
+    return len(candidates) / (time.process_time() - start)
+
+
+def run(limit: int = 1500) -> list[dict[str, object]]:
+    """Pictures a second a core, ours (read, check, hash, decode, sign) against a bare decode by Pillow."""
+    candidates = photographs(limit)
+    for candidate in candidates:
+        candidate.read(MAX_BYTES)  # both sides find the files in memory
+    ours = rate(lambda candidate: look(candidate, MAX_PIXELS, MAX_BYTES), candidates)
+    theirs = rate(lambda candidate: Image.open(io.BytesIO(candidate.read(MAX_BYTES))).convert("RGB"), candidates)
+    what = f"pool: {len(candidates)} Flickr8k pictures checked, hashed, signed"
+    rows: list[dict[str, object]] = [
+        {
+            "what": what,
+            "against": "Pillow decode alone",
+            "ours": ours,
+            "theirs": theirs,
+            "ratio": ours / theirs,
+            "unit": "/s",
+        }
+    ]
+    return [*rows, search_time()]
+
+
+def search_time(count: int = 20_000) -> dict[str, object]:
+    """Near duplicates among random signatures, banded against every pair, in seconds."""
+    random = np.random.default_rng(0)
+    hashes = random.integers(0, 2**64, POOL_SIZE, dtype=np.uint64)
+    signatures = random.integers(0, 256, (POOL_SIZE, SIGNATURE_BYTES), dtype=np.uint8)
+    nobody = np.zeros(POOL_SIZE, bool)
+    near_copies(hashes[:9], signatures[:9], nobody[:9], NEAR_DUPLICATE_DISTANCE)  # compile
+    start = time.process_time()
+    near_copies(hashes, signatures, nobody, NEAR_DUPLICATE_DISTANCE)
+    ours = time.process_time() - start
+    start = time.process_time()
+    for index in range(count):
+        np.flatnonzero(np.bitwise_count(hashes[:index] ^ hashes[index]) <= NEAR_DUPLICATE_DISTANCE)
+    theirs = (time.process_time() - start) * (POOL_SIZE / count) ** 2
+    what = f"near duplicates among {POOL_SIZE}"
+    against = f"numpy, every pair (from {count})"
+    return {"what": what, "against": against, "ours": ours, "theirs": theirs, "ratio": theirs / ours, "unit": "s"}
+
+
+def look_alikes(hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], owner: NDArray[np.int64]) -> tuple[int, int]:
+    """Pairs of different owners that would be called copies: by the hash alone, and by hash and thumbnail."""
+    by_hash = by_both = 0
+    for index in range(len(hashes)):
+        near = np.flatnonzero(np.bitwise_count(hashes[index + 1 :] ^ hashes[index]) <= NEAR_DUPLICATE_DISTANCE)
+        for other in near + index + 1:
+            if owner[other] != owner[index]:
+                by_hash += 1
+                by_both += bool(_alike(signatures[index], signatures[other]))
+    return by_hash, by_both
+
+
+def copies(step: int = 5) -> None:
+    """Recall on made copies of every `step`-th photograph; false pairs among all photographs and their quarters."""
+    whole, quarters, hits = [], [], {name: [0, 0] for name in COPIES}
+    for number, candidate in enumerate(photographs()):
+        picture = open_picture(candidate.read(MAX_BYTES))
+        original = signed(candidate.read(MAX_BYTES))
+        whole.append(original)
+        half = picture.width // 2, picture.height // 2
+        boxes = [(x, y, x + half[0], y + half[1]) for x in (0, half[0]) for y in (0, half[1])]
+        quarters += [signature(picture.crop(box)) for box in boxes]
+        if number % step == 0:
+            for name, make in COPIES.items():
+                hits[name][0] += _is_copy(original, signed(make(picture)))
+                hits[name][1] += 1
+    for name, (found, made) in hits.items():
+        print(f"{name:34} {found:5} of {made} found   {100 * found / made:6.2f} %")
+    for name, rows, each in (("photographs", whole, 1), ("quarters of photographs", quarters, 4)):
+        hashes, signatures = _arrays(rows)
+        by_hash, by_both = look_alikes(hashes, signatures, np.arange(len(rows)) // each)
+        pairs = len(rows) * (len(rows) - each) // 2
+        print(f"{name:34} {by_hash} of {pairs:.3g} pairs alike by the hash alone, {by_both} by hash and thumbnail")
+
+
+def _arrays(rows: list[tuple[int, bytes]]) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    signatures = np.frombuffer(b"".join(row for _, row in rows), np.uint8).reshape(len(rows), -1)
+    return np.array([value for value, _ in rows], np.uint64), signatures
+
+
+def _is_copy(first: tuple[int, bytes], second: tuple[int, bytes]) -> bool:
+    hashes, signatures = _arrays([first, second])
+    return bool(near_copies(hashes, signatures, np.zeros(2, bool), NEAR_DUPLICATE_DISTANCE)[1] == 0)
+
+
+def main() -> None:
+    for row in run():
+        print(
+            f"{row['what']}: {row['ours']:.3g} {row['unit']}, {row['against']} {row['theirs']:.3g}, x{row['ratio']:.3g}"
+        )
+    if "--copies" in sys.argv:
+        copies()
+
+
+if __name__ == "__main__":
+    main()

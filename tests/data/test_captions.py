@@ -286,6 +286,7 @@ def test_references_of_every_form(content: bytes | str, tmp_path: Path) -> None:
 def test_references_of_a_split(tmp_path: Path) -> None:
     karpathy = put(tmp_path, "karpathy.json", json.dumps(KARPATHY))
     assert read_references(karpathy, split="test") == {"2": ["a cat"]}
+    assert read_references(karpathy, split="test+train") == REFERENCES
     with pytest.raises(CaptionFileError, match="no split 'tset'; it has test, train"):
         read_references(karpathy, split="tset")
     with pytest.raises(CaptionFileError, match="has no splits"):

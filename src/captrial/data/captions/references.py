@@ -19,7 +19,8 @@ def read_references(path: Path | str, *, split: str | None = None) -> dict[str, 
 
     Understood are `{"id": ["caption", ...]}`, COCO captions, Karpathy split files (the raw sentences), and JSON lines,
     CSV/TSV or Parquet with several rows, or a list of captions, an id. `split` keeps one split of a file that has
-    them. References are the yardstick, so nothing is let pass: any row that cannot be used is a `CaptionFileError`.
+    them, or several (`train+restval`). References are the yardstick, so nothing is let pass: any row that cannot be
+    used is a `CaptionFileError`.
     """
     path = Path(path)
     rows = _one_caption_a_row(_of_split(read_rows(path, REFERENCE_NAMES), split, path.name), path.name)
@@ -42,10 +43,11 @@ def _of_split(rows: Rows, split: str | None, source: str) -> Rows:
         return rows
     if rows.splits is None:
         raise CaptionFileError(f"{source}: has no splits, so not {split!r} either; leave the split out")
-    chosen = [index for index, name in enumerate(rows.splits) if name == split]
-    if not chosen:
-        known = ", ".join(sorted({str(name) for name in rows.splits}))
-        raise CaptionFileError(f"{source}: has no split {split!r}; it has {known}")
+    wanted, known = split.split("+"), {str(name) for name in rows.splits}
+    for name in wanted:
+        if name not in known:
+            raise CaptionFileError(f"{source}: has no split {name!r}; it has {', '.join(sorted(known))}")
+    chosen = [index for index, name in enumerate(rows.splits) if name in wanted]
     return _taken(rows, chosen, [rows.captions[index] for index in chosen])
 
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from captrial.data.readers import FORMS, detect, read_dataset
+from captrial.data.toyworld import write_toyworld
 from captrial.errors import DatasetError
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
@@ -19,6 +20,8 @@ XML = "<annotation><filename>7.jpg</filename></annotation>"
 def make(folder: Path, form: str) -> Path:
     """A small data set of a form; returns the path a user would name."""
     folder.mkdir()
+    if form == "toyworld":
+        write_toyworld(folder, 1, size=32)
     if form in ("karpathy", "coco", "boxes"):
         document = {"karpathy": KARPATHY, "coco": COCO, "boxes": {"1": [[0, 0, 1, 1, "dog"]]}}[form]
         (folder / "file.json").write_bytes(orjson.dumps(document))
@@ -99,8 +102,10 @@ def test_real_data(data: Path) -> None:
 
 
 def test_the_toy_world(tmp_path: Path) -> None:
-    from captrial.data.toyworld.write import write_toyworld
-
     write_toyworld(tmp_path / "toy", 10, size=64)
-    assert detect(tmp_path / "toy").form == "karpathy"
-    assert len(read_dataset(tmp_path / "toy")) == 10
+    samples = read_dataset(tmp_path / "toy")
+    assert len(samples) == 10
+    assert all(sample.regions and len(sample.phrases) == 5 and sample.picture.label for sample in samples)
+    assert len(read_dataset(tmp_path / "toy", split="train")) == 6
+    assert detect(tmp_path / "toy" / "dataset.json").form == "karpathy"  # each file alone is what it is
+    assert detect(tmp_path / "toy" / "images" / "robot").form == "sequences"

@@ -31,6 +31,7 @@ FORMS = {
     "sequences": f"robot sequences (folders of frames with {', '.join(BOX_FILES)})",
     "shards": f"WebDataset shards ({', '.join(SUFFIXES)})",
     "folder": "a folder of pictures (sub-folders: classes)",
+    "toyworld": "a toy world (written by `captrial data toyworld`)",
 }
 """Every form that `read_dataset` understands, and how it looks."""
 
@@ -64,6 +65,12 @@ def read_dataset(
     return select_split(samples, split, found.path)
 
 
+def _read_toyworld(path: Path) -> list[Sample]:
+    from captrial.data.toyworld.read import read_toyworld  # it is built on the readers of this room
+
+    return read_toyworld(path)
+
+
 _READERS: dict[str, Callable[[Path, Any], list[Sample]]] = {
     "karpathy": lambda path, images: read_karpathy(path, images=images),
     "coco": lambda path, images: read_coco(path, images=images),
@@ -73,6 +80,7 @@ _READERS: dict[str, Callable[[Path, Any], list[Sample]]] = {
     "sequences": lambda path, _: read_sequences(path),
     "shards": lambda path, _: list(read_shards(path)),
     "folder": lambda path, _: list(read_folder(path)),
+    "toyworld": lambda path, _: _read_toyworld(path),
 }
 
 
@@ -92,6 +100,8 @@ def detect(path: Path | str) -> Found:
 
 
 def _detect_folder(folder: Path) -> Found:
+    if (folder / "toyworld.json").is_file():
+        return Found("toyworld", folder)
     if (folder / "Sentences").is_dir():
         return Found("entities", folder)
     files = sorted(entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))

@@ -15,6 +15,15 @@ SIGNATURES = (
     (b"II+\0", "TIFF"),
     (b"MM\0+", "TIFF"),
 )
+SUFFIXES = {  # of file names; the first is the one we write
+    "JPEG": (".jpg", ".jpeg", ".jpe"),
+    "PNG": (".png",),
+    "WebP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+}
+PICTURE_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 OTHERS = (
     (b"<!doctype html", "a web page"),
     (b"<html", "a web page"),

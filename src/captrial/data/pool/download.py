@@ -17,13 +17,12 @@ from typing import IO, Any
 
 import httpx
 
-from captrial.data.signatures import picture_format, what_else
+from captrial.data.signatures import SUFFIXES, picture_format, what_else
 from captrial.errors import DatasetError
 from captrial.files import content_hash
 from captrial.progress import progress_bar
 from captrial.version import __version__
 
-SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WebP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
 MAX_WAIT = 30.0  # seconds; a server's `Retry-After` is believed up to here
 
 
@@ -147,7 +146,7 @@ async def _attempt(client: httpx.AsyncClient, url: str, folder: Path, settings: 
             form = picture_format(start)
             if form is None:
                 raise _RefusalError("is empty" if not start else f"is {what_else(start)}, not a picture")
-            return part.replace(place / f"{name}{SUFFIX[form]}")
+            return part.replace(place / f"{name}{SUFFIXES[form][0]}")
 
 
 def _check_answer(response: httpx.Response, max_bytes: int) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+from captrial.data.signatures import PICTURE_SUFFIXES
 from captrial.errors import DatasetError
 from captrial.files import content_hash
 
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 MAX_LABEL = 1024
 SHARD_ERRORS = (tarfile.TarError, OSError, ValueError, EOFError)
 

@@ -15,8 +15,6 @@ import orjson
 from captrial.errors import DatasetError
 from captrial.records import Box, Sample
 
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
-
 T = TypeVar("T")
 _TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number"}
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from captrial.data.readers.common import PICTURE_SUFFIXES, natural_key
-from captrial.data.signatures import picture_format
+from captrial.data.readers.common import natural_key
+from captrial.data.signatures import PICTURE_SUFFIXES, picture_format
 from captrial.errors import DatasetError
 from captrial.records import Picture, Sample
 

@@ -11,12 +11,10 @@ from typing import Self
 
 import orjson
 
-from captrial.data.signatures import picture_format
+from captrial.data.signatures import SUFFIXES, picture_format
 from captrial.errors import DatasetError
 from captrial.files import atomic_path
 from captrial.records import Sample
-
-_SUFFIXES = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tiff"}
 
 
 class ShardWriter:
@@ -76,7 +74,10 @@ class ShardWriter:
         kind = picture_format(content[:16])
         if kind is None:
             raise DatasetError(f"{sample.picture.path or sample.id}: not a picture we know; it cannot go into a shard")
-        members = [(_SUFFIXES[kind], content), ("json", orjson.dumps(_record(sample), option=orjson.OPT_SORT_KEYS))]
+        members = [
+            (SUFFIXES[kind][0][1:], content),
+            ("json", orjson.dumps(_record(sample), option=orjson.OPT_SORT_KEYS)),
+        ]
         if sample.captions:
             lines = "\n".join(" ".join(caption.split()) for caption in sample.captions)
             members.append(("txt", lines.encode()))

@@ -16,7 +16,8 @@ from typing import Any, Self
 
 import orjson
 
-from captrial.data.readers.common import PICTURE_SUFFIXES, is_empty, natural_key
+from captrial.data.readers.common import is_empty, natural_key
+from captrial.data.signatures import PICTURE_SUFFIXES
 from captrial.errors import DatasetError
 from captrial.records import Box, Picture, Region, Sample
 

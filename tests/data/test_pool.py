@@ -98,6 +98,38 @@ def test_folder(photos: Path, tmp_path: Path) -> None:
         pool.read("x")
 
 
+def test_links_and_folders_that_are_closed(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class that is a link counts; a circle ends; a folder that may not be read is listed, not lost."""
+    links = tmp_path / "links"
+    (links / "closed").mkdir(parents=True)
+    (links / "cats").symlink_to(photos / "cats")
+    (links / "cats again").symlink_to(photos / "cats")
+    (links / "circle").symlink_to(links)
+    scandir = os.scandir
+
+    def listing(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listing)
+    pool = build_pool([links], tmp_path / "pool")
+    assert pool.classes() == {"cats": 4}
+    (left,) = pool.left_out()
+    assert (left.id, left.status) == ("closed", "unreadable")
+    assert "Permission denied" in left.reason
+
+
+def test_sources_without_pictures(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("# a comment\n\njust\ntext\n")
+    with pytest.raises(DatasetError, match="empty: no pictures there"):
+        build_pool([tmp_path / "empty"], tmp_path / "pool")
+    with pytest.raises(DatasetError, match=r"notes\.txt, line 3: 'just' is not an http.*nor is any other line"):
+        build_pool([tmp_path / "notes.txt"], tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
 def test_exact_copies_only(photos: Path, tmp_path: Path) -> None:
     pool = build_pool([photos], tmp_path / "pool", near_duplicate_distance=None)
     assert pool.summary["left_out"] == {"exact duplicate": 1, "unreadable": 3}

@@ -50,6 +50,8 @@ def build_pool(
     _check_out(out, sources)
     ignored: Counter[str] = Counter()
     candidates = [candidate for source in sources for candidate in _gather(source, ignored)]
+    if not candidates:
+        raise DatasetError(f"{', '.join(map(str, sources))}: no pictures there; check --from")
     _check_ids(candidates)
     candidates = _fetched(candidates, out / "pictures", downloads)
     if unpack:

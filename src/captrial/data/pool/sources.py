@@ -52,10 +52,17 @@ def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterato
     """Picture files under `folder` in sorted order, and those in tar shards among them.
 
     The id is the path relative to `folder`, the class its first sub-folder. Files that do not call themselves pictures
-    and hidden ones are counted in `ignored` by suffix.
+    and hidden ones are counted in `ignored` by suffix. Links to folders are followed, each folder once.
     """
     ignored = Counter() if ignored is None else ignored
-    for directory, names, files in os.walk(folder):
+    seen: set[tuple[int, int]] = set()
+    closed: list[OSError] = []
+    for directory, names, files in os.walk(folder, followlinks=True, onerror=closed.append):
+        status = Path(directory).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            names.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
             path = Path(directory) / name
@@ -66,6 +73,9 @@ def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterato
                 yield from iterate_shard(path, ignored)
             else:
                 yield _file(path, path.relative_to(folder))
+    for error in closed:
+        name = Path(error.filename).relative_to(folder).as_posix()
+        yield Candidate(_clean(name), trouble=f"the folder cannot be listed ({error.strerror}); check its permissions")
 
 
 def _file(path: Path, relative: Path) -> Candidate:
@@ -156,7 +166,10 @@ def read_url_list(path: Path) -> list[Candidate]:
         delimiter, columns = header
         cells = [(number, next(csv.reader([line], delimiter=delimiter), [])) for number, line in rows[1:]]
         return [_from_url(path, number, _pick(row, columns)) for number, row in cells]
-    return [_from_url(path, number, [*line.split("\t"), "", ""]) for number, line in rows]
+    found = [_from_url(path, number, [*line.split("\t"), "", ""]) for number, line in rows]
+    if all(candidate.trouble for candidate in found):
+        raise DatasetError(f"{found[0].trouble}, nor is any other line; a list of URLs has one a line")
+    return found
 
 
 def _header(line: str) -> tuple[str, list[int | None]] | None:

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from annotate.world import Clock, join, make_competition
 from captrial.annotate.people import Person
 from captrial.annotate.room import Room
-from captrial.annotate.rounds import picture_states
+from captrial.annotate.rounds import inspect_work, picture_states, write_work
 from captrial.annotate.schema import leases, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings, read_settings, write_settings
 from captrial.annotate.store import Store
@@ -37,12 +37,12 @@ class AnnotationMachine(RuleBasedStateMachine):
         with self.room.store.change() as connection:
             chosen = Settings(writers=WRITERS, inspectors=INSPECTORS, refusals=2, discards=2, min_sentences=1)
             write_settings(self.room.store, connection, chosen)
-        self.count = 0
+        self.number = 0
 
     @rule(target=people, role=st.sampled_from(["annotator", "inspector"]))
     def come(self, role: str) -> Person:
-        self.count += 1
-        return join(self.room, f"person {self.count}", role)[0]
+        self.number += 1
+        return join(self.room, f"person {self.number}", role)[0]
 
     @rule(target=held, person=people)
     def take(self, person: Person) -> tuple[Person, int | None]:
@@ -56,11 +56,11 @@ class AnnotationMachine(RuleBasedStateMachine):
         person, item = work
         if item is None:
             return
-        self.count += 1
-        key = f"key-{self.count:08d}"
+        self.number += 1
+        key = f"key-{self.number:08d}"
         try:
             if person.role == "annotator":
-                answer = self.room.write(person, item, f"a sentence number {self.count} with quite enough words", key)
+                answer = self.room.write(person, item, f"a sentence number {self.number} with quite enough words", key)
                 again = self.room.write(person, item, "the same submission sent again", key)
             else:
                 answer = self.room.vote(person, item, good, "", key)
@@ -75,9 +75,9 @@ class AnnotationMachine(RuleBasedStateMachine):
         person, item = work
         if item is None or person.role != "annotator":
             return
-        self.count += 1
+        self.number += 1
         try:
-            self.room.refuse(person, item, "too dark", f"key-{self.count:08d}")
+            self.room.refuse(person, item, "too dark", f"key-{self.number:08d}")
         except StateError:
             return
 
@@ -92,6 +92,30 @@ class AnnotationMachine(RuleBasedStateMachine):
     @rule(minutes=st.sampled_from([1, 10, 16, 60]))
     def wait(self, minutes: int) -> None:
         self.clock.now += 60 * minutes
+
+    @rule(person=people)
+    def count_work(self, person: Person) -> None:
+        """What the database counts as open work is what a plain loop over everything counts."""
+        with self.room.store.read() as connection:
+            chosen = read_settings(self.room.store, connection)
+            states = picture_states(connection)
+            found = {row.item: (row.missing, row.done) for row in connection.execute(write_work(chosen, person.id))}
+            expected = {
+                number: (state.missing(chosen), state.written)
+                for number, state in states.items()
+                if person.id not in state.people and state.missing(chosen)
+            }
+            assert found == expected
+            cast: dict[int, set[int]] = {}
+            for row in connection.execute(select(votes)):
+                cast.setdefault(row.sentence, set()).add(row.person)
+            open_ = {row.item: (row.missing, row.done) for row in connection.execute(inspect_work(chosen, person.id))}
+            for row in connection.execute(select(sentences)):
+                by = cast.get(row.id, set())
+                ready = row.picture in states and states[row.picture].written >= WRITERS and row.state == "live"
+                if ready and row.person != person.id and person.id not in by and len(by) < INSPECTORS:
+                    assert open_.pop(row.id) == (INSPECTORS - len(by), len(by))
+            assert not open_
 
     def _check_given(self, round_: str, person: Person, item: int | None) -> None:
         with self.room.store.read() as connection:

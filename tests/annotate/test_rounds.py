@@ -156,7 +156,16 @@ def test_judging_is_blind_and_feeds_the_competition(room: Room) -> None:
     following = room.next("judge", person)
     count = 0
     while following["item"] is not None:
-        assert set(following) == {"round", "item", "expires", "done", "picture", "captions"}  # no model names
+        assert set(following) == {
+            "round",
+            "item",
+            "expires",
+            "done",
+            "left",
+            "minutes",
+            "picture",
+            "captions",
+        }  # no model names
         following = room.judge(person, following["item"], ("left", "right", "tie")[count % 3], key())["next"]
         count += 1
     room.flush()
@@ -242,6 +251,9 @@ def test_import_counts_as_accepted(room: Room) -> None:
     taken, unknown = import_references(room, {**wanted, "elsewhere": [SENTENCE]})
     assert (taken, unknown) == (2 * len(wanted), 1)
     assert import_references(room, wanted)[0] == 0
+    picture = next(iter(wanted))
+    assert import_references(room, {picture: [f"{SENTENCE} at last"]})[0] == 1  # by somebody who has not described it
+    wanted[picture].append(f"{SENTENCE} at last")
     assert Competition.open(room.directory).labels().references == {p: sorted(c, key=len) for p, c in wanted.items()}
 
 

@@ -8,8 +8,8 @@ import string
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
-import httpx
 import hypothesis.strategies as st
 import pytest
 from fastapi import HTTPException
@@ -475,11 +475,8 @@ def test_no_address_leads_to_a_file(site: Site) -> None:
     @example(name="%2e%2e/%2e%2e/etc/passwd")
     def ask(name: str) -> None:
         for path in ("/picture/", "/static/"):
-            address = path + name.encode(errors="replace").decode().replace("\\", "%5c")
-            try:
-                answer = client.get(address)
-            except (httpx.InvalidURL, ValueError):  # no address at all: the client does not send it
-                continue
+            address = path + quote(name.encode(errors="replace"), safe="/%~")
+            answer = client.get(address)
             assert b"a secret" not in answer.content
             assert b"root:" not in answer.content
             assert answer.status_code in (200, 303, 307, 401, 404, 405, 422), address

@@ -146,10 +146,8 @@ def overview(person: Lead, context: Shared) -> Answer:
 
 @router.get("/api/lead/ranking")
 def ranking(person: Lead, context: Shared, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
-    """The ranking as labels stand, with intervals."""
-    from captrial.annotate.live import live_ranking  # loads scipy: not when the server starts
-
-    return live_ranking(context.room, metric)
+    """The ranking as labels stand, with intervals; how far people's sentences and preferences agree."""
+    return context.live.get(context.room, metric)
 
 
 @router.post("/api/lead/invite")

@@ -13,23 +13,16 @@ different for every person.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import BigInteger, Connection, Select, Subquery, cast, func, select
 
 from captrial.annotate.schema import leases
 from captrial.annotate.store import Store
 
 LEASE_MINUTES = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """How many more people an item needs, and how many have done it."""
-
-    missing: int
-    done: int
+_PRIME = 2**31 - 1  # products of two smaller numbers fit into the databases' integers
+Work = Select[int, int, int]  # item, missing people, people who have done it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,39 +34,68 @@ class Lease:
     expires: float
 
 
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What is left for a person: items they may do, and how much work these need from all people together."""
+
+    items: int
+    work: int
+
+
 def assign(
-    store: Store,
-    connection: Connection,
-    round_: str,
-    person: int,
-    needs: Mapping[int, Need],
-    minutes: float = LEASE_MINUTES,
+    store: Store, connection: Connection, round_: str, person: int, work: Work, minutes: float = LEASE_MINUTES
 ) -> Lease | None:
     """The item this person works on: the one they hold, or the next that needs somebody; None where there is none.
 
-    `needs` are the items that this person may do, with what they still need.
+    `work` selects the items that this person may do, with the number of people each still needs.
     """
-    now = store.clock()
+    now, items = store.clock(), work.subquery()
     connection.execute(leases.delete().where(leases.c.expires <= now))
-    rows = connection.execute(select(leases).where(leases.c.round == round_)).all()
-    mine = [row for row in rows if row.person == person]
-    for row in mine:
-        if row.item in needs:
-            return _extend(store, connection, round_, row.item, person, row.started, minutes)
-    taken: dict[int, int] = {}
-    for row in rows:
-        if row.person != person:
-            taken[row.item] = taken.get(row.item, 0) + 1
-    free = [item for item, need in needs.items() if need.missing > taken.get(item, 0)]
-    if not free:
+    mine = select(leases).where(leases.c.round == round_, leases.c.person == person)
+    held = connection.execute(mine.where(leases.c.item.in_(select(items.c.item)))).first()
+    if held is not None:
+        return _extend(store, connection, round_, held.item, person, held.started, minutes)
+    chosen = connection.execute(_next_item(round_, person, items)).scalar_one_or_none()
+    if chosen is None:
         return None
-    chosen = min(free, key=lambda item: (-needs[item].done - taken.get(item, 0), _order(round_, person, item)))
     release(connection, round_, person)
     lease = Lease(chosen, now, now + 60 * minutes)
     connection.execute(
         leases.insert().values(round=round_, item=chosen, person=person, started=lease.started, expires=lease.expires)
     )
     return lease
+
+
+def may_do(connection: Connection, work: Work) -> bool:
+    """Whether `work`, selected for one item, has it."""
+    return connection.execute(work.limit(1)).first() is not None
+
+
+def what_is_open(connection: Connection, work: Work) -> Open:
+    """How much `work` there is."""
+    items = work.subquery()
+    row = connection.execute(select(func.count(), func.coalesce(func.sum(items.c.missing), 0)).select_from(items)).one()
+    return Open(int(row[0]), int(row[1]))
+
+
+def _next_item(round_: str, person: int, items: Subquery) -> Select[int]:
+    """The free item that most people have begun; among equals, by this person's own random order."""
+    others = (
+        select(leases.c.item, func.count().label("people"))
+        .where(leases.c.round == round_, leases.c.person != person)
+        .group_by(leases.c.item)
+        .subquery()
+    )
+    taken = func.coalesce(others.c.people, 0)
+    # n -> n * a mod p is a permutation of the items, another one for every a
+    order = (cast(items.c.item, BigInteger) * _multiplier(round_, person)) % _PRIME
+    return (
+        select(items.c.item)
+        .outerjoin(others, others.c.item == items.c.item)
+        .where(items.c.missing > taken)
+        .order_by((items.c.done + taken).desc(), order)
+        .limit(1)
+    )
 
 
 def release(connection: Connection, round_: str, person: int, item: int | None = None) -> float | None:
@@ -96,5 +118,6 @@ def _extend(
     return Lease(item, started, expires)
 
 
-def _order(round_: str, person: int, item: int) -> bytes:
-    return hashlib.blake2b(f"{round_}:{person}:{item}".encode(), digest_size=8).digest()
+def _multiplier(round_: str, person: int) -> int:
+    digest = hashlib.blake2b(f"{round_}:{person}".encode(), digest_size=8).digest()
+    return 1 + int.from_bytes(digest) % (_PRIME - 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, HTTPException, Request
 
@@ -10,6 +11,9 @@ from captrial.annotate.people import Person
 from captrial.annotate.room import Room
 from captrial.annotate.security import RateLimit, Sessions
 from captrial.annotate.serving import PictureServer
+
+if TYPE_CHECKING:
+    from captrial.annotate.live import LiveRanking
 
 
 class Context:
@@ -22,6 +26,13 @@ class Context:
         self.requests = RateLimit(rate=20, burst=100)  # of a person
         self.entrances = RateLimit(rate=20, burst=300)  # links opened from an address: a class may come
         self.passwords = RateLimit(rate=0.5, burst=20)  # attempts to guess a password, from an address
+
+    @cached_property
+    def live(self) -> LiveRanking:
+        """The live ranking, loaded when a lead first asks: it needs scipy, and the server should start at once."""
+        from captrial.annotate.live import LiveRanking
+
+        return LiveRanking()
 
 
 def get_context(request: Request) -> Context:

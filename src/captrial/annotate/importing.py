@@ -24,19 +24,26 @@ def import_references(room: Room, references: Mapping[str, Sequence[str]]) -> tu
         settings = read_settings(store, connection)
         active = select(pictures.c.id, pictures.c.picture).where(pictures.c.active, ~pictures.c.qualification)
         known = {row.picture: row.id for row in connection.execute(active)}
-        there = {(row.picture, row.text) for row in connection.execute(select(sentences.c.picture, sentences.c.text))}
-        most = max([len(captions) for captions in references.values()], default=0)
-        writers = [_somebody(room, connection, f"imported {number}", "annotator") for number in range(1, most + 1)]
+        rows = connection.execute(select(sentences.c.picture, sentences.c.text, sentences.c.person)).all()
+        there = {(row.picture, row.text) for row in rows}
+        wrote = {(row.picture, row.person) for row in rows}
+        writers: list[int] = []
         inspectors = [
             _somebody(room, connection, f"import inspector {number}", "inspector")
             for number in range(1, settings.inspectors + 1)
         ]
         taken = 0
         for picture, captions in references.items():
-            for writer, caption in zip(writers, captions, strict=False):
+            for caption in captions:
                 text = people.clean(caption, MAX_SENTENCE, f"a caption of {picture}")
                 if picture not in known or (known[picture], text) in there:
                     continue
+                writer = next((one for one in writers if (known[picture], one) not in wrote), None)
+                while writer is None:
+                    writers.append(_somebody(room, connection, f"imported {len(writers) + 1}", "annotator"))
+                    writer = writers[-1] if (known[picture], writers[-1]) not in wrote else None
+                there.add((known[picture], text))
+                wrote.add((known[picture], writer))
                 values = {"picture": known[picture], "person": writer, "text": text, "hints": "", "state": "live"}
                 added = connection.execute(sentences.insert().values(**values, created=store.clock()))
                 number = added.inserted_primary_key[0]  # type: ignore[index]

@@ -1,23 +1,61 @@
-"""The ranking as labels arrive, and whether it is worth going on (the budget planner)."""
+"""The ranking as labels arrive, whether it is worth going on (the budget planner), and how far people agree.
+
+This is heavy beside what annotators ask for, so it is computed once a change of the labels, by one request at a time;
+the others get the latest answer there is.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from captrial.annotate.outcome import JUDGEMENTS, REFERENCES
 from captrial.annotate.room import Room
+from captrial.compete.competition import Competition
+from captrial.compete.people import agreement
 from captrial.compete.planner import plan
+from captrial.compete.scoring import Jury
 from captrial.compete.verdict import verdict
+from captrial.metrics import Corpus, cider, rouge_l
 
 REPLICATES = 200
+METRICS = ("cider", "bleu_4", "rouge_l")  # whose agreement with people's preferences is shown
 
 
-def live_ranking(room: Room, metric: str = "cider") -> dict[str, Any]:
+class LiveRanking:
+    """`live_ranking`, remembered until the labels change."""
+
+    def __init__(self) -> None:
+        self._computing = threading.Lock()
+        self._known: dict[str, tuple[object, dict[str, Any]]] = {}
+
+    def get(self, room: Room, metric: str) -> dict[str, Any]:
+        """The ranking by the labels there are; while it is being computed, the one before."""
+        room.flush()
+        labels = [_version(room.directory / name) for name in (REFERENCES, JUDGEMENTS)]
+        known = self._known.get(metric)
+        if known and known[0] == labels:
+            return known[1]
+        if not self._computing.acquire(blocking=known is None):
+            assert known is not None
+            return known[1]
+        try:
+            found = live_ranking(room.competition, metric)
+            self._known[metric] = labels, found
+        finally:
+            self._computing.release()
+        return found
+
+
+def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, Any]:
     """Ranks with intervals from the labels so far, and how many more labels until the winner is settled.
 
     `ready` is False where no selected picture has a label yet.
     """
-    room.flush()
-    jury = room.competition.jury()
+    labels = competition.labels()
+    jury = competition.jury(labels)
     if not jury.images:
         return {"ready": False, "labelled": 0}
     evidence = jury.evidence(metric)
@@ -33,4 +71,35 @@ def live_ranking(room: Room, metric: str = "cider") -> dict[str, Any]:
         "risk": ahead.risk,
         "labels_needed": ahead.labels_needed,
         "notes": list(found.notes),
+        "sentences": sentence_agreement(labels.references),
+        "agreement": _agreement_with_people(competition, jury),
     }
+
+
+def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
+    """How alike people's sentences are: each against the others of its picture, the mean by CIDEr and ROUGE-L."""
+    candidates, others = [], []
+    for captions in references.values():
+        for place, caption in enumerate(captions):
+            if len(captions) > 1:
+                candidates.append(caption)
+                others.append([*captions[:place], *captions[place + 1 :]])
+    if not candidates:
+        return {"cider": None, "rouge_l": None}
+    corpus = Corpus.prepare(candidates, others)
+    return {"cider": cider(corpus).corpus, "rouge_l": rouge_l(corpus).corpus}
+
+
+def _agreement_with_people(competition: Competition, jury: Jury) -> list[dict[str, Any]]:
+    """Kendall's tau of metrics with people's preferences, where the judging round has begun."""
+    judgements = competition.judgements()
+    found = [agreement(jury.evidence(name), judgements) for name in METRICS] if judgements else []
+    return [
+        {"metric": one.metric, "tau": one.tau, "low": one.low, "high": one.high, "judgements": one.judgements}
+        for one in found
+        if one.judgements
+    ]
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from captrial.annotate import qualification
-from captrial.annotate.assignment import assign, release
+from captrial.annotate.assignment import Open, assign, may_do, release, what_is_open
 from captrial.annotate.outcome import write_outcome
 from captrial.annotate.people import NotAllowedError, Person, clean, one_line
 from captrial.annotate.rounds import (
     discard_if_wrong,
     indescribable,
-    inspect_needs,
-    judge_needs,
-    picture_states,
-    write_needs,
+    inspect_work,
+    judge_work,
+    write_work,
 )
 from captrial.annotate.rules import check
-from captrial.annotate.schema import drafts, duels, judgements, pictures, refusals, sentences, votes
+from captrial.annotate.schema import drafts, duels, judgements, people, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings, read_settings
 from captrial.annotate.store import Store
 from captrial.compete.competition import Competition
@@ -31,6 +32,8 @@ from captrial.errors import InputError, StateError
 
 MAX_SENTENCE = 1000
 MAX_REASON = 300
+WORK = {"write": write_work, "inspect": inspect_work, "judge": judge_work}
+TABLES = {"write": sentences, "inspect": votes, "judge": judgements}
 ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
 Answer = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -96,20 +99,33 @@ class Room:
     def _next(self, connection: Connection, round_: str, person: Person) -> Answer:
         settings = read_settings(self.store, connection)
         self._allow(round_, person, settings)
-        needs = {"write": write_needs, "inspect": inspect_needs, "judge": judge_needs}[round_]
-        lease = assign(
-            self.store, connection, round_, person.id, needs(connection, settings, person.id), settings.lease_minutes
-        )
+        work = WORK[round_](settings, person.id)
+        lease = assign(self.store, connection, round_, person.id, work, settings.lease_minutes)
+        done = self._count_done(connection, round_, person.id)
         if lease is None:
-            return {"round": round_, "item": None, "done": self._count_done(connection, round_, person.id)}
+            return {"round": round_, "item": None, "done": done, "left": 0}
         item = {"write": self._picture, "inspect": self._sentence, "judge": self._duel}[round_]
         return {
             "round": round_,
             "item": lease.item,
             "expires": lease.expires,
-            "done": self._count_done(connection, round_, person.id),
+            "done": done,
+            **self._outlook(connection, round_, person, what_is_open(connection, work)),
             **item(connection, lease.item, person),
         }
+
+    def _outlook(self, connection: Connection, round_: str, person: Person, left: Open) -> Answer:
+        """About how many items are left for this person, if all share the work, and how many minutes that takes."""
+        colleagues = connection.execute(
+            select(func.count())
+            .select_from(people)
+            .where(people.c.role.in_(ROLES_OF[round_]), people.c.qualified.is_not(None), people.c.removed.is_(None))
+        ).scalar_one()
+        share = min(left.items, math.ceil(left.work / max(colleagues, 1)))
+        table = TABLES[round_]
+        recent = select(table.c.seconds).where(table.c.person == person.id, table.c.seconds.is_not(None))
+        pace = connection.execute(recent.order_by(table.c.created.desc()).limit(20)).scalars().all()
+        return {"left": share, "minutes": round(share * median(pace) / 60, 1) if pace else None}
 
     def _allow(self, round_: str, person: Person, settings: Settings) -> None:
         if person.role not in ROLES_OF[round_]:
@@ -140,7 +156,7 @@ class Room:
         return {"picture": row.picture, "captions": captions[::-1] if swapped(item, person.id) else captions}
 
     def _count_done(self, connection: Connection, round_: str, person: int) -> int:
-        table = {"write": sentences, "inspect": votes, "judge": judgements}[round_]
+        table = TABLES[round_]
         mine = select(func.count()).select_from(table).where(table.c.person == person)
         if round_ == "write":
             mine = mine.where(sentences.c.state.in_(("live", "discarded")))
@@ -204,8 +220,7 @@ class Room:
             def once() -> Answer:
                 settings = read_settings(self.store, connection)
                 self._allow(round_, person, settings)
-                needs = {"write": write_needs, "inspect": inspect_needs, "judge": judge_needs}[round_]
-                if item not in needs(connection, settings, person.id):
+                if not may_do(connection, WORK[round_](settings, person.id, item)):
                     raise StateError("this one has been finished by others in the meantime; here is the next")
                 action(connection, release(connection, round_, person.id, item))
                 self.store.note(connection, person.id, round_, f"item {item}")
@@ -219,7 +234,8 @@ class Room:
     def undo(self, person: Person) -> Answer:
         """Take back the last sentence, as long as nobody has inspected it; its text becomes the draft again."""
         with self.store.change() as connection:
-            self._allow("write", person, read_settings(self.store, connection))
+            settings = read_settings(self.store, connection)
+            self._allow("write", person, settings)
             row = connection.execute(
                 select(sentences)
                 .where(sentences.c.person == person.id, sentences.c.state == "live")
@@ -234,10 +250,7 @@ class Room:
             release(connection, "write", person.id)
             self._keep_draft(connection, person, row.picture, row.text)
             self.store.note(connection, person.id, "undo", f"item {row.picture}")
-            states = picture_states(connection)
-            still = row.picture in states and person.id not in states[row.picture].people
-            settings = read_settings(self.store, connection)
-            only = {row.picture: write_needs(connection, settings, person.id)[row.picture]} if still else {}
+            only = write_work(settings, person.id, row.picture)
             assign(self.store, connection, "write", person.id, only, settings.lease_minutes)
             following = self._next(connection, "write", person)
         self.sync()

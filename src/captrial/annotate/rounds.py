@@ -2,6 +2,7 @@
 
 What an item still needs is computed from what people did, never kept beside it: a picture needs writers until enough
 sentences were written and enough of them stand; a sentence needs inspectors until enough have voted or it is discarded.
+The database does the counting: a request never carries more than one item out of it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Column, Connection, Subquery, Table, case, exists, func, select
 
-from captrial.annotate.assignment import Need
+from captrial.annotate.assignment import Work
 from captrial.annotate.schema import duels, judgements, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings
 
@@ -51,50 +52,65 @@ def picture_states(connection: Connection) -> dict[int, PictureState]:
     return states
 
 
-def write_needs(connection: Connection, settings: Settings, person: int) -> dict[int, Need]:
+def write_work(settings: Settings, person: int, item: int | None = None) -> Work:
     """Pictures this person may describe, and what they need."""
-    states = picture_states(connection).items()
-    return {
-        number: Need(state.missing(settings), state.written)
-        for number, state in states
-        if person not in state.people and state.missing(settings)
-    }
-
-
-def inspect_needs(connection: Connection, settings: Settings, person: int) -> dict[int, Need]:
-    """Sentences this person may inspect: live, not their own, of pictures whose writing is done."""
-    if not settings.inspectors:
-        return {}
-    done = {number for number, state in picture_states(connection).items() if state.written >= settings.writers}
-    cast: dict[int, set[int]] = defaultdict(set)
-    for row in connection.execute(select(votes.c.sentence, votes.c.person)):
-        cast[row.sentence].add(row.person)
-    rows = connection.execute(
-        select(sentences.c.id, sentences.c.picture, sentences.c.person).where(sentences.c.state == "live")
+    counted = _sentence_counts(item)
+    written, live = func.coalesce(counted.c.written, 0), func.coalesce(counted.c.live, 0)
+    missing = case((written < settings.writers, settings.writers - written), else_=settings.min_sentences - live)
+    wrote = exists().where(sentences.c.picture == pictures.c.id, sentences.c.person == person)
+    refused = exists().where(refusals.c.picture == pictures.c.id, refusals.c.person == person)
+    work = (
+        select(pictures.c.id.label("item"), missing.label("missing"), written.label("done"))
+        .outerjoin(counted, counted.c.picture == pictures.c.id)
+        .where(pictures.c.active, ~pictures.c.qualification, missing > 0, ~wrote, ~refused)
     )
-    return {
-        row.id: Need(settings.inspectors - len(cast[row.id]), len(cast[row.id]))
-        for row in rows
-        if row.picture in done
-        and row.person != person
-        and person not in cast[row.id]
-        and len(cast[row.id]) < settings.inspectors
-    }
+    return work if item is None else work.where(pictures.c.id == item)
 
 
-def judge_needs(connection: Connection, settings: Settings, person: int) -> dict[int, Need]:
+def inspect_work(settings: Settings, person: int, item: int | None = None) -> Work:
+    """Sentences this person may inspect: live, not their own, of pictures whose writing is done."""
+    counted, cast = _sentence_counts(), _people_on(votes, votes.c.sentence, item)
+    number = func.coalesce(cast.c.people, 0)
+    voted = exists().where(votes.c.sentence == sentences.c.id, votes.c.person == person)
+    work = (
+        select(sentences.c.id.label("item"), (settings.inspectors - number).label("missing"), number.label("done"))
+        .join(pictures, pictures.c.id == sentences.c.picture)
+        .join(counted, counted.c.picture == sentences.c.picture)
+        .outerjoin(cast, cast.c.item == sentences.c.id)
+        .where(pictures.c.active, sentences.c.state == "live", sentences.c.person != person)
+        .where(counted.c.written >= settings.writers, number < settings.inspectors, ~voted)
+    )
+    return work if item is None else work.where(sentences.c.id == item)
+
+
+def judge_work(settings: Settings, person: int, item: int | None = None) -> Work:
     """Pairs of captions this person may compare."""
-    if not settings.judges:
-        return {}
-    cast: dict[int, set[int]] = defaultdict(set)
-    for row in connection.execute(select(judgements.c.duel, judgements.c.person)):
-        cast[row.duel].add(row.person)
-    open_duels = select(duels.c.id).join(pictures, pictures.c.id == duels.c.picture).where(pictures.c.active)
-    return {
-        duel: Need(settings.judges - len(cast[duel]), len(cast[duel]))
-        for duel in connection.execute(open_duels).scalars()
-        if person not in cast[duel] and len(cast[duel]) < settings.judges
-    }
+    cast = _people_on(judgements, judgements.c.duel, item)
+    number = func.coalesce(cast.c.people, 0)
+    judged = exists().where(judgements.c.duel == duels.c.id, judgements.c.person == person)
+    work = (
+        select(duels.c.id.label("item"), (settings.judges - number).label("missing"), number.label("done"))
+        .join(pictures, pictures.c.id == duels.c.picture)
+        .outerjoin(cast, cast.c.item == duels.c.id)
+        .where(pictures.c.active, number < settings.judges, ~judged)
+    )
+    return work if item is None else work.where(duels.c.id == item)
+
+
+def _sentence_counts(picture: int | None = None) -> Subquery:
+    """Of every picture: how many sentences were written, and how many of them are live."""
+    counted = select(
+        sentences.c.picture,
+        func.sum(case((sentences.c.state.in_(STANDING), 1), else_=0)).label("written"),
+        func.sum(case((sentences.c.state == "live", 1), else_=0)).label("live"),
+    ).group_by(sentences.c.picture)
+    return (counted if picture is None else counted.where(sentences.c.picture == picture)).subquery()
+
+
+def _people_on(table: Table, item: Column[int], only: int | None) -> Subquery:
+    """How many people have done each item."""
+    counted = select(item.label("item"), func.count().label("people")).select_from(table).group_by(item)
+    return (counted if only is None else counted.where(item == only)).subquery()
 
 
 def discard_if_wrong(connection: Connection, settings: Settings, sentence: int) -> bool:

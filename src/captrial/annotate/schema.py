@@ -55,13 +55,15 @@ sentences = Table(
     "sentences",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("picture", ForeignKey("pictures.id"), nullable=False, index=True),
+    Column("picture", ForeignKey("pictures.id"), nullable=False),
     Column("person", ForeignKey("people.id"), nullable=False, index=True),
     Column("text", Text, nullable=False),
     Column("hints", Text, nullable=False, default=""),  # rules the writer chose to override
     Column("state", String(16), nullable=False),  # live, discarded, withdrawn, removed
     Column("created", Float, nullable=False),
     Column("seconds", Float),
+    UniqueConstraint("picture", "person"),  # nobody describes a picture twice
+    Index("sentences_of_picture", "picture", "state"),
 )
 
 refusals = Table(  # "cannot be described"
@@ -82,6 +84,7 @@ votes = Table(
     Column("reason", Text, nullable=False, default=""),
     Column("created", Float, nullable=False),
     Column("seconds", Float),
+    Index("votes_of_person", "person"),
 )
 
 duels = Table(  # two captions of one picture, to be compared
@@ -102,6 +105,7 @@ judgements = Table(
     Column("winner", String(8), nullable=False),  # first, second, tie
     Column("created", Float, nullable=False),
     Column("seconds", Float),
+    Index("judgements_of_person", "person"),
 )
 
 trials = Table(  # what people wrote in the qualification

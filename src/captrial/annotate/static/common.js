@@ -40,6 +40,12 @@ export function typing(event) {
   return ["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName);
 }
 
+// A letter alone, by its key; with Alt, by its place: Alt changes what a key types on some keyboards.
+export function pressed(event, letter, alt = false) {
+  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey !== alt || document.querySelector("dialog[open]")) return false;
+  return alt ? event.code === `Key${letter}` : !typing(event) && event.key.toUpperCase() === letter;
+}
+
 export function showPicture(number) {
   for (const image of [$("picture"), $("zoomed")]) image.src = `/picture/${number}`;
 }
@@ -52,7 +58,8 @@ function setUpZoom() {
   $("picture").addEventListener("keydown", (event) => event.key === "Enter" && open());
   zoom.addEventListener("click", () => zoom.close());
   document.addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() === "z" && !typing(event) && !event.ctrlKey && !event.altKey) zoom.open ? zoom.close() : open();
+    if (zoom.open && event.key.toUpperCase() === "Z") zoom.close();
+    else if (pressed(event, "Z")) open();
   });
 }
 
@@ -61,16 +68,23 @@ function setUpKeys() {
   if (!keys) return;
   $("keys-button").addEventListener("click", () => keys.showModal());
   document.addEventListener("keydown", (event) => {
-    if (event.key === "?" && !typing(event)) keys.showModal();
+    if (pressed(event, "?")) keys.showModal();
   });
 }
 
-export function finish(done) {
-  const empty = done.item === null;
+function standing({ done, left, minutes }) {
+  if (!left) return `${done} done`;
+  const time = minutes === null || minutes === undefined ? "" : minutes < 1 ? ", less than a minute" : `, about ${Math.round(minutes)} min left`;
+  return `${done} of about ${done + left} for you${time}`;
+}
+
+export function finish(next) {
+  const empty = next.item === null;
   document.querySelector(".task").hidden = empty;
   $("finished").hidden = !empty;
-  const count = $("count");
-  if (count) count.textContent = done.done === 1 ? "1 done" : `${done.done} done`;
+  $("count").textContent = standing(next);
+  if (next.left !== undefined) Object.assign($("bar"), { max: Math.max(next.done + next.left, 1), value: next.done });
+  if (empty) $("finished-count").textContent = standing(next);
   return empty;
 }
 

@@ -1,16 +1,17 @@
-import { $, ask, finish, newKey, say, showPicture, typing } from "./common.js";
+import { $, ask, finish, newKey, pressed, say, showPicture } from "./common.js";
 
 let item = null;
 let key = newKey();
 let busy = false;
 
 function show(next) {
-  if (finish(next)) return;
   item = next.item;
+  if (finish(next)) return;
   key = newKey();
   showPicture(next.picture);
   $("sentence").textContent = next.sentence;
   $("reason").value = "";
+  $("reason").blur();
 }
 
 async function vote(right) {
@@ -33,8 +34,15 @@ async function load() {
 $("right").addEventListener("click", () => vote(true));
 $("wrong").addEventListener("click", () => vote(false));
 document.addEventListener("keydown", (event) => {
-  if (typing(event)) return;
-  if (event.key.toLowerCase() === "r") vote(true);
-  if (event.key.toLowerCase() === "w") vote(false);
+  if (pressed(event, "R")) vote(true);
+  if (pressed(event, "W")) vote(false);
+  if (pressed(event, "E")) {
+    event.preventDefault();
+    $("reason").focus();
+  }
+});
+$("reason").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.repeat) vote(false);
+  if (event.key === "Escape") $("reason").blur();
 });
 load().catch((error) => say(error.message, true));

@@ -1,12 +1,12 @@
-import { $, ask, finish, newKey, say, showPicture, typing } from "./common.js";
+import { $, ask, finish, newKey, pressed, say, showPicture } from "./common.js";
 
 let item = null;
 let key = newKey();
 let busy = false;
 
 function show(next) {
-  if (finish(next)) return;
   item = next.item;
+  if (finish(next)) return;
   key = newKey();
   showPicture(next.picture);
   $("left-text").textContent = next.captions[0];
@@ -32,7 +32,6 @@ async function load() {
 
 for (const winner of ["left", "right", "tie"]) $(winner).addEventListener("click", () => choose(winner));
 document.addEventListener("keydown", (event) => {
-  const winner = { 1: "left", 2: "right", 0: "tie" }[event.key];
-  if (winner && !typing(event)) choose(winner);
+  for (const [key, winner] of [["1", "left"], ["2", "right"], ["0", "tie"]]) if (pressed(event, key)) choose(winner);
 });
 load().catch((error) => say(error.message, true));

@@ -36,7 +36,9 @@ function action(name, run) {
 }
 
 function showPeople(people) {
-  $("people").tBodies[0].replaceChildren(
+  const body = $("people").tBodies[0];
+  if (body.contains(document.activeElement)) return; // somebody is using its buttons
+  body.replaceChildren(
     ...people.map((person) => {
       const actions = document.createElement("span");
       const path = `/api/lead/people/${person.id}`;
@@ -71,12 +73,20 @@ function showRanking(found) {
   const table = document.createElement("table");
   const head = row(...["Rank", "Model", "Score", "95% interval of the rank", "First"].map((name) => cell(name, "th")));
   table.append(head, ...found.ranking.map((entry) => row(cell(entry.rank), cell(entry.model), cell(round(entry.score, 3)), cell(`${entry.rank_low} – ${entry.rank_high}`), cell(`${round(100 * entry.first, 0)}%`))));
-  $("ranking").replaceChildren(table, ...found.notes.map((note) => cell(note, "p")));
+  const scroll = Object.assign(document.createElement("div"), { className: "scroll" });
+  scroll.append(table);
+  const notes = [...found.notes, ...found.agreement.map(tau)];
+  const { cider, rouge_l } = found.sentences;
+  if (cider !== null) notes.push(`Each sentence against the others of its picture: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
+  $("ranking").replaceChildren(scroll, ...notes.map((note) => Object.assign(cell(note, "p"), { className: "muted" })));
   $("stable").textContent =
     found.labels_needed === 0
       ? `The winner is settled: the risk that more labels change it is ${round(100 * found.risk, 1)}%. You can stop.`
       : `About ${found.labels_needed} more pictures until the winner is settled (risk now ${round(100 * found.risk, 0)}%).`;
 }
+
+const tau = (one) =>
+  `Agreement of ${one.metric} with people’s preferences: Kendall’s τ ${round(one.tau, 2)} (95%: ${round(one.low, 2)} to ${round(one.high, 2)}, ${one.judgements} judgements).`;
 
 function link(name, answer) {
   const address = new URL(answer.path, location.href).href;
@@ -116,7 +126,8 @@ $("settings").addEventListener("submit", async (event) => {
   }
 });
 
-const rank = () => ask("GET", "/api/lead/ranking").then(showRanking, () => {});
+const rank = () => ask("GET", `/api/lead/ranking?metric=${$("metric").value}`).then(showRanking, () => {});
+$("metric").addEventListener("change", rank);
 refresh().catch((error) => say(error.message, true));
 rank();
 setInterval(() => refresh().catch(() => {}), 5000);

@@ -1,5 +1,5 @@
 // Describing pictures: live hints, drafts kept on the server, undo; and the practice round.
-import { $, ask, finish, newKey, say, showPicture } from "./common.js";
+import { $, ask, finish, newKey, pressed, say, showPicture } from "./common.js";
 
 const practice = document.querySelector(".task").dataset.practice === "yes";
 const text = $("text");
@@ -12,15 +12,15 @@ async function show(next) {
     location.href = "/";
     return;
   }
-  if (finish(next)) return;
   item = next.item;
+  if (finish(next)) return;
   key = newKey();
   showPicture(next.picture);
   text.value = next.draft ?? "";
   $("saved").textContent = next.draft ? "your draft" : "";
   if (practice) $("count").textContent = `${next.left} to go, ${next.good} good so far`;
   text.focus();
-  hint();
+  await hint();
 }
 
 async function hint() {
@@ -35,21 +35,36 @@ async function hint() {
   rules.forEach((rule) => rule.classList.toggle("broken", hints.some((found) => found.rule === Number(rule.dataset.rule))));
 }
 
-let waiting;
+let waiting = null;
+async function keep() {
+  waiting = null;
+  const of = item;
+  try {
+    await Promise.all([hint(), practice ? null : ask("PUT", "/api/draft", { item: of, text: text.value })]);
+    if (!practice && of === item) $("saved").textContent = "draft saved";
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
 text.addEventListener("input", () => {
   $("saved").textContent = "";
   clearTimeout(waiting);
-  waiting = setTimeout(async () => {
-    const of = item;
-    await Promise.all([hint(), practice ? null : ask("PUT", "/api/draft", { item: of, text: text.value })]);
-    if (!practice && of === item) $("saved").textContent = "draft saved";
-  }, 600);
+  waiting = setTimeout(keep, 600);
+});
+
+// Leaving within that moment loses nothing either: `keepalive` requests outlive their page.
+addEventListener("pagehide", () => {
+  if (waiting === null || practice || item === null) return;
+  const body = JSON.stringify({ item, text: text.value });
+  fetch("/api/draft", { method: "PUT", headers: { "Content-Type": "application/json" }, body, keepalive: true });
 });
 
 async function act(action) {
   if (busy) return;
   busy = true;
   clearTimeout(waiting);
+  waiting = null;
   try {
     await action();
   } catch (error) {
@@ -73,7 +88,7 @@ async function practise() {
   $("feedback-list").replaceChildren(...answer.hints.map((hint) => Object.assign(document.createElement("li"), { textContent: hint })));
   $("feedback-example").textContent = `A good sentence: “${answer.example}”`;
   if (answer.standing.failed) $("feedback-example").textContent += " Not enough were good this time; please try the pictures again.";
-  $("feedback").addEventListener("close", () => load(), { once: true });
+  $("feedback").addEventListener("close", () => load().catch((error) => say(error.message, true)), { once: true });
   $("feedback").showModal();
 }
 
@@ -95,8 +110,8 @@ if (!practice) {
   $("refuse").addEventListener("click", refuse);
 }
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey && event.key === "Enter") submit();
-  if (!practice && event.altKey && event.key.toLowerCase() === "u") undo();
-  if (!practice && event.altKey && event.key.toLowerCase() === "x") refuse();
+  if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && !event.repeat) submit();
+  if (!practice && pressed(event, "U", true)) undo();
+  if (!practice && pressed(event, "X", true)) refuse();
 });
 load().catch((error) => say(error.message, true));

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from annotate.database import create_database, postgres_server
 from annotate.world import Clock, join, make_competition
 from captrial.annotate.app import create_app
 from captrial.annotate.room import Room
@@ -32,9 +34,30 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def postgres_address() -> Iterator[str]:
+    """A PostgreSQL server for this session."""
+    with postgres_server() as address:
+        yield address
+
+
 @pytest.fixture
-def room(directory: Path, clock: Clock) -> Iterator[Room]:
-    made = Room(directory, Store(f"sqlite:///{directory / 'annotations.sqlite'}", clock))
+def postgres(postgres_address: str) -> str:
+    """The URL of a new database; use with `@pytest.mark.needs("postgres")`."""
+    return create_database(postgres_address, f"test_{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres"))])
+def database(request: pytest.FixtureRequest, directory: Path) -> str:
+    """The URL of an empty database, of either kind."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres"))
+    return f"sqlite:///{directory / 'annotations.sqlite'}"
+
+
+@pytest.fixture
+def room(directory: Path, clock: Clock, database: str) -> Iterator[Room]:
+    made = Room(directory, Store(database, clock))
     yield made
     made.close()
 

@@ -16,6 +16,7 @@ from captrial.annotate.rounds import accepted
 from captrial.annotate.rules import RULES, check
 from captrial.annotate.schema import drafts, pictures, sentences
 from captrial.annotate.settings import Settings, read_settings, write_settings
+from captrial.annotate.store import Store
 from captrial.compete.competition import Competition
 from captrial.errors import InputError, StateError
 
@@ -267,7 +268,7 @@ def test_formulas_are_harmless_in_exports(room: Room) -> None:
 
 def test_the_store_reopens_where_it_was(room: Room, clock: Clock) -> None:
     write_everything(room)
-    again = Room(room.directory)
+    again = Room(room.directory, Store(room.store.engine.url.render_as_string(hide_password=False)))
     with again.store.read() as connection:
         assert len(connection.execute(select(sentences)).all()) == 3 * len(room.competition.images())
         assert connection.execute(select(pictures)).first()

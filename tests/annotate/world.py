@@ -18,15 +18,15 @@ SENTENCE = "a brown horse stands alone in a wide green field"
 ANIMALS = ["dog", "cat", "horse", "cow", "bird", "sheep"]
 
 
-def make_competition(directory: Path, k: int = 4, reserve: int = 4) -> Path:
-    """Three models on twelve pictures; k pictures a pair."""
+def make_competition(directory: Path, k: int = 4, reserve: int = 4, pictures: int = PICTURES) -> Path:
+    """Three models on some pictures (the first twelve have files); k pictures a pair."""
     source = directory / "source"
     (source / "images").mkdir(parents=True)
     files = {}
     for model in range(3):
         captions = [
             {"image_id": f"p{n}.png", "caption": f"a {ANIMALS[(n * (model + 1)) % 6]} stands in field number {n}"}
-            for n in range(PICTURES)
+            for n in range(pictures)
         ]
         files[f"model{model}"] = source / f"model{model}.json"
         files[f"model{model}"].write_text(json.dumps(captions))

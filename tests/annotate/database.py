@@ -1,0 +1,76 @@
+"""A PostgreSQL server of our own, in a temporary folder, on a socket that nobody else can see."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def _binary(name: str) -> str:
+    found = [*sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
+    return str(found[-1]) if found else str(shutil.which(name))
+
+
+def _as_somebody() -> tuple[list[str], int | None]:
+    """PostgreSQL refuses to run as root: then run it as `postgres`, or as `nobody`."""
+    if os.getuid() != 0:
+        return [], None
+    users = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
+    name = "postgres" if "postgres" in users else "nobody"
+    return ["runuser", "-u", name, "--"], users[name]
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Start a server; yields the address of it without a database's name: `postgresql://captrial@/{name}?host=...`."""
+    runner, user = _as_somebody()
+    with tempfile.TemporaryDirectory(prefix="captrial-postgres-") as folder:
+        if user is not None:
+            os.chown(folder, user, -1)
+        options = {"cwd": folder, "stdout": subprocess.DEVNULL}
+        make = [_binary("initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "captrial", "--no-sync", "-E", "UTF8"]
+        subprocess.run([*runner, *make], check=True, **options)  # type: ignore[call-overload]
+        start = [
+            _binary("postgres"),
+            "-D",
+            f"{folder}/data",
+            "-k",
+            folder,
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
+        ]
+        with Path(folder, "log").open("wb") as log:
+            server = subprocess.Popen([*runner, *start], stderr=log, **options)  # type: ignore[call-overload]
+        try:
+            _wait(folder, runner)
+            yield f"postgresql://captrial@/{{name}}?host={folder}"
+        finally:
+            pid = int(Path(folder, "data", "postmaster.pid").read_text().split()[0])
+            os.kill(pid, 2)  # fast shutdown
+            server.wait(60)
+
+
+def _wait(folder: str, runner: list[str]) -> None:
+    for _ in range(600):
+        if subprocess.run([_binary("pg_isready"), "-h", folder, "-q"], check=False).returncode == 0:
+            return
+        time.sleep(0.1)
+    raise AssertionError(Path(folder, "log").read_text())
+
+
+def create_database(address: str, name: str) -> str:
+    """A new, empty database; returns its URL."""
+    import psycopg
+
+    with psycopg.connect(address.format(name="postgres"), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+    return address.format(name=name)

@@ -1,0 +1,209 @@
+"""The whole experiment in a real browser, by keyboard: invite, qualify, write, refuse, undo, inspect, export, rank."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from annotate.world import SENTENCE, make_competition
+from captrial.annotate import people
+from captrial.annotate.room import Room
+from captrial.annotate.simulate import serving
+from captrial.cli import main
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+SCREEN = """() => ["picture", "sentence", "finished"].map((id) => document.getElementById(id))
+    .map((part) => part && [part.getAttribute("src"), part.hidden, part.id === "sentence" && part.textContent])
+    .join()"""  # what is to be seen, as one text
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+class Desk:
+    """Somebody at a browser of their own; whatever goes wrong there is written down."""
+
+    def __init__(self, browser: Browser, address: str) -> None:
+        self.context: BrowserContext = browser.new_context(accept_downloads=True)
+        self.page: Page = self.context.new_page()
+        self.troubles: list[str] = []
+        self.page.on("console", lambda said: self.troubles.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("dialog", lambda dialog: dialog.accept())
+        self.page.goto(address)
+
+    def press(self, keys: str, path: str) -> None:
+        """Press keys and wait for the answer they ask for."""
+        before = self.page.evaluate(SCREEN)
+        with self.page.expect_response(f"**{path}"):
+            self.page.keyboard.press(keys)
+        self.page.wait_for_function(f"before => ({SCREEN})() !== before", arg=before)
+
+    @property
+    def item(self) -> int | None:
+        """The number of the picture on the screen."""
+        self.page.wait_for_function(
+            "() => document.querySelector('.task').hidden || document.getElementById('picture').getAttribute('src')"
+        )
+        if self.page.locator(".task").is_hidden():
+            return None
+        return int((self.page.locator("#picture").get_attribute("src") or "").rpartition("/")[2])
+
+
+def prepare(folder: Path) -> tuple[Path, Path]:
+    """A competition, and known good captions of two more pictures."""
+    directory = make_competition(folder, k=2, reserve=4)
+    for name in ("q0", "q1"):
+        Image.new("RGB", (80, 60), (90, 160, 60)).save(folder / "source" / "images" / f"{name}.png")
+    good = folder / "good.json"
+    good.write_text(json.dumps({f"{name}.png": [SENTENCE] for name in ("q0", "q1")}))
+    return directory, good
+
+
+def qualify(desk: Desk) -> None:
+    """Agree and practise, by keyboard."""
+    page = desk.page
+    page.wait_for_url("**/consent")
+    page.locator("#agree").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/qualify")
+    for text in ("A brown horse is standing in a large green field", "A horse stands near a tree in a green field"):
+        assert desk.item is not None
+        page.locator("#text").fill(text)
+        page.keyboard.press("Control+Enter")
+        page.locator("#feedback[open]").wait_for(timeout=60_000)  # the parser is loaded at the first sentence
+        assert page.locator("#feedback-title").text_content() == "Well done"
+        page.keyboard.press("Enter")
+        page.locator("#feedback[open]").wait_for(state="detached")
+    page.wait_for_url("**/write")
+
+
+def write(desk: Desk, name: str, refused: int | None = None) -> int:
+    """Describe pictures until none is left; returns how many."""
+    count = 0
+    desk.page.goto(desk.page.url)
+    while (item := desk.item) is not None:
+        if item == refused:
+            desk.press("Alt+x", "/api/refuse")
+            continue
+        desk.page.keyboard.type(f"A horse that {name} saw in picture {item} stands in a field")
+        desk.press("Control+Enter", "/api/write")
+        count += 1
+    return count
+
+
+def draft_and_undo(desk: Desk) -> None:
+    """A draft survives a reload; a sentence comes back."""
+    page, item = desk.page, desk.item
+    page.keyboard.type("There is half")
+    page.get_by_text("draft saved").wait_for()
+    assert page.locator("#hints li").count() == 2  # too short, and "There is"
+    page.keyboard.type(" a horse")
+    page.reload()  # within the moment before the next draft is saved
+    assert desk.item == item
+    page.wait_for_function("() => document.getElementById('text').value === 'There is half a horse'")
+    desk.press("Control+Enter", "/api/write")
+    assert desk.item != item
+    desk.press("Alt+u", "/api/undo")
+    assert desk.item == item
+    assert page.locator("#text").input_value() == "There is half a horse"
+    page.locator("#text").fill("")
+    page.get_by_text("draft saved").wait_for()
+
+
+def inspect(desk: Desk) -> int:
+    """Vote until nothing is left, one sentence wrong with a reason."""
+    count = 0
+    while desk.item is not None:
+        if count == 1:
+            desk.page.keyboard.press("e")
+            desk.page.keyboard.type("names something that is not there")
+            desk.press("Enter", "/api/vote")
+        else:
+            desk.press("r", "/api/vote")
+        count += 1
+    return count
+
+
+def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys: pytest.CaptureFixture[str]) -> None:
+    directory, good = prepare(tmp_path)
+    with pytest.raises(SystemExit, match="0"):
+        main(["annotate", "qualification", str(directory), str(good)])
+    with serving(directory) as (base, room):
+        lead = Desk(browser, f"{base}/join/{_lead(room)}")
+        lead.page.wait_for_url("**/lead")
+        links = [_invite(lead, role, number) for role in ("annotator", "inspector") for number in range(3)]
+        writers = [Desk(browser, link) for link in links[:3]]
+        for writer in writers:
+            qualify(writer)
+        draft_and_undo(writers[0])
+        refused = writers[0].item
+        before = set(room.competition.images())
+        written = 0
+        for _ in range(2):  # the replacement arrives when some have finished
+            for number, writer in enumerate(writers):
+                written += write(writer, f"writer{number}", refused if number < 2 else None)
+        after = set(room.competition.images())
+        assert room.picture_id(refused or 0) not in after
+        assert len(after - before) >= 1
+        inspectors = [Desk(browser, link) for link in links[3:]]
+        for desk in inspectors:
+            desk.page.wait_for_url("**/consent")
+            desk.page.locator("#agree").click()
+            desk.page.wait_for_url("**/inspect")
+        assert sum(inspect(desk) for desk in inspectors) == 3 * 3 * len(after)
+        assert written >= 3 * len(after)
+        _export(lead, len(after))
+        room.flush()
+        troubles = [trouble for desk in (lead, *writers, *inspectors) for trouble in desk.troubles]
+        assert not troubles
+        for desk in (lead, *writers, *inspectors):
+            desk.context.close()
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        main(["compete", "rank", str(directory), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["ranking"]) == 3
+
+
+def _lead(room: Room) -> str:
+    with room.store.change() as connection:
+        return people.invite(room.store, connection, "lead", "lead")[1]
+
+
+def _invite(lead: Desk, role: str, number: int) -> str:
+    """Fill in the form; the link is shown once."""
+    lead.page.locator("#invite [name=role]").select_option(role)
+    lead.page.locator("#invite [name=name]").fill(f"{role} {number} <b>")
+    lead.page.keyboard.press("Enter")
+    lead.page.get_by_text(f"Send this link to {role} {number} <b>").wait_for()
+    return lead.page.locator("#invited code").text_content() or ""
+
+
+def _export(lead: Desk, pictures: int) -> None:
+    page = lead.page
+    page.reload()
+    page.get_by_text(f"Votes on sentences: {9 * pictures} of {9 * pictures}").wait_for()
+    page.locator("#ranking table").wait_for(timeout=60_000)
+    with page.expect_download() as download:
+        page.get_by_text("References (COCO JSON)").click()
+    content = json.loads(Path(download.value.path()).read_bytes())
+    assert len(content["images"]) == pictures
+    assert len(content["annotations"]) == 3 * pictures

@@ -1,0 +1,203 @@
+"""kill -9 at random moments under load: what was acknowledged is there, nothing is there twice, the rules hold."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from annotate.world import join, make_competition
+from captrial.annotate.room import Room
+from captrial.annotate.schema import sentences, votes
+from captrial.annotate.security import CLIENT_HEADER
+from captrial.annotate.settings import read_settings
+from captrial.annotate.store import Store
+
+WRITERS, INSPECTORS = 6, 3  # people; a picture needs three of either
+
+
+class Server:
+    """`captrial annotate serve` as a process of its own, started again after every kill."""
+
+    def __init__(self, directory: Path, database: str | None) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.command = [sys.executable, "-m", "captrial", "annotate", "serve", str(directory), "--port", str(self.port)]
+        self.command += ["--database", database] if database else []
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(3000):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None, self.process.stderr and self.process.stderr.read().decode()
+                time.sleep(0.02)
+        raise AssertionError("the server did not start")
+
+    def end(self, how: int) -> None:
+        assert self.process is not None
+        os.kill(self.process.pid, how)
+        self.process.wait(60)
+        if self.process.stderr:
+            self.process.stderr.close()
+
+
+class Client(threading.Thread):
+    """Somebody who works as fast as the server answers, and sends again what was not acknowledged."""
+
+    def __init__(self, base: str, token: str, number: int, round_: str, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.base, self.token, self.number, self.round, self.stop = base, token, number, round_, stop
+        self.acknowledged: list[dict[str, Any]] = []
+        self.again = 0
+        self.trouble: str | None = None
+
+    def run(self) -> None:
+        try:
+            with httpx.Client(base_url=self.base, headers={CLIENT_HEADER: "test"}, timeout=30) as self.http:
+                self.ask("GET", f"/join/{self.token}", None)
+                while not self.stop.is_set():
+                    self.work()
+        except Exception as error:
+            self.trouble = repr(error)
+
+    def work(self) -> None:
+        following = self.ask("GET", f"/api/next/{self.round}", None)
+        if following is None or following.json()["item"] is None:
+            self.stop.wait(0.1)
+            return
+        item = following.json()["item"]
+        body: dict[str, Any] = {"item": item, "key": f"{random.getrandbits(128):032x}"}
+        if self.round == "write":
+            body["text"] = f"sentence of client {self.number} about picture {item} in attempt {body['key']}"
+            path = "/api/write"
+        else:
+            body["right"], path = True, "/api/vote"
+        if self.ask("POST", path, body) is not None:
+            self.acknowledged.append(body)
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response | None:
+        """The answer, however often the server dies meanwhile; None where the request was refused or we stop."""
+        tried = 0
+        while not self.stop.is_set():
+            try:
+                answer = self.http.request(method, path, json=body)
+            except httpx.TransportError:
+                tried += 1
+                time.sleep(0.05)
+                continue
+            if answer.status_code == 429:
+                time.sleep(0.2)
+                continue
+            assert answer.status_code in (200, 303, 409), answer.text
+            self.again += bool(tried and body)
+            return answer if answer.status_code != 409 else None
+        return None
+
+
+def kill_often(folder: Path, database: str | None, kills: int, pictures: int) -> None:
+    directory = make_competition(folder, k=pictures // 2, reserve=0, pictures=pictures)
+    room = Room(directory, Store.in_directory(directory, database))
+    tokens = [join(room, f"writer {number}", "annotator")[1] for number in range(WRITERS)]
+    tokens += [join(room, f"inspector {number}", "inspector")[1] for number in range(INSPECTORS)]
+    room.close()
+    server, stop, generator = Server(directory, database), threading.Event(), random.Random(kills)
+    server.start()
+    rounds = ["write"] * WRITERS + ["inspect"] * INSPECTORS
+    clients = [
+        Client(server.base, token, number, round_, stop)
+        for number, (token, round_) in enumerate(zip(tokens, rounds, strict=True))
+    ]
+    for client in clients:
+        client.start()
+    try:
+        for _ in range(kills):
+            before = progress(clients)
+            wait_for(lambda before=before: progress(clients) > before + 5)  # type: ignore[misc]
+            time.sleep(generator.uniform(0, 0.5))
+            server.end(signal.SIGKILL)
+            server.start()
+        before = progress(clients)
+        wait_for(lambda: progress(clients) > before + 5)
+    finally:
+        stop.set()
+        for client in clients:
+            client.join()
+        server.end(signal.SIGTERM)
+    assert not [client.trouble for client in clients if client.trouble]
+    check(Room(directory, Store.in_directory(directory, database)), clients)
+
+
+def progress(clients: list[Client]) -> int:
+    return sum(len(client.acknowledged) for client in clients)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("nothing is acknowledged any more")
+
+
+def check(room: Room, clients: list[Client]) -> None:
+    with room.store.read() as connection:
+        settings = read_settings(room.store, connection)
+        written = connection.execute(select(sentences)).all()
+        cast = connection.execute(select(votes)).all()
+    room.close()
+    texts = Counter(row.text for row in written)
+    acknowledged = [body["text"] for client in clients for body in client.acknowledged if "text" in body]
+    assert acknowledged
+    assert all(texts[text] == 1 for text in acknowledged), "an acknowledged sentence is lost or there twice"
+    assert max(texts.values()) == 1
+    voted = {(row.sentence, row.person) for row in cast}
+    expected = [body["item"] for client in clients for body in client.acknowledged if "right" in body]
+    assert not Counter(expected) - Counter(sentence for sentence, _ in voted), "an acknowledged vote is lost"
+    assert len({(row.picture, row.person) for row in written}) == len(written), "somebody described a picture twice"
+    assert max(Counter(row.picture for row in written).values()) <= settings.writers, "exact overlap"
+    assert max(Counter(sentence for sentence, _ in voted).values(), default=0) <= settings.inspectors
+    lost = len(written) - len(acknowledged)
+    assert 0 <= lost <= WRITERS, "at the end a client may stop before it hears of its last sentence, no more"
+
+
+@pytest.mark.slow
+def test_three_kills_on_sqlite(tmp_path: Path) -> None:
+    kill_often(tmp_path, None, kills=3, pictures=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("postgres")
+def test_two_kills_on_postgresql(tmp_path: Path, postgres: str) -> None:
+    kill_often(tmp_path, postgres, kills=2, pictures=1000)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_a_hundred_kills_on_sqlite(tmp_path: Path) -> None:
+    kill_often(tmp_path, None, kills=100, pictures=6000)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.needs("postgres")
+def test_a_hundred_kills_on_postgresql(tmp_path: Path, postgres: str) -> None:
+    kill_often(tmp_path, postgres, kills=100, pictures=6000)

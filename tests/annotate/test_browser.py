@@ -128,11 +128,11 @@ def draft_and_undo(desk: Desk) -> None:
     page.get_by_text("draft saved").wait_for()
 
 
-def inspect(desk: Desk) -> int:
-    """Vote until nothing is left, one sentence wrong with a reason."""
+def inspect(desk: Desk, doubtful: bool) -> int:
+    """Vote until nothing is left; somebody doubtful calls one sentence wrong, with a reason."""
     count = 0
     while desk.item is not None:
-        if count == 1:
+        if count == 1 and doubtful:
             desk.page.keyboard.press("e")
             desk.page.keyboard.type("names something that is not there")
             desk.press("Enter", "/api/vote")
@@ -168,7 +168,8 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
             desk.page.wait_for_url("**/consent")
             desk.page.locator("#agree").click()
             desk.page.wait_for_url("**/inspect")
-        assert sum(inspect(desk) for desk in inspectors) == 3 * 3 * len(after)
+        votes = [inspect(desk, doubtful=number == 0) for number, desk in enumerate(inspectors)]
+        assert votes == [3 * len(after)] * 3
         assert written >= 3 * len(after)
         _export(lead, len(after))
         room.flush()

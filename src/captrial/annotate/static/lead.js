@@ -14,6 +14,7 @@ function row(...cells) {
 }
 
 const round = (value, digits = 1) => (value === null || value === undefined ? "–" : Number(value).toFixed(digits));
+const time = (hours) => (hours < 1 ? `${Math.ceil(60 * hours)} min` : `${round(hours)} h`);
 const NAMES = { write: "Sentences written", inspect: "Votes on sentences", judge: "Captions compared" };
 
 function showProgress(rounds) {
@@ -22,7 +23,7 @@ function showProgress(rounds) {
       const made = document.createElement("label");
       made.className = "meter";
       const bar = Object.assign(document.createElement("progress"), { max: Math.max(part.wanted, 1), value: part.done });
-      const left = part.hours_left === null ? "" : `, about ${round(part.hours_left)} h of one person’s work left`;
+      const left = part.hours_left ? `, about ${time(part.hours_left)} of one person’s work left` : "";
       made.append(`${NAMES[part.round]}: ${part.done} of ${part.wanted}${left}`, bar);
       return made;
     }),

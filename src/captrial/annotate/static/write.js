@@ -16,8 +16,8 @@ async function show(next) {
   if (finish(next)) return;
   key = newKey();
   showPicture(next.picture);
-  text.value = next.draft ?? "";
-  $("saved").textContent = next.draft ? "your draft" : "";
+  text.value = unsaved.find(item) ?? next.draft ?? "";
+  $("saved").textContent = text.value ? "your draft" : "";
   if (practice) $("count").textContent = `${next.left} to go, ${next.good} good so far`;
   text.focus();
   await hint();
@@ -35,13 +35,22 @@ async function hint() {
   rules.forEach((rule) => rule.classList.toggle("broken", hints.some((found) => found.rule === Number(rule.dataset.rule))));
 }
 
+// What the server has not heard of yet survives a reload in the tab itself.
+const unsaved = {
+  keep: () => practice || sessionStorage.setItem(`draft ${item}`, text.value),
+  find: (of) => (practice ? null : sessionStorage.getItem(`draft ${of}`)),
+  forget: (of) => sessionStorage.removeItem(`draft ${of}`),
+};
+
 let waiting = null;
 async function keep() {
   waiting = null;
-  const of = item;
+  const [of, written] = [item, text.value];
   try {
-    await Promise.all([hint(), practice ? null : ask("PUT", "/api/draft", { item: of, text: text.value })]);
-    if (!practice && of === item) $("saved").textContent = "draft saved";
+    await Promise.all([hint(), practice ? null : ask("PUT", "/api/draft", { item: of, text: written })]);
+    if (practice || of !== item || written !== text.value) return;
+    unsaved.forget(of);
+    $("saved").textContent = "draft saved";
   } catch (error) {
     say(error.message, true);
   }
@@ -49,11 +58,12 @@ async function keep() {
 
 text.addEventListener("input", () => {
   $("saved").textContent = "";
+  unsaved.keep();
   clearTimeout(waiting);
   waiting = setTimeout(keep, 600);
 });
 
-// Leaving within that moment loses nothing either: `keepalive` requests outlive their page.
+// Closing the tab within that moment loses nothing either: `keepalive` requests outlive their page.
 addEventListener("pagehide", () => {
   if (waiting === null || practice || item === null) return;
   const body = JSON.stringify({ item, text: text.value });
@@ -79,7 +89,9 @@ const submit = () =>
   act(async () => {
     if (!text.value.trim()) return say("Please write a sentence first.", true);
     if (practice) return practise();
-    await show((await ask("POST", "/api/write", { item, text: text.value, key })).next);
+    const { next } = await ask("POST", "/api/write", { item, text: text.value, key });
+    unsaved.forget(item);
+    await show(next);
   });
 
 async function practise() {
@@ -97,7 +109,9 @@ const undo = () => act(async () => show(await ask("POST", "/api/undo", {})));
 const refuse = () =>
   act(async () => {
     if (!confirm("Is it really impossible to describe this picture?")) return;
-    await show((await ask("POST", "/api/refuse", { item, key })).next);
+    const { next } = await ask("POST", "/api/refuse", { item, key });
+    unsaved.forget(item);
+    await show(next);
   });
 
 async function load() {

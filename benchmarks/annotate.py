@@ -1,0 +1,316 @@
+"""Load on the annotation server, from a second process: `python -m benchmarks.annotate [--people 200] [--seconds 60]`.
+
+People think for a while (exponential, mean 5 s), then submit a sentence, or a vote, and fetch the next picture. What is
+measured: how long they wait for an answer, errors, acknowledged submissions that are not in the database, and the
+server's memory. `--bend` doubles the people until the 99th percentile passes 100 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+from PIL import Image
+from sqlalchemy import func, select
+
+from captrial.annotate import people as accounts
+from captrial.annotate.qualification import qualify
+from captrial.annotate.room import Room
+from captrial.annotate.schema import sentences, votes
+from captrial.annotate.security import CLIENT_HEADER
+from captrial.annotate.store import Store
+from captrial.compete.competition import Competition
+from captrial.compete.state import SelectionSettings
+
+PICTURES, K, FILES = 4000, 70, 64  # 9 models: 36 pairs of 70 pictures, as 002; FILES different pictures
+MODELS = 9
+THINK = 5.0
+INSPECTING = 0.3  # share of people who inspect
+Answer = dict[str, Any]
+WORDS = (
+    "a",
+    "brown",
+    "horse",
+    "dog",
+    "child",
+    "stands",
+    "runs",
+    "near",
+    "tall",
+    "tree",
+    "green",
+    "field",
+    "old",
+    "road",
+)
+
+
+@dataclass
+class Outcome:
+    """What happened in one run."""
+
+    people: int
+    waits: list[float] = field(default_factory=list)  # seconds for an answer of the API
+    pictures: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    stored: int = 0
+    memory: list[float] = field(default_factory=list)  # MiB, every second
+    processor: float = 0.0  # share of one core that the server used
+    load: float = 0.0  # the machine's load average at the end
+    startup: float = 0.0
+
+    def quantile(self, share: float) -> float:
+        """Milliseconds."""
+        return 1000 * float(np.quantile(self.waits, share)) if self.waits else float("nan")
+
+
+def run(people: int = 200, seconds: float = 20) -> list[dict[str, Any]]:
+    """Rows for the table of all benchmarks; there is no other program to compare with, so the goal stands there."""
+    found = trial(people, seconds)
+    return [
+        _row(f"p50 of {people} people", found.quantile(0.5), 100, "ms"),
+        _row(f"p99 of {people} people", found.quantile(0.99), 100, "ms"),
+        _row("errors", len(found.errors), 0, ""),
+        _row("acknowledged submissions lost", found.acknowledged - found.stored, 0, ""),
+        _row("growth of memory", found.memory[-1] - found.memory[len(found.memory) // 2], 20, "MiB"),
+    ]
+
+
+def _row(what: str, ours: float, goal: float, unit: str) -> dict[str, Any]:
+    ratio = goal / ours if ours else None
+    return {"what": f"annotate: {what}", "against": "goal", "ours": ours, "theirs": goal, "ratio": ratio, "unit": unit}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--database", help="postgresql://... instead of SQLite")
+    parser.add_argument("--lead", action="store_true", help="a lead watches the live page meanwhile")
+    parser.add_argument("--bend", action="store_true", help="double the people until p99 passes 100 ms")
+    arguments = parser.parse_args()
+    people = arguments.people
+    while True:
+        found = trial(people, arguments.seconds, arguments.database, arguments.lead)
+        show(found)
+        if not arguments.bend or found.quantile(0.99) > 100 or found.errors:
+            break
+        people *= 2
+
+
+def show(found: Outcome) -> None:
+    pictures = 1000 * float(np.quantile(found.pictures, 0.99)) if found.pictures else float("nan")
+    half = found.memory[len(found.memory) // 2]
+    print(
+        f"{found.people} people: p50 {found.quantile(0.5):.1f} ms, p99 {found.quantile(0.99):.1f} ms, "
+        f"pictures p99 {pictures:.1f} ms, {len(found.waits)} answers, {len(found.errors)} errors, "
+        f"{found.acknowledged} acknowledged, {found.stored} stored, memory {half:.0f} -> {found.memory[-1]:.0f} MiB, "
+        f"server {100 * found.processor:.0f}% of a core, started in {found.startup:.1f} s, "
+        f"load average {found.load:.1f}"
+    )
+    for error in sorted(set(found.errors))[:5]:
+        print("  error:", error)
+
+
+def trial(people: int, seconds: float, database: str | None = None, lead: bool = False) -> Outcome:
+    """One run on a fresh competition."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = make_competition(Path(folder))
+        tokens = invite(directory, database, people)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "captrial", "annotate", "serve", str(directory), "--port", str(port)]
+        begun = time.perf_counter()
+        server = subprocess.Popen(
+            [*command, *(["--database", database] if database else [])], stdout=subprocess.DEVNULL
+        )
+        try:
+            _wait(port)
+            found = Outcome(people, startup=time.perf_counter() - begun)
+            asyncio.run(_everybody(f"http://127.0.0.1:{port}", tokens, seconds, found, server.pid, lead))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+        found.stored = _count(Store.in_directory(directory, database))
+        found.load = os.getloadavg()[0]
+    return found
+
+
+def make_competition(folder: Path) -> Path:
+    """Nine made-up models; pictures of noise, which are as large as photographs of that size can be."""
+    images, generator, files = folder / "images", np.random.default_rng(0), {}
+    images.mkdir()
+    for number in range(FILES):
+        coarse = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
+        coarse.resize((1024, 768), Image.Resampling.BICUBIC).save(images / f"{number}.jpg", quality=90)
+    for number in range(FILES, PICTURES):
+        (images / f"{number}.jpg").hardlink_to(images / f"{number % FILES}.jpg")
+    for model in range(MODELS):
+        said = generator.choice(WORDS, (PICTURES, 10))
+        records = [{"image_id": f"{number}.jpg", "caption": " ".join(words)} for number, words in enumerate(said)]
+        files[f"model{model}"] = folder / f"{model}.json"
+        files[f"model{model}"].write_bytes(orjson.dumps(records))
+    competition = Competition.create(folder / "competition", files, images=images)
+    competition.select(SelectionSettings(K, K))
+    return folder / "competition"
+
+
+def invite(directory: Path, database: str | None, people: int) -> list[tuple[str, str]]:
+    """(role, token) of everybody; half of the writing is done already, so that there is something to inspect."""
+    room = Room(directory, Store.in_directory(directory, database))
+    tokens = []
+    with room.store.change() as connection:
+        for number in range(people + 4):
+            role = "lead" if number == 0 else "inspector" if number % 10 < 10 * INSPECTING else "annotator"
+            person, token = accounts.invite(room.store, connection, f"person {number}", role)
+            accounts.consent(room.store, connection, person.id)
+            qualify(room.store, connection, person.id)
+            tokens.append((role, token, person.id))
+        early = [person for _, _, person in tokens[-3:]]
+        for picture in range(1, 1200):
+            rows = [{"picture": picture, "person": person, "text": _sentence(), "state": "live"} for person in early]
+            connection.execute(
+                sentences.insert(), [{**row, "hints": "", "created": 0.0, "seconds": 9.0} for row in rows]
+            )
+    room.close()
+    return [(role, token) for role, token, _ in tokens[: people + 1]]
+
+
+def _sentence() -> str:
+    return " ".join(random.choices(WORDS, k=10))
+
+
+def _wait(port: int) -> None:
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+
+
+async def _everybody(
+    base: str, tokens: list[tuple[str, str]], seconds: float, found: Outcome, server: int, lead: bool
+) -> None:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    transport = httpx.AsyncHTTPTransport(limits=limits)
+    end = time.perf_counter() + seconds + len(tokens) / 20
+    before = _processor(server)
+    jobs = [asyncio.create_task(_memory(server, end, found))]
+    async with httpx.AsyncClient(transport=transport, base_url=base, timeout=30) as shared:
+        for role, token in tokens:
+            if role != "lead":
+                jobs.append(asyncio.create_task(_person(shared, role, token, end, found)))
+                await asyncio.sleep(1 / 40)  # people do not all arrive at once
+            elif lead:
+                jobs.append(asyncio.create_task(_lead(shared, token, end)))
+        begun = time.perf_counter()
+        before = _processor(server)
+        await asyncio.gather(*jobs)
+    found.processor = (_processor(server) - before) / (time.perf_counter() - begun)
+
+
+async def _sign_in(http: httpx.AsyncClient, token: str) -> dict[str, str]:
+    """One connection pool for all, so every person carries their own cookie."""
+    answer = await http.get(f"/join/{token}")
+    return {"Cookie": answer.headers["set-cookie"].partition(";")[0], CLIENT_HEADER: "benchmark"}
+
+
+async def _person(http: httpx.AsyncClient, role: str, token: str, end: float, found: Outcome) -> None:
+    headers = await _sign_in(http, token)
+    round_, path = ("write", "/api/write") if role == "annotator" else ("inspect", "/api/vote")
+    following = await _timed(http, "GET", f"/api/next/{round_}", None, headers, found)
+    while following is not None and following.get("item") and time.perf_counter() < end:
+        begun = time.perf_counter()
+        answer = await http.get(f"/picture/{following['picture']}", headers=headers)
+        found.pictures.append(time.perf_counter() - begun)
+        if answer.status_code != 200:
+            found.errors.append(f"picture: {answer.status_code}")
+        await asyncio.sleep(min(random.expovariate(1 / THINK), max(end - time.perf_counter(), 0)))
+        body: dict[str, Any] = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
+        body |= {"text": _sentence()} if role == "annotator" else {"right": random.random() < 0.9}
+        if role == "annotator":
+            await _timed(http, "PUT", "/api/draft", {"item": body["item"], "text": body["text"]}, headers, found)
+            await _timed(http, "POST", "/api/check", {"text": body["text"]}, headers, found)
+        submitted = await _timed(http, "POST", path, body, headers, found)
+        if submitted is None:  # 409: others were faster
+            following = await _timed(http, "GET", f"/api/next/{round_}", None, headers, found)
+            continue
+        found.acknowledged += bool(submitted.get("taken"))
+        following = submitted["next"]
+
+
+async def _timed(
+    http: httpx.AsyncClient,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    headers: dict[str, str],
+    found: Outcome,
+) -> dict[str, Any] | None:
+    begun = time.perf_counter()
+    try:
+        answer = await http.request(method, path, json=body, headers=headers)
+    except httpx.TransportError as error:
+        found.errors.append(f"{path}: {type(error).__name__}")
+        return {}
+    found.waits.append(time.perf_counter() - begun)
+    if answer.status_code == 409:
+        return None
+    if answer.is_error:
+        found.errors.append(f"{path}: {answer.status_code} {answer.text[:100]}")
+        return {}
+    content: dict[str, Any] = answer.json()
+    return content
+
+
+async def _lead(http: httpx.AsyncClient, token: str, end: float) -> None:
+    """What the lead's page asks for, as often as it does."""
+    headers = await _sign_in(http, token)
+    while time.perf_counter() < end:
+        await http.get("/api/lead/overview", headers=headers)
+        await asyncio.sleep(5)
+        await http.get("/api/lead/ranking", headers=headers)
+
+
+async def _memory(server: int, end: float, found: Outcome) -> None:
+    while time.perf_counter() < end:
+        lines = Path(f"/proc/{server}/status").read_text().splitlines()
+        found.memory.append(next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024)
+        await asyncio.sleep(1)
+
+
+def _processor(server: int) -> float:
+    """Seconds of processor time so far."""
+    fields = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _count(store: Store) -> int:
+    """Submissions in the database, those made while preparing aside."""
+    with store.read() as connection:
+        written = select(func.count()).select_from(sentences).where(sentences.c.created > 0)
+        cast = select(func.count()).select_from(votes)
+        total = connection.execute(written).scalar_one() + connection.execute(cast).scalar_one()
+    store.close()
+    return int(total)
+
+
+if __name__ == "__main__":
+    main()

@@ -40,7 +40,7 @@ def without_dropout(preset: str, words: int) -> Captioner:
     return create(preset, words=words, features=SIZE, **off, **sizes)
 
 
-def optimise(stage: Stage, data: CaptionData, steps: int, until: float = 0.0) -> float:
+def optimise(stage: Stage, data: CaptionData, steps: int, until: float = float("-inf")) -> float:
     """Plain steps on the whole data as one batch; returns the last loss."""
     parameters = list(stage.parameters())
     optimizer = torch.optim.Adam(parameters, betas=(0.9, 0.98))

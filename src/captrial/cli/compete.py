@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captrial.cli import compete_results, compete_writing
+from captrial.cli.compete_captioning import Captioners, run_captioners
 from captrial.cli.compete_options import (
     CaptionFiles,
     Directory,
@@ -19,6 +20,7 @@ from captrial.cli.compete_options import (
     warn,
 )
 from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from captrial.compete import Competition
@@ -39,7 +41,8 @@ app.command("export")(compete_writing.export)
 @app.command()
 def new(
     directory: Directory,
-    captions: CaptionFiles,
+    captions: CaptionFiles = None,
+    captioner: Captioners = None,
     images: Annotated[
         Path | None, typer.Option(help="The folder of the pictures, for labelling and the report.")
     ] = None,
@@ -52,12 +55,11 @@ def new(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Make a competition of caption files, one a model, about the same pictures."""
+    """Make a competition of caption files or captioners, one a model, about the same pictures."""
     from captrial.compete import Competition
 
-    made = Competition.create(
-        directory, named_files(captions), images=images, seed=seed, first_sentence=first_sentence, common=common
-    )
+    files = {**run_captioners(directory, captioner, images), **named_files(captions)}
+    made = Competition.create(directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common)
     if json:
         print_json({"directory": str(directory), "models": list(made.models), "pictures": made.state.pictures})
         return
@@ -110,7 +112,8 @@ def select(
 @app.command()
 def add(
     directory: Directory,
-    captions: CaptionFiles,
+    captions: CaptionFiles = None,
+    captioner: Captioners = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. [default: one a processor]")] = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
@@ -118,7 +121,10 @@ def add(
     """Add a model: only its own pairs are selected and need labels, everything before stays as it is."""
     competition = open_competition(directory, ignore_changes)
     before = set(competition.images()) if competition.state.selection else set()
-    for name, file in named_files(captions).items():
+    files = {**run_captioners(directory, captioner, competition.image_root), **named_files(captions)}
+    if not files:
+        raise InputError("nothing to add; give --captions NAME=FILE or --captioner NAME=RUN")
+    for name, file in files.items():
         competition.add_model(name, file)
     fresh = _select(competition, None, False, workers) if competition.state.selection else []
     if json:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Directory = Annotated[Path, typer.Argument(help="The competition's directory.", show_default=False)]
 CaptionFiles = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--captions", metavar="NAME=FILE", help="A model's name and its captions; once a model.", show_default=False
     ),
@@ -33,10 +33,10 @@ Split = Annotated[str | None, typer.Option(help="Use one split of the reference 
 MetricName = Annotated[str, typer.Option("--metric", help="cider, spice, bleu_4, rouge_l, ...")]
 
 
-def named_files(options: list[str]) -> dict[str, Path]:
+def named_files(options: list[str] | None) -> dict[str, Path]:
     """NAME=FILE options as a mapping; a file alone is named by its stem."""
     files: dict[str, Path] = {}
-    for option in options:
+    for option in options or []:
         name, equals, file = option.partition("=")
         path = Path(file if equals else option)
         name = name if equals else path.stem

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from captrial.cli.compete_captioning import costs_of
 from captrial.cli.compete_options import (
     Directory,
     IgnoreChanges,
@@ -53,9 +54,11 @@ def rank(
     people = _people(competition, jury, metric)
     if json:
         extra = {"changes": changes} if changes is not None else {}
-        print_json({**found.to_json(), **extra, **people})
+        costs = costs_of(directory)
+        print_json({**found.to_json(), **extra, **people, **({"costs": costs} if costs else {})})
         return
     _print_verdict(found, changes, people)
+    _print_costs(directory)
     say_next(f"captrial compete report {directory}{_again(references)}", "see it with pictures")
 
 
@@ -252,6 +255,17 @@ def _people(competition: Competition, jury: Jury, metric: str) -> dict[str, Any]
             "agreement": [_record(agreement(jury.evidence(name), judgements)) for name in metrics],
         }
     }
+
+
+def _print_costs(directory: Path) -> None:
+    """What captions cost, where captioners were run here."""
+    costs = costs_of(directory)
+    if costs:
+        rows = [
+            [name, cost["pictures"], cost["seconds"] / max(1, cost["pictures"]), cost["peak_megabytes"]]
+            for name, cost in costs.items()
+        ]
+        print_table("what captions cost", ["model", "captions", "seconds each", "peak MB"], rows)
 
 
 def _print_verdict(found: Verdict, changes: dict[str, tuple[int, int, int]] | None, people: dict[str, Any]) -> None:

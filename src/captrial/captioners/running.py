@@ -1,0 +1,102 @@
+"""Run a captioner over many pictures: resumable, a bad picture never fatal, with what it cost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+from PIL import Image
+
+from captrial.data.pictures import open_picture
+from captrial.errors import PictureError
+from captrial.files import atomic_write
+from captrial.progress import progress_bar
+from captrial.records import Picture
+
+
+class AnyCaptioner(Protocol):
+    """The black-box contract: opened pictures in, one caption each out."""
+
+    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
+        """One caption a picture, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What captions cost: over all runs of one file."""
+
+    pictures: int = 0
+    unreadable: int = 0
+    seconds: float = 0.0  # of captioning, opening pictures included
+    peak_megabytes: float = 0.0  # of the whole process
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds a caption."""
+        return self.seconds / max(1, self.pictures)
+
+
+def caption_to_file(captioner: AnyCaptioner, pictures: Sequence[Picture], out: Path, batch: int = 16) -> Cost:
+    """Append `{"id", "caption"}` lines to `out` for the pictures that are not in it yet; returns the cost so far.
+
+    Pictures that cannot be opened go to `<out>.errors.jsonl` with the reason. A killed run continues where it was.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    errors, costs = out.with_suffix(".errors.jsonl"), out.with_suffix(".cost.json")
+    done = {line["id"] for file in (out, errors) for line in _whole_lines(file)}
+    cost = Cost(**orjson.loads(costs.read_bytes())) if costs.exists() else Cost()
+    todo = [picture for picture in pictures if picture.id not in done]
+    with progress_bar() as bar:
+        task = bar.add_task("captioning", total=len(pictures), completed=len(pictures) - len(todo))
+        for start in range(0, len(todo), batch):
+            part = todo[start : start + batch]
+            started = time.monotonic()
+            opened, unreadable = _open(part)
+            captions = captioner.caption([image for _, image in opened]) if opened else []
+            said = [{"id": name, "caption": text} for (name, _), text in zip(opened, captions, strict=True)]
+            _append(out, said)
+            _append(errors, unreadable)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            seconds = cost.seconds + time.monotonic() - started
+            cost = Cost(cost.pictures + len(said), cost.unreadable + len(unreadable), seconds, peak)
+            atomic_write(costs, orjson.dumps(asdict(cost)))
+            bar.advance(task, len(part))
+    return cost
+
+
+def _open(pictures: Sequence[Picture]) -> tuple[list[tuple[str, Image.Image]], list[dict[str, str]]]:
+    """Opened pictures by id, and error lines of those that cannot be opened."""
+    opened, unreadable = [], []
+    for picture in pictures:
+        try:
+            if picture.path is None:
+                raise PictureError("has no file")
+            opened.append((picture.id, open_picture(picture.path)))
+        except PictureError as error:
+            unreadable.append({"id": picture.id, "error": str(error)})
+    return opened, unreadable
+
+
+def _append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
+    if lines:
+        with path.open("ab") as file:
+            file.write(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The complete lines of a file; one that a kill cut short is cut off."""
+    if path.exists():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            atomic_write(path, whole)
+        yield from map(orjson.loads, whole.splitlines())

@@ -1,0 +1,38 @@
+"""Pictures in, captions out: a checkpoint with its backbone, behind the contract of any captioner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.decoding import beam_search
+from captrial.vision.backbone import Backbone
+from captrial.vision.loading import load_backbone
+
+
+class TrainedCaptioner:
+    """One of our captioners, ready to look at pictures."""
+
+    def __init__(self, checkpoint: Checkpoint, backbone: Backbone, beam: int = 5, max_words: int = 20) -> None:
+        self.checkpoint, self.backbone, self.beam, self.max_words = checkpoint, backbone, beam, max_words
+
+    @classmethod
+    def load(cls, path: Path | str, beam: int = 5) -> TrainedCaptioner:
+        """From a checkpoint folder, or from a run folder (its best checkpoint)."""
+        path = Path(path)
+        best = path / "best"
+        checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
+        return cls(checkpoint, load_backbone(checkpoint.vision), beam)
+
+    @torch.no_grad()
+    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
+        """One caption a picture."""
+        captioner = self.checkpoint.captioner
+        device = next(captioner.parameters()).device
+        memory = captioner.encode(self.backbone.see(pictures).to(device))
+        found = beam_search(captioner, memory, beam=self.beam, max_words=self.max_words)
+        return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found.best()]

@@ -1,0 +1,33 @@
+"""`captrial caption`: what a captioner says about some pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from captrial.cli.output import JsonFlag, print_json, print_table
+
+
+def caption(
+    pictures: Annotated[list[Path], typer.Argument(help="Picture files.")],
+    model: Annotated[Path, typer.Option(help="A run folder or checkpoint made by captrial.")],
+    beam: Annotated[int, typer.Option(min=1, help="Width of the beam search.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Also write a caption file: .json, .jsonl, .csv, .parquet.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Caption pictures."""
+    from captrial.captioners.trained import TrainedCaptioner
+    from captrial.data import write_captions
+    from captrial.data.pictures import open_picture
+
+    opened = [open_picture(path) for path in pictures]
+    said = TrainedCaptioner.load(model, beam).caption(opened)
+    captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
+    if out:
+        write_captions(out, captions)
+    if json:
+        print_json(captions)
+    else:
+        print_table("captions", ["picture", "caption"], captions.items())

@@ -1,0 +1,127 @@
+"""A captioner trained on real pictures' features, used through the command line and in a competition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from captrial.captioners.running import caption_to_file
+from captrial.captioners.trained import TrainedCaptioner
+from captrial.cli.app import app
+from captrial.data.toyworld import ToyWorld
+from captrial.errors import InputError
+from captrial.records import Picture, Sample
+from captrial.training.run import train
+from captrial.vision.efficientnet import EfficientNetLite
+from captrial.vision.features import Features
+from captrial.vision.loading import load_backbone
+from captrial.vision.store import FeatureStore, FeatureWriter
+
+PICTURES = 6
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Toy pictures, and two captioners that have learnt to say one sentence about each."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "images").mkdir()
+    backbone = EfficientNetLite(0, 128)
+    samples = []
+    with FeatureWriter(folder / "features", backbone.describe()) as writer:
+        for number in range(PICTURES):
+            toy = ToyWorld(size=128).render("train", number)
+            picture = Image.fromarray(toy.pixels)
+            picture.save(folder / "images" / f"{number}.png")
+            writer.add([f"{number}.png"], backbone.see([picture]))
+            samples.append(Sample(Picture(f"{number}.png"), toy.sample.captions[:1]))
+    store = FeatureStore(folder / "features", backbone.describe())
+    options = {"epochs": "60", "min_count": "1", "batch": "6", "captions": "1", "rate": "3e-3", "warmup": "5"}
+    quick = {**options, "smoothing": "0", "dropout": "0", "patience": "60", "width": "64"}
+    for name, preset, more in (
+        ("a", "transformer-small", {"hidden": "64", "heads": "4", "embed_dropout": "0"}),
+        ("b", "att2in-small", {"attention": "32", "epochs": "5"}),
+    ):
+        train(preset, samples, samples, store, backbone.describe(), folder / name, {**quick, **more})
+    return folder
+
+
+@pytest.mark.slow
+def test_says_what_it_learnt(world: Path) -> None:
+    captioner = TrainedCaptioner.load(world / "a")
+    opened = [Image.open(world / "images" / f"{number}.png") for number in range(PICTURES)]
+    said = captioner.caption(opened)
+    truth = [ToyWorld(size=128).sample("train", number).captions[0] for number in range(PICTURES)]
+    assert sum(a == b.lower().replace(",", "").rstrip(".") for a, b in zip(said, truth, strict=True)) >= PICTURES - 1
+
+
+@pytest.mark.slow
+def test_caption_command(world: Path, tmp_path: Path) -> None:
+    picture = str(world / "images" / "0.png")
+    result = CliRunner().invoke(app, ["caption", picture, "--model", str(world / "a"), "--json"])
+    assert result.exit_code == 0
+    assert list(orjson.loads(result.stdout)) == [picture]
+
+
+@pytest.mark.slow
+def test_captioners_compete(world: Path, tmp_path: Path) -> None:
+    """`--captioner` captions the pool first; the ranking shows what that cost."""
+    directory = tmp_path / "competition"
+    captioners = ["--captioner", f"a={world / 'a'}", "--captioner", f"b={world / 'b'}"]
+    run = CliRunner()
+    made = run.invoke(app, ["compete", "new", str(directory), *captioners, "--images", str(world / "images")])
+    assert made.exit_code == 0, made.output
+    assert run.invoke(app, ["compete", "select", str(directory), "--k", "4"]).exit_code == 0
+    truth = {f"{n}.png": list(ToyWorld(size=128).sample("train", n).captions) for n in range(PICTURES)}
+    (tmp_path / "refs.json").write_bytes(orjson.dumps(truth))
+    line = ["compete", "rank", str(directory), "--references", str(tmp_path / "refs.json"), "--json"]
+    ranked = run.invoke(app, line)
+    assert ranked.exit_code == 0, ranked.output
+    found = orjson.loads(ranked.stdout)
+    assert found["ranking"][0]["model"] == "a"
+    assert found["costs"]["a"]["pictures"] == PICTURES
+    assert found["costs"]["a"]["seconds"] > 0
+
+
+class Counting:
+    """A captioner that counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def caption(self, pictures: list[Image.Image]) -> list[str]:
+        self.asked += len(pictures)
+        return ["a thing"] * len(pictures)
+
+
+def test_running_resumes_and_survives_bad_pictures(tmp_path: Path) -> None:
+    pictures = []
+    for number in range(5):
+        path = tmp_path / f"{number}.png"
+        Image.new("RGB", (8, 8)).save(path)
+        pictures.append(Picture(str(number), path))
+    (tmp_path / "3.png").write_bytes(b"not a picture")
+    out = tmp_path / "said.jsonl"
+    captioner = Counting()
+    caption_to_file(captioner, pictures[:2], out, batch=1)
+    with out.open("ab") as file:
+        file.write(b'{"id": "2", "capt')  # killed in the middle of a line
+    cost = caption_to_file(captioner, pictures, out, batch=2)
+    assert captioner.asked == 4
+    assert (cost.pictures, cost.unreadable) == (4, 1)
+    assert [orjson.loads(line)["id"] for line in out.read_bytes().splitlines()] == ["0", "1", "2", "4"]
+    assert "3" in (tmp_path / "said.errors.jsonl").read_text()
+
+
+def test_backbones_by_description() -> None:
+    backbone = EfficientNetLite(0, 128, "crop")
+    again = load_backbone(orjson.loads(orjson.dumps(backbone.describe())))
+    assert again.describe() == backbone.describe()
+    with pytest.raises(InputError, match="cannot be made"):
+        load_backbone({"backbone": "random"})
+    seen = again.see([Image.new("RGB", (64, 48))])
+    assert isinstance(seen, Features)
+    assert seen.elements.shape == (1, 16, 1280)

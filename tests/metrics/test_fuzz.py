@@ -71,5 +71,11 @@ def test_ten_thousand_words(words: str) -> None:
     check([(long, ["a dog"]), ("a dog", [long, "dogs"]), (long, [long])], FAST)
 
 
+@pytest.mark.slow
+def test_ten_thousand_words_of_nouns() -> None:
+    long = "dog cat runs on the very green grass " * (10_000 // 8)
+    check([(long, ["a dog", ""]), ("a dog", [long]), (long, [long])], ["nw", "coverage", "noun_iou", "spice", "meteor"])
+
+
 def test_one_word_captions() -> None:
     check([("dog", ["dog"]), ("dog", ["cat"]), ("cat", ["cat", "dog"])], FAST)

@@ -7,7 +7,7 @@ with no ground truth is left out and counted. The paper prints x100.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -15,13 +15,14 @@ import numpy as np
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.nouns import (
     Floats,
+    SimilarityTable,
     WordSimilarity,
     default_similarity,
     number_nouns,
-    pair_similarities,
     similarity_note,
 )
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
+from captrial.metrics.sentences import Ints, Sentences
 
 Objects = Mapping[str, Sequence[str]]
 
@@ -48,11 +49,20 @@ class CoverageState(MeanState):
         similarity = similarity or default_similarity()
         said = [list(dict.fromkeys(row)) for row in corpus.noun_lists[:n]]
         sets = number_nouns([*said, *_wanted(corpus, objects)])
-        matches = pair_similarities(sets, np.arange(n), np.arange(n, 2 * n), similarity)
+        matches = set_similarities(sets, np.arange(n), np.arange(n, 2 * n), similarity)
         covered = np.array([assigned(np.maximum(matrix, 0)) for matrix in matches])
+        sizes = sets.lengths[n:]
         values = np.full(n, np.nan)
-        np.divide(covered, matches.columns, out=values, where=matches.columns > 0)
+        np.divide(covered, sizes, out=values, where=sizes > 0)
         return cls({"coverage": values}, similarity_note(similarity))
+
+
+def set_similarities(sets: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> Iterator[Floats]:
+    """The (m, n) similarities of each pair of noun sets."""
+    table = SimilarityTable(sets, first, second, similarity)
+    words = [sets.words[a:b] for a, b in pairwise(sets.offsets.tolist())]
+    for one, other in zip(first.tolist(), second.tolist(), strict=True):
+        yield table.between(words[one][:, None], words[other])
 
 
 def assigned(profit: Floats) -> float:

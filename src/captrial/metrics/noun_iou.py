@@ -1,4 +1,4 @@
-"""Noun IoU: a soft intersection over union of the nouns of caption and reference (show-control-and-tell).
+"""Noun IoU: a soft intersection over union of the sets of nouns of caption and reference (show-control-and-tell).
 
 I = best assignment with profit (sim + 1) / 2, IoU = I / (m + n - I); 1 where the reference has no noun, otherwise 0
 where the caption has none. Several references: their mean. This is not `coverage`.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.coverage import assigned
-from captrial.metrics.nouns import WordSimilarity, default_similarity, pair_similarities, similarity_note
+from captrial.metrics.coverage import assigned, set_similarities
+from captrial.metrics.nouns import WordSimilarity, default_similarity, number_nouns, similarity_note
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 
@@ -28,11 +28,13 @@ class NounIouState(MeanState):
     def of(cls, corpus: Corpus, similarity: WordSimilarity | None = None) -> NounIouState:
         """Score one shard."""
         n = len(corpus)
-        pairs = np.arange(n, len(corpus.texts))
         similarity = similarity or default_similarity()
-        matches = pair_similarities(corpus.nouns, corpus.image_of[pairs], pairs, similarity)
-        common = np.array([assigned((matrix + 1) / 2) for matrix in matches])
-        union = matches.rows + matches.columns - common
-        values = np.where(matches.columns == 0, 1.0, common / np.where(union > 0, union, 1.0))
-        mean = np.bincount(corpus.image_of[pairs], values, minlength=n) / corpus.reference_counts
-        return cls({"noun_iou": mean}, similarity_note(similarity))
+        sets = number_nouns([list(dict.fromkeys(nouns)) for nouns in corpus.noun_lists])
+        pairs = np.arange(n, len(sets))
+        image = corpus.image_of[pairs]
+        common = np.array([assigned((match + 1) / 2) for match in set_similarities(sets, image, pairs, similarity)])
+        union = sets.lengths[image] + sets.lengths[pairs] - common
+        values = np.where(sets.lengths[pairs] == 0, 1.0, common / np.where(union > 0, union, 1.0))
+        return cls(
+            {"noun_iou": np.bincount(image, values, minlength=n) / corpus.reference_counts}, similarity_note(similarity)
+        )

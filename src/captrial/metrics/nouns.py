@@ -1,9 +1,8 @@
-"""What NW, Coverage and noun IoU share: nouns as flat ids, and similarities of all their pairs in bulk."""
+"""What NW, Coverage and noun IoU share: nouns as flat ids, and the similarities of their words looked up in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from captrial.metrics.sentences import Ints, Sentences
 
 Floats = NDArray[np.float64]
-BLOCK = 256  # words whose similarities are computed at once: bounds memory, not results
+ROWS = 256  # words whose similarities are computed at once: bounds memory, not results
 
 
 class WordSimilarity(Protocol):
@@ -22,21 +21,6 @@ class WordSimilarity(Protocol):
     def matrix(self, words: Sequence[str], others: Sequence[str], /) -> NDArray[np.floating]:
         """(words, others): similarities in [-1, 1], 1 for equal words."""
         ...
-
-
-@dataclass(frozen=True)
-class PairSimilarities:
-    """For each pair of sentences, the (m, n) similarities of their words, flat."""
-
-    values: Floats
-    offsets: Ints  # (pairs + 1,)
-    rows: Ints  # (pairs,) m
-    columns: Ints  # (pairs,) n
-
-    def __iter__(self) -> Iterator[Floats]:
-        """The (m, n) matrices, pair by pair."""
-        for pair, (m, n) in enumerate(zip(self.rows.tolist(), self.columns.tolist(), strict=True)):
-            yield self.values[self.offsets[pair] : self.offsets[pair + 1]].reshape(m, n)
 
 
 def default_similarity() -> WordSimilarity:
@@ -60,30 +44,27 @@ def number_nouns(nouns: Sequence[Sequence[str]]) -> Sentences:
     return Sentences(words, np.cumsum([0, *map(len, nouns)]), tuple(index))
 
 
-def pair_similarities(sentences: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> PairSimilarities:
-    """Similarities between the words of sentences `first[p]` and `second[p]`."""
-    rows, columns = sentences.lengths[first], sentences.lengths[second]
-    sizes = rows * columns
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    pair = np.repeat(np.arange(len(first)), sizes)
-    row, column = np.divmod(np.arange(len(pair)) - offsets[pair], columns[pair])
-    left = sentences.words[sentences.offsets[first][pair] + row]
-    right = sentences.words[sentences.offsets[second][pair] + column]
-    return PairSimilarities(_compare(sentences.vocabulary, left, right, similarity), offsets, rows, columns)
+class SimilarityTable:
+    """Similarities of the words of sentences `first` to those of `second`, each distinct pair computed once."""
+
+    def __init__(self, sentences: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> None:
+        left, self._row = _distinct(sentences, first)
+        right, self._column = _distinct(sentences, second)
+        starts = range(0, len(left) if right else 0, ROWS)
+        blocks = [similarity.matrix(left[start : start + ROWS], right) for start in starts]
+        self._matrix = np.concatenate(blocks) if blocks else np.zeros((len(left), len(right)))
+
+    def between(self, words: NDArray[np.int32], others: NDArray[np.int32]) -> Floats:
+        """Similarities of word ids, broadcast: `(m, 1)` and `(n,)` give (m, n)."""
+        found: Floats = self._matrix[self._row[words], self._column[others]].astype(np.float64)
+        return found
 
 
-def _compare(
-    words: Sequence[str], left: NDArray[np.int32], right: NDArray[np.int32], similarity: WordSimilarity
-) -> Floats:
-    """(p,): similarity of each pair of word numbers; each distinct pair is computed once, block by block."""
-    distinct, where = np.unique(left.astype(np.int64) * len(words) + right, return_inverse=True)
-    one, other = np.divmod(distinct, max(len(words), 1))
-    values = np.empty(len(distinct))
-    for start in range(0, len(words), BLOCK):
-        block = slice(*np.searchsorted(one, [start, start + BLOCK]))
-        if block.start < block.stop:
-            rows, row = np.unique(one[block], return_inverse=True)
-            columns, column = np.unique(other[block], return_inverse=True)
-            matrix = similarity.matrix([words[i] for i in rows], [words[i] for i in columns])
-            values[block] = np.asarray(matrix)[row, column]
-    return values[where]
+def _distinct(sentences: Sentences, chosen: Ints) -> tuple[list[str], Ints]:
+    """The distinct words of some sentences, and the place of every word of the vocabulary among them."""
+    held = np.zeros(len(sentences), dtype=bool)
+    held[chosen] = True
+    ids = np.unique(sentences.words[np.repeat(held, sentences.lengths)])
+    place = np.zeros(len(sentences.vocabulary), dtype=np.int64)
+    place[ids] = np.arange(len(ids))
+    return [sentences.vocabulary[index] for index in ids], place

@@ -13,10 +13,9 @@ import numpy as np
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.nouns import (
     Floats,
-    PairSimilarities,
+    SimilarityTable,
     WordSimilarity,
     default_similarity,
-    pair_similarities,
     similarity_note,
 )
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
@@ -55,35 +54,33 @@ class NwState(MeanState):
 
 def nw_scores(nouns: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> Floats:
     """(pairs,): the normalised alignment score of noun sequences `first[p]` and `second[p]`."""
-    matches = pair_similarities(nouns, first, second, similarity)
+    table = SimilarityTable(nouns, first, second, similarity)
+    rows, columns = nouns.lengths[first], nouns.lengths[second]
     aligned = np.empty(len(first))
-    rest = np.argsort(matches.columns, kind="stable")
+    rest = np.argsort(columns, kind="stable")
     while len(rest):
-        padded = np.arange(1, len(rest) + 1) * (matches.columns[rest] + 1)  # if the batch ended here
+        padded = np.arange(1, len(rest) + 1) * (columns[rest] + 1)  # cells of a row if the batch ended here
         size = max(1, int(np.searchsorted(padded, CELLS)))
         batch, rest = rest[:size], rest[size:]
-        aligned[batch] = _align(matches, batch)
-    return aligned / np.maximum(np.maximum(matches.rows, matches.columns), 1)
+        batch = batch[np.argsort(-rows[batch], kind="stable")]  # those that still have a row are a prefix
+        aligned[batch] = _align(nouns, first[batch], second[batch], table)
+    return aligned / np.maximum(np.maximum(rows, columns), 1)
 
 
-def _align(matches: PairSimilarities, pairs: Ints) -> Floats:
+def _align(nouns: Sentences, first: Ints, second: Ints, similarity: SimilarityTable) -> Floats:
     """(pairs,): D[m, n] of D[i, j] = max(D[i-1, j-1] + sim, D[i-1, j] - 1, D[i, j-1] - 1), by rows of all pairs."""
-    by_rows = np.argsort(-matches.rows[pairs], kind="stable")  # those that still have a row are a prefix
-    ordered = pairs[by_rows]
-    rows, columns = matches.rows[ordered], matches.columns[ordered]
-    width = int(columns.max(initial=0))
+    rows, columns = nouns.lengths[first], nouns.lengths[second]
+    starts, width = nouns.offsets[first], int(columns.max(initial=0))
+    inside = np.arange(width) < columns[:, None]
+    words = nouns.words[np.where(inside, nouns.offsets[second][:, None] + np.arange(width), 0)]  # (pairs, width)
     slope = GAP * np.arange(width + 1)
-    table = np.tile(slope, (len(ordered), 1))  # D[0, j]
+    table = np.tile(slope, (len(first), 1))  # D[0, j]
     for row in range(int(rows.max(initial=0))):
         live = int(np.searchsorted(-rows, -row, side="left"))  # pairs with more than `row` nouns
-        inside = np.arange(width) < columns[:live, None]
-        where = matches.offsets[ordered[:live], None] + row * columns[:live, None] + np.arange(width)
-        match = matches.values[np.where(inside, where, 0)] if matches.values.size else np.zeros(inside.shape)
+        match = similarity.between(nouns.words[starts[:live] + row][:, None], words[:live])
         step = np.empty((live, width + 1))
         step[:, 0] = GAP * (row + 1)
         step[:, 1:] = np.maximum(table[:live, :-1] + match, table[:live, 1:] + GAP)
         # gaps along the row: the best k <= j of step[k] + GAP * (j - k), a running maximum once the slope is taken off
         table[:live] = np.maximum.accumulate(step - slope, axis=1) + slope
-    result = np.empty(len(pairs))
-    result[by_rows] = table[np.arange(len(ordered)), columns]
-    return result
+    return np.asarray(table[np.arange(len(first)), columns])

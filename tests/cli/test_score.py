@@ -82,6 +82,25 @@ def test_per_image_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert table["image_id"].to_pylist() == ["1", "2", "3"]
 
 
+def test_per_image_formats(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["score", files / "good.json", "-r", files / "refs.json", *METRICS, "--json", "--per-image"]
+    code, _, err = run(capsys, *line, files / "scores.csv")
+    assert code == 0, err
+    assert (files / "scores.csv").read_text().splitlines()[0].startswith('"system","image_id","bleu_1"')
+    code, out, err = run(capsys, *line, files / "scores.xlsx")
+    assert (code, out) == (2, "")
+    assert ".parquet or .csv" in err
+
+
+def test_captions_in_other_languages_are_noticed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    german = write(files / "german.json", {**GOOD, "2": "eine Katze schläft auf dem Bett"})
+    code, out, err = run(capsys, "score", german, "-r", files / "refs.json", *METRICS, "--json")
+    assert code == 0
+    assert json.loads(out)
+    assert "german.json: 1 of 3 captions do not look English (the first: id 2, 'eine Katze" in err
+    assert "refs.json" not in err
+
+
 def test_mistakes_are_reported_and_strict_refuses_them(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = write(files / "odd.json", {"1": "a man", "2": "  ", "9": "who knows"})
     code, out, err = run(capsys, "score", odd, "-r", files / "refs.json", *METRICS, "--json")

@@ -23,7 +23,9 @@ def score(
     metrics: Annotated[
         str | None, typer.Option("--metrics", "-m", help="Names with commas; by default all that can be had here.")
     ] = None,
-    per_image: Annotated[Path | None, typer.Option("--per-image", help="Write the scores of every image.")] = None,
+    per_image: Annotated[
+        Path | None, typer.Option("--per-image", help="Write the scores of every image (.parquet, .csv).")
+    ] = None,
     objects: Annotated[
         Path | None, typer.Option("--objects", help='Classes in each image, {"id": [...]}: for CHAIR and Coverage.')
     ] = None,
@@ -58,8 +60,12 @@ def score(
     from captrial.data import read_references
     from captrial.metrics import score as score_captions
     from captrial.metrics.df import DocumentFrequencies
+    from captrial.metrics.scoring import check_suffix
 
+    if per_image:
+        check_suffix(per_image)
     known = read_references(references, split=split)
+    _notice_foreign(references.name, [(image, text) for image, texts in known.items() for text in texts])
     captions = _read(systems, known, strict, references.name)
     captions = _shortened(captions, known, first_sentence, max_words)
     images = [image for image in known if all(image in said for said in captions.values())]
@@ -101,10 +107,24 @@ def _read(
         if found.problems:
             _warn(f"{found.report()} (Known ids are those of {source}.)")
         captions[name] = found.to_dict()
+        _notice_foreign(path.name, list(captions[name].items()))
     missing = {image for said in captions.values() for image in known if image not in said}
     if missing:
         _warn(f"scored are the {len(known) - len(missing)} of {len(known)} images that every system captioned")
     return captions
+
+
+def _notice_foreign(source: str, captions: Sequence[tuple[str, str]]) -> None:
+    """Say which captions are not English: the tokeniser and every metric are made for English."""
+    from captrial.language.english import not_english
+
+    found = not_english([text for _, text in captions])
+    if found:
+        image, text = captions[found[0]]
+        _warn(
+            f"{source}: {len(found)} of {len(captions)} captions do not look English (the first: id {image}, "
+            f"{text[:60]!r}); these metrics are made for English"
+        )
 
 
 def system_names(paths: Sequence[Path]) -> list[str]:

@@ -123,11 +123,14 @@ class ScoreTable:
         return pa.table(arrays)
 
     def write_per_image(self, path: Path | str) -> None:
-        """Write `per_image` as Parquet."""
-        import pyarrow.parquet as pq
+        """Write `per_image` as `.parquet` or `.csv`."""
+        import pyarrow.csv
+        import pyarrow.parquet
 
+        check_suffix(path)
+        write = pyarrow.csv.write_csv if Path(path).suffix.lower() == ".csv" else pyarrow.parquet.write_table
         with atomic_path(path) as temporary:
-            pq.write_table(self.per_image(), temporary)
+            write(self.per_image(), temporary)
 
     @cached_property
     def _families(self) -> dict[str, dict[str, Scores]]:
@@ -142,6 +145,12 @@ class ScoreTable:
             flat = {scores.name: scores for scores in families[entry.name].flat()}
             found |= {name: flat[name] for name in entry.columns if name in flat}
         return found
+
+
+def check_suffix(path: Path | str) -> None:
+    """Refuse a name that `ScoreTable.write_per_image` knows no format for, before anything is computed."""
+    if Path(path).suffix.lower() not in (".parquet", ".csv"):
+        raise InputError(f"{path}: scores of every image are written as .parquet or .csv; choose one of these suffixes")
 
 
 def _corpora(candidates: Any, references: References | None) -> dict[str, Corpus]:

@@ -31,6 +31,7 @@ from captrial.data.toyworld import (
 )
 from captrial.data.toyworld.relations import is_above, is_behind, is_left_of, is_next_to, overlap_x
 from captrial.data.toyworld.robot import HEIGHTS, LIGHTS
+from captrial.data.toyworld.sheet import draw_sheet
 from captrial.data.toyworld.stage import Scene
 from captrial.errors import DatasetError, InputError
 from captrial.files import content_hash
@@ -514,6 +515,23 @@ def test_bad_requests_are_one_sentence() -> None:
         ToyWorld().sample("train", -1)
     with pytest.raises(InputError, match="too small"):
         ToyWorld(size=8)
+    with pytest.raises(InputError, match="4096 or less"):
+        ToyWorld(size=100_000)
+
+
+def test_a_bad_request_claims_no_folder(tmp_path: Path) -> None:
+    for wrong in ({"size": 8}, {"format": "gif"}, {"shares": {"trian": 1.0}}):
+        with pytest.raises(InputError):
+            write_toyworld(tmp_path / "w", 1, **wrong)  # type: ignore[arg-type]
+    write_toyworld(tmp_path / "w", 1, size=32)
+
+
+def test_bad_contact_sheets_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="choose one of these suffixes"):
+        draw_sheet(tmp_path / "s.doc", shares={"train": 1})
+    with pytest.raises(InputError, match="at least 1"):
+        draw_sheet(tmp_path / "s.png", 0, shares={"train": 1})
+    assert not list(tmp_path.iterdir())
 
 
 def test_contact_sheet(tmp_path: Path) -> None:

@@ -26,11 +26,15 @@ def build(
             help="A folder (sub-folders are classes), a tar shard, or a list of URLs; may be repeated.",
         ),
     ],
-    max_pixels: Annotated[int, typer.Option(help="Refuse larger pictures before they are decoded.")] = 89_478_485,
+    max_pixels: Annotated[
+        int, typer.Option(min=1, help="Refuse larger pictures before they are decoded.")
+    ] = 89_478_485,
     near_distance: Annotated[
         int, typer.Option(help="Bits of 64 by which near duplicates may differ; -1: exact duplicates only.")
     ] = 10,
-    workers: Annotated[int, typer.Option(help="Threads; 0: one a core. The pool is the same for any number.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Threads; 0: one a core. The pool is the same for any number.")
+    ] = 0,
     unpack: Annotated[bool, typer.Option("--unpack", help="Write pictures of shards as files too.")] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="Downloads at once.")] = 16,
     retries: Annotated[int, typer.Option(min=0, help="Further attempts at a download that fails.")] = 3,

@@ -12,11 +12,13 @@ from captrial.data.toyworld.palette import COLOURS, RGB, mix
 from captrial.data.toyworld.robot import FRAMES
 from captrial.data.toyworld.world import ToyPicture, ToyWorld
 from captrial.data.toyworld.write import share_out
+from captrial.errors import InputError
 from captrial.files import atomic_path
 from captrial.records import Box
 
 PAPER: RGB = (252, 251, 248)
 TEXT: RGB = (44, 44, 52)
+FORMATS = (".png", ".jpg", ".webp")
 GAP = 14
 LINES = 5  # of text under a picture
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -45,6 +47,8 @@ def draw_sheet(
     start: int = 0,
 ) -> None:
     """Write a contact sheet of some pictures of each split, the robot's each from another sequence and farther on."""
+    if Path(out).suffix.lower() not in FORMATS:
+        raise InputError(f"{out}: a contact sheet is {', '.join(FORMATS)}; choose one of these suffixes")
     counts = share_out(pictures, shares)
     picks = [
         (split, start + place * (FRAMES + 3 if split == "robot" else 1))

@@ -20,6 +20,7 @@ from captrial.data.toyworld.words import DOING
 from captrial.errors import InputError
 from captrial.records import Phrase, Picture, Region, Sample
 
+SIZES = (32, 4096)  # pixels, the smallest and the largest
 VISIBLE_SHARE = 0.45  # of a thing that must be seen before a caption may speak of it
 SMALLEST = 0.0008  # of the picture's area, likewise
 TRACE = 0.0001  # of the picture's area; less than this is not annotated at all
@@ -46,8 +47,10 @@ class ToyWorld:
     """
 
     def __init__(self, seed: int = 0, size: int = 256) -> None:
-        if size < 32:
-            raise InputError(f"toy world: size {size} is too small to recognise anything; use 32 or more")
+        if size < SIZES[0]:
+            raise InputError(f"toy world: size {size} is too small to recognise anything; use {SIZES[0]} or more")
+        if size > SIZES[1]:
+            raise InputError(f"toy world: size {size} would take too much memory; use {SIZES[1]} or less")
         self.seed = seed
         self.size = size
 

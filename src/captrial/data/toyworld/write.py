@@ -56,6 +56,13 @@ def share_out(pictures: int, shares: Mapping[str, float]) -> dict[str, int]:
     >>> share_out(10, {"train": 2, "val": 1})
     {'train': 7, 'val': 3}
     """
+    if pictures < 1:
+        raise InputError(f"toy world: {pictures} pictures asked for; ask for at least 1")
+    unknown = [split for split in shares if split not in SPLITS]
+    if unknown:
+        raise InputError(f"toy world: no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
+    if not all(0 <= share < math.inf for share in shares.values()) or not sum(shares.values()):
+        raise InputError("toy world: shares of the splits must be positive numbers, e.g. train=8,val=1,test=1")
     total = sum(shares.values())
     exact = {split: pictures * share / total for split, share in shares.items()}
     counts = {split: int(value) for split, value in exact.items()}
@@ -93,16 +100,10 @@ def write_toyworld(
 
 
 def _settings(pictures: int, seed: int, size: int, shares: Mapping[str, float], format: str) -> Settings:
-    if pictures < 1:
-        raise InputError(f"toy world: {pictures} pictures asked for; ask for at least 1")
-    unknown = [split for split in shares if split not in SPLITS]
-    if unknown:
-        raise InputError(f"toy world: no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
-    if not all(0 <= share < math.inf for share in shares.values()) or not sum(shares.values()):
-        raise InputError("toy world: shares of the splits must be positive numbers, e.g. train=8,val=1,test=1")
     if format not in FORMATS:
         raise InputError(f"toy world: no picture format {format!r}; there are {', '.join(FORMATS)}")
-    return Settings(seed, size, share_out(pictures, shares), format)
+    world = ToyWorld(seed, size)  # refuses sizes that cannot be drawn
+    return Settings(world.seed, world.size, share_out(pictures, shares), format)
 
 
 def _claim(out: Path, settings: Settings) -> None:

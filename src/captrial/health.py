@@ -6,7 +6,6 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,14 +72,22 @@ def _part(distribution: str, module: str, extra: str, purpose: str) -> Part:
     if importlib.util.find_spec(module) is None:
         command = f"pip install 'captrial[{extra}]'" if extra else f"pip install {distribution}"
         return Part(distribution, False, f"missing: {command}", purpose)
-    return Part(distribution, True, importlib.metadata.version(distribution), purpose)
+    return Part(distribution, True, _version(distribution) or "there, version unknown", purpose)
 
 
 def _first_installed(distributions: list[str]) -> str:
     for distribution in distributions:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            return f"{distribution} {importlib.metadata.version(distribution)}"
+        version = _version(distribution)
+        if version is not None:
+            return f"{distribution} {version}"
     return f"missing: pip install {distributions[-1]}"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _default_model() -> str:
@@ -91,7 +98,9 @@ def _default_model() -> str:
 def _devices() -> list[str]:
     if importlib.util.find_spec("torch") is None:
         return []
-    import torch
-
+    try:
+        import torch
+    except Exception as error:  # a doctor is called when an installation is broken
+        return [f"torch is installed and cannot be imported: {error}"]
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return [f"cpu ({torch.get_num_threads()} threads)", *names, *(["mps"] if torch.backends.mps.is_available() else [])]

@@ -114,3 +114,16 @@ def test_doctor_names_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     part = next(part for part in health.examine().parts if part.name == "ray")
     assert not part.present
     assert "pip install 'captrial[ray]'" in part.state
+
+
+def test_doctor_survives_a_broken_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from captrial import health
+
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: cannot open shared object file')")
+    (tmp_path / "psycopg.py").touch()  # a module without a distribution
+    monkeypatch.setattr(health, "_PARTS", [("no-such-distribution", "psycopg", "postgres", "annotations")])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    found = health.examine()
+    assert "cannot be imported: libcudart.so" in found.devices[0]
+    assert found.parts[0].state == "there, version unknown"

@@ -1,6 +1,6 @@
 # make demo   the main job, from a fresh clone       make test        the tests (under 15 minutes)
 # make check  ruff, mypy, import direction           make test-full   the long tests too
-# make bench  every benchmark, one table
+# make bench  every benchmark, one after another
 PYTHON ?= python3.11
 VENV   := .venv
 RUN    := $(VENV)/bin/python

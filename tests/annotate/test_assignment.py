@@ -13,7 +13,7 @@ from sqlalchemy import select
 from annotate.world import Clock, join, make_competition
 from captrial.annotate.people import Person
 from captrial.annotate.room import Room
-from captrial.annotate.rounds import inspect_work, picture_states, write_work
+from captrial.annotate.rounds import given, inspect_work, picture_states, write_work
 from captrial.annotate.schema import leases, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings, read_settings, write_settings
 from captrial.annotate.store import Store
@@ -99,7 +99,9 @@ class AnnotationMachine(RuleBasedStateMachine):
         with self.room.store.read() as connection:
             chosen = read_settings(self.room.store, connection)
             states = picture_states(connection)
-            found = {row.item: (row.missing, row.done) for row in connection.execute(write_work(chosen, person.id))}
+            found = {
+                row.item: (row.missing, row.done) for row in connection.execute(write_work(), given(chosen, person.id))
+            }
             expected = {
                 number: (state.missing(chosen), state.written)
                 for number, state in states.items()
@@ -109,7 +111,10 @@ class AnnotationMachine(RuleBasedStateMachine):
             cast: dict[int, set[int]] = {}
             for row in connection.execute(select(votes)):
                 cast.setdefault(row.sentence, set()).add(row.person)
-            open_ = {row.item: (row.missing, row.done) for row in connection.execute(inspect_work(chosen, person.id))}
+            open_ = {
+                row.item: (row.missing, row.done)
+                for row in connection.execute(inspect_work(), given(chosen, person.id))
+            }
             for row in connection.execute(select(sentences)):
                 by = cast.get(row.id, set())
                 ready = row.picture in states and states[row.picture].written >= WRITERS and row.state == "live"

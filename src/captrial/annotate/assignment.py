@@ -13,9 +13,12 @@ different for every person.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, Subquery, cast, func, select
+from sqlalchemy import BigInteger, Connection, Select, bindparam, cast, func, select
 
 from captrial.annotate.schema import leases
 from captrial.annotate.store import Store
@@ -23,6 +26,7 @@ from captrial.annotate.store import Store
 LEASE_MINUTES = 15.0
 _PRIME = 2**31 - 1  # products of two smaller numbers fit into the databases' integers
 Work = Select[int, int, int]  # item, missing people, people who have done it
+Given = Mapping[str, Any]  # values of a statement's parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,52 +47,89 @@ class Open:
 
 
 def assign(
-    store: Store, connection: Connection, round_: str, person: int, work: Work, minutes: float = LEASE_MINUTES
+    store: Store,
+    connection: Connection,
+    round_: str,
+    work: Work,
+    one: Work,
+    given: Given,
+    minutes: float = LEASE_MINUTES,
 ) -> Lease | None:
     """The item this person works on: the one they hold, or the next that needs somebody; None where there is none.
 
-    `work` selects the items that this person may do, with the number of people each still needs.
+    `work` selects the items that the person may do, with the number of people each still needs; `one` does so for a
+    single item. Both take what is `given`: the person, and the numbers of the settings.
     """
-    now, items = store.clock(), work.subquery()
-    connection.execute(leases.delete().where(leases.c.expires <= now))
-    mine = select(leases).where(leases.c.round == round_, leases.c.person == person)
-    held = connection.execute(mine.where(leases.c.item.in_(select(items.c.item)))).first()
-    if held is not None:
-        return _extend(store, connection, round_, held.item, person, held.started, minutes)
-    chosen = connection.execute(_next_item(round_, person, items)).scalar_one_or_none()
+    now, person = store.clock(), given["person"]
+    connection.execute(_END, {"now": now})
+    held = connection.execute(_MINE, {"of_round": round_, "of_person": person}).all()
+    for row in held:
+        if may_do(connection, one, {**given, "item": row.item}):
+            lease = Lease(row.item, row.started, now + 60 * minutes)
+            connection.execute(_EXTEND, {**_held(round_, person, row.item), "new": lease.expires})
+            return lease
+    if held:
+        connection.execute(_RELEASE, {"of_round": round_, "of_person": person})
+    order = {"round": round_, "multiplier": _multiplier(round_, person)}
+    chosen = connection.execute(_next_item(work), {**given, **order}).scalar_one_or_none()
     if chosen is None:
         return None
-    release(connection, round_, person)
     lease = Lease(chosen, now, now + 60 * minutes)
-    connection.execute(
-        leases.insert().values(round=round_, item=chosen, person=person, started=lease.started, expires=lease.expires)
-    )
+    new = {"round": round_, "item": chosen, "person": person, "started": now, "expires": lease.expires}
+    connection.execute(_GIVE, new)
     return lease
 
 
-def may_do(connection: Connection, work: Work) -> bool:
-    """Whether `work`, selected for one item, has it."""
-    return connection.execute(work.limit(1)).first() is not None
+def release(connection: Connection, round_: str, person: int, item: int) -> float | None:
+    """Give up the lease on an item; returns when work on it started, if it was held."""
+    started: float | None = connection.execute(_RELEASE_ONE, _held(round_, person, item)).scalar_one_or_none()
+    return started
 
 
-def what_is_open(connection: Connection, work: Work) -> Open:
+def release_all(connection: Connection, round_: str, person: int) -> None:
+    """Give up whatever this person holds in a round."""
+    connection.execute(_RELEASE, {"of_round": round_, "of_person": person})
+
+
+def may_do(connection: Connection, one: Work, given: Given) -> bool:
+    """Whether the person may do the item, and it still needs somebody."""
+    return connection.execute(one, given).first() is not None
+
+
+def what_is_open(connection: Connection, work: Work, given: Given) -> Open:
     """How much `work` there is."""
-    items = work.subquery()
-    row = connection.execute(select(func.count(), func.coalesce(func.sum(items.c.missing), 0)).select_from(items)).one()
+    row = connection.execute(_summed(work), given).one()
     return Open(int(row[0]), int(row[1]))
 
 
-def _next_item(round_: str, person: int, items: Subquery) -> Select[int]:
+def _held(round_: str, person: int, item: int) -> Given:
+    return {"of_round": round_, "of_person": person, "of_item": item}
+
+
+# Statements are built once: building them costs more than running most of them.
+_OF_PERSON = (leases.c.round == bindparam("of_round")) & (leases.c.person == bindparam("of_person"))
+_HELD = _OF_PERSON & (leases.c.item == bindparam("of_item"))
+_END = leases.delete().where(leases.c.expires <= bindparam("now"))
+_MINE = select(leases.c.item, leases.c.started).where(_OF_PERSON)
+_EXTEND = leases.update().where(_HELD).values(expires=bindparam("new"))
+_RELEASE = leases.delete().where(_OF_PERSON)
+_RELEASE_ONE = leases.delete().where(_HELD).returning(leases.c.started)
+_GIVE = leases.insert()
+
+
+@cache
+def _next_item(work: Work) -> Select[int]:
     """The free item that most people have begun; among equals, by this person's own random order."""
+    items = work.subquery()
     others = (
         select(leases.c.item, func.count().label("people"))
-        .where(leases.c.round == round_, leases.c.person != person)
+        .where(leases.c.round == bindparam("round"), leases.c.person != bindparam("person"))
         .group_by(leases.c.item)
         .subquery()
     )
     taken = func.coalesce(others.c.people, 0)
     # n -> n * a mod p is a permutation of the items, another one for every a
-    order = (cast(items.c.item, BigInteger) * _multiplier(round_, person)) % _PRIME
+    order = (cast(items.c.item, BigInteger) * bindparam("multiplier", type_=BigInteger)) % _PRIME
     return (
         select(items.c.item)
         .outerjoin(others, others.c.item == items.c.item)
@@ -98,26 +139,13 @@ def _next_item(round_: str, person: int, items: Subquery) -> Select[int]:
     )
 
 
-def release(connection: Connection, round_: str, person: int, item: int | None = None) -> float | None:
-    """Give up the lease on an item (or all of a round); returns when work on it started, if it was held."""
-    held = (leases.c.round == round_) & (leases.c.person == person)
-    if item is not None:
-        held = held & (leases.c.item == item)
-    started = connection.execute(select(leases.c.started).where(held)).scalars().first()
-    connection.execute(leases.delete().where(held))
-    return started
+@cache
+def _summed(work: Work) -> Select[int, int]:
+    items = work.subquery()
+    return select(func.count(), func.coalesce(func.sum(items.c.missing), 0)).select_from(items)
 
 
-def _extend(
-    store: Store, connection: Connection, round_: str, item: int, person: int, started: float, minutes: float
-) -> Lease:
-    """The same item again, with a fresh lease: whoever comes back finds their work."""
-    expires = store.clock() + 60 * minutes
-    held = (leases.c.round == round_) & (leases.c.person == person) & (leases.c.item == item)
-    connection.execute(leases.update().where(held).values(expires=expires))
-    return Lease(item, started, expires)
-
-
+@cache
 def _multiplier(round_: str, person: int) -> int:
     digest = hashlib.blake2b(f"{round_}:{person}".encode(), digest_size=8).digest()
     return 1 + int.from_bytes(digest) % (_PRIME - 1)

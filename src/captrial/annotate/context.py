@@ -35,7 +35,7 @@ class Context:
         return LiveRanking()
 
 
-def get_context(request: Request) -> Context:
+async def get_context(request: Request) -> Context:
     """The application's context."""
     context: Context = request.app.state.context
     return context
@@ -49,14 +49,14 @@ def visitor(request: Request, context: Annotated[Context, Depends(get_context)])
     return person
 
 
-def member(person: Annotated[Person | None, Depends(visitor)]) -> Person:
+async def member(person: Annotated[Person | None, Depends(visitor)]) -> Person:
     """Somebody who is signed in."""
     if person is None:
         raise HTTPException(401, "please open your invitation link, or sign in")
     return person
 
 
-def lead(person: Annotated[Person, Depends(member)]) -> Person:
+async def lead(person: Annotated[Person, Depends(member)]) -> Person:
     """The lead."""
     if person.role != "lead":
         raise HTTPException(403, "only the lead may do this")

@@ -9,7 +9,7 @@ from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from captrial.annotate.schema import drafts, judgements, leases, people, receipts, refusals, sentences, trials, votes
 from captrial.annotate.store import Store
@@ -18,6 +18,7 @@ from captrial.errors import InputError, StateError
 ROLES = ("lead", "annotator", "inspector")
 MAX_NAME = 80
 MIN_PASSWORD, MAX_PASSWORD = 10, 200
+_BY_ID = select(people).where(people.c.id == bindparam("person"), people.c.removed.is_(None))
 _hasher = PasswordHasher()
 
 
@@ -63,7 +64,8 @@ def by_token(connection: Connection, token: str) -> Person | None:
 
 def by_id(connection: Connection, person: int) -> Person | None:
     """A person who has not been removed."""
-    return _one(connection, people.c.id == person)
+    row = connection.execute(_BY_ID, {"person": person}).one_or_none()
+    return None if row is None else _person(row)
 
 
 def by_password(connection: Connection, name: str, password: str) -> Person | None:

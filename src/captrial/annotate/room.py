@@ -9,15 +9,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from captrial.annotate import qualification
-from captrial.annotate.assignment import Open, assign, may_do, release, what_is_open
+from captrial.annotate.assignment import Lease, assign, may_do, release, release_all, what_is_open
 from captrial.annotate.outcome import write_outcome
 from captrial.annotate.people import NotAllowedError, Person, clean, one_line
 from captrial.annotate.rounds import (
+    STANDING,
     discard_if_wrong,
+    given,
     indescribable,
     inspect_work,
     judge_work,
@@ -36,6 +38,17 @@ WORK = {"write": write_work, "inspect": inspect_work, "judge": judge_work}
 TABLES = {"write": sentences, "inspect": votes, "judge": judgements}
 ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
 Answer = dict[str, Any]
+# Statements of every request, built once.
+_MY_DRAFT = (
+    (drafts.c.round == "write") & (drafts.c.item == bindparam("item")) & (drafts.c.person == bindparam("person"))
+)
+_DRAFT, _FORGET_DRAFT = select(drafts.c.text).where(_MY_DRAFT), drafts.delete().where(_MY_DRAFT)
+_SENTENCE = select(sentences.c.picture, sentences.c.text).where(sentences.c.id == bindparam("item"))
+_DONE = {
+    round_: select(func.count()).select_from(table).where(table.c.person == bindparam("person"))
+    for round_, table in TABLES.items()
+}
+_DONE["write"] = _DONE["write"].where(sentences.c.state.in_(STANDING))
 _log = logging.getLogger(__name__)
 
 
@@ -47,6 +60,7 @@ class Room:
         self.competition = Competition.open(self.directory)
         self.store = store or Store.in_directory(self.directory)
         self._stale, self._closed, self._flushing = threading.Event(), threading.Event(), threading.Lock()
+        self._outlooks: dict[tuple[str, int], tuple[float, int, float | None]] = {}  # when, items in all, seconds each
         with self.store.change() as connection:
             self.refresh_pictures(connection)
         self.flush()
@@ -94,13 +108,12 @@ class Room:
     def next(self, round_: str, person: Person) -> Answer:
         """The item this person works on now, with their draft; `item` is None where nothing is left for them."""
         with self.store.change() as connection:
-            return self._next(connection, round_, person)
+            settings = read_settings(self.store, connection)
+            self._allow(round_, person, settings)
+            return self._next(connection, round_, person, settings)
 
-    def _next(self, connection: Connection, round_: str, person: Person) -> Answer:
-        settings = read_settings(self.store, connection)
-        self._allow(round_, person, settings)
-        work = WORK[round_](settings, person.id)
-        lease = assign(self.store, connection, round_, person.id, work, settings.lease_minutes)
+    def _next(self, connection: Connection, round_: str, person: Person, settings: Settings) -> Answer:
+        lease = self._assign(connection, round_, person, settings)
         done = self._count_done(connection, round_, person.id)
         if lease is None:
             return {"round": round_, "item": None, "done": done, "left": 0}
@@ -110,22 +123,45 @@ class Room:
             "item": lease.item,
             "expires": lease.expires,
             "done": done,
-            **self._outlook(connection, round_, person, what_is_open(connection, work)),
+            **self._outlook(connection, round_, person, settings, done),
             **item(connection, lease.item, person),
         }
 
-    def _outlook(self, connection: Connection, round_: str, person: Person, left: Open) -> Answer:
-        """About how many items are left for this person, if all share the work, and how many minutes that takes."""
+    def _assign(self, connection: Connection, round_: str, person: Person, settings: Settings) -> Lease | None:
+        work, one = WORK[round_](), WORK[round_](one=True)
+        values = given(settings, person.id)
+        return assign(self.store, connection, round_, work, one, values, settings.lease_minutes)
+
+    def _outlook(
+        self, connection: Connection, round_: str, person: Person, settings: Settings, done: int
+    ) -> dict[str, float | None]:
+        """About how many items are left for this person, and how many minutes that takes; counted twice a minute."""
+        when, total, pace = self._outlooks.get((round_, person.id), (-math.inf, 0, None))
+        if self.store.clock() - when > 30:
+            total, pace = (
+                done + self._share(connection, round_, person, settings),
+                self._pace(connection, round_, person),
+            )
+            self._outlooks[round_, person.id] = self.store.clock(), total, pace
+        left = max(total - done, 1)
+        return {"left": left, "minutes": None if pace is None else round(left * pace / 60, 1)}
+
+    def _share(self, connection: Connection, round_: str, person: Person, settings: Settings) -> int:
+        """Items for this person, if all share the work."""
+        left = what_is_open(connection, WORK[round_](), given(settings, person.id))
         colleagues = connection.execute(
             select(func.count())
             .select_from(people)
             .where(people.c.role.in_(ROLES_OF[round_]), people.c.qualified.is_not(None), people.c.removed.is_(None))
         ).scalar_one()
-        share = min(left.items, math.ceil(left.work / max(colleagues, 1)))
+        return min(left.items, math.ceil(left.work / max(colleagues, 1)))
+
+    def _pace(self, connection: Connection, round_: str, person: Person) -> float | None:
+        """Seconds this person takes for an item."""
         table = TABLES[round_]
         recent = select(table.c.seconds).where(table.c.person == person.id, table.c.seconds.is_not(None))
         pace = connection.execute(recent.order_by(table.c.created.desc()).limit(20)).scalars().all()
-        return {"left": share, "minutes": round(share * median(pace) / 60, 1) if pace else None}
+        return median(pace) if pace else None
 
     def _allow(self, round_: str, person: Person, settings: Settings) -> None:
         if person.role not in ROLES_OF[round_]:
@@ -138,13 +174,11 @@ class Room:
             raise StateError("this round is not part of this experiment")
 
     def _picture(self, connection: Connection, item: int, person: Person) -> Answer:
-        draft = select(drafts.c.text).where(
-            drafts.c.round == "write", drafts.c.item == item, drafts.c.person == person.id
-        )
-        return {"picture": item, "draft": connection.execute(draft).scalar_one_or_none() or ""}
+        found = connection.execute(_DRAFT, {"item": item, "person": person.id}).scalar_one_or_none()
+        return {"picture": item, "draft": found or ""}
 
     def _sentence(self, connection: Connection, item: int, person: Person) -> Answer:
-        row = connection.execute(select(sentences.c.picture, sentences.c.text).where(sentences.c.id == item)).one()
+        row = connection.execute(_SENTENCE, {"item": item}).one()
         return {"picture": row.picture, "sentence": row.text}
 
     def _duel(self, connection: Connection, item: int, person: Person) -> Answer:
@@ -156,11 +190,7 @@ class Room:
         return {"picture": row.picture, "captions": captions[::-1] if swapped(item, person.id) else captions}
 
     def _count_done(self, connection: Connection, round_: str, person: int) -> int:
-        table = TABLES[round_]
-        mine = select(func.count()).select_from(table).where(table.c.person == person)
-        if round_ == "write":
-            mine = mine.where(sentences.c.state.in_(("live", "discarded")))
-        return connection.execute(mine).scalar_one()
+        return int(connection.execute(_DONE[round_], {"person": person}).scalar_one())
 
     # Submissions ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +201,7 @@ class Room:
 
         def action(connection: Connection, started: float | None) -> None:
             values = {"picture": item, "person": person.id, "text": text, "hints": hints, "state": "live"}
-            connection.execute(sentences.insert().values(**values, **self._when(started)))
+            connection.execute(sentences.insert(), {**values, **self._when(started)})
             self._forget_draft(connection, person, item)
 
         return self._submit("write", person, item, key, action)
@@ -194,8 +224,9 @@ class Room:
 
         def action(connection: Connection, started: float | None) -> None:
             values = {"sentence": item, "person": person.id, "right": right, "reason": reason}
-            connection.execute(votes.insert().values(**values, **self._when(started)))
-            discard_if_wrong(connection, read_settings(self.store, connection), item)
+            connection.execute(votes.insert(), {**values, **self._when(started)})
+            if not right:
+                discard_if_wrong(connection, read_settings(self.store, connection), item)
 
         return self._submit("inspect", person, item, key, action)
 
@@ -207,7 +238,7 @@ class Room:
 
         def action(connection: Connection, started: float | None) -> None:
             values = {"duel": item, "person": person.id, "winner": {"left": left, "right": right}.get(winner, "tie")}
-            connection.execute(judgements.insert().values(**values, **self._when(started)))
+            connection.execute(judgements.insert(), {**values, **self._when(started)})
 
         return self._submit("judge", person, item, key, action)
 
@@ -216,18 +247,18 @@ class Room:
         if not 8 <= len(key) <= 64:
             raise InputError("a submission needs a key of 8 to 64 characters")
         with self.store.change() as connection:
+            settings = read_settings(self.store, connection)
+            self._allow(round_, person, settings)
 
             def once() -> Answer:
-                settings = read_settings(self.store, connection)
-                self._allow(round_, person, settings)
-                if not may_do(connection, WORK[round_](settings, person.id, item)):
+                if not may_do(connection, WORK[round_](one=True), given(settings, person.id, item)):
                     raise StateError("this one has been finished by others in the meantime; here is the next")
                 action(connection, release(connection, round_, person.id, item))
                 self.store.note(connection, person.id, round_, f"item {item}")
                 return {"taken": True}
 
             answer = self.store.once(connection, person.id, key, once)
-            following = self._next(connection, round_, person)
+            following = self._next(connection, round_, person, settings)
         self.sync()
         return {**answer, "next": following}
 
@@ -247,12 +278,13 @@ class Room:
             if connection.execute(select(votes.c.person).where(votes.c.sentence == row.id)).first():
                 raise StateError("somebody has inspected your last sentence already; it can no longer be taken back")
             connection.execute(sentences.delete().where(sentences.c.id == row.id))
-            release(connection, "write", person.id)
+            release_all(connection, "write", person.id)
             self._keep_draft(connection, person, row.picture, row.text)
             self.store.note(connection, person.id, "undo", f"item {row.picture}")
-            only = write_work(settings, person.id, row.picture)
-            assign(self.store, connection, "write", person.id, only, settings.lease_minutes)
-            following = self._next(connection, "write", person)
+            values = given(settings, person.id, row.picture)
+            only = write_work(one=True)
+            assign(self.store, connection, "write", only, only, values, settings.lease_minutes)
+            following = self._next(connection, "write", person, settings)
         self.sync()
         return following
 
@@ -267,13 +299,12 @@ class Room:
                 self._keep_draft(connection, person, item, text.replace("\0", "")[:MAX_SENTENCE])
 
     def _forget_draft(self, connection: Connection, person: Person, item: int) -> None:
-        mine = (drafts.c.item == item) & (drafts.c.person == person.id) & (drafts.c.round == "write")
-        connection.execute(drafts.delete().where(mine))
+        connection.execute(_FORGET_DRAFT, {"item": item, "person": person.id})
 
     def _keep_draft(self, connection: Connection, person: Person, item: int, text: str) -> None:
         self._forget_draft(connection, person, item)
         values = {"round": "write", "item": item, "person": person.id, "text": text, "saved": self.store.clock()}
-        connection.execute(drafts.insert().values(**values))
+        connection.execute(drafts.insert(), values)
 
     # Qualification -------------------------------------------------------------------------------------------------
 

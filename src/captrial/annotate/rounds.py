@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Column, Connection, Subquery, Table, case, exists, func, select
+from sqlalchemy import Column, Connection, Integer, Subquery, Table, bindparam, case, exists, func, select
 
 from captrial.annotate.assignment import Work
 from captrial.annotate.schema import duels, judgements, pictures, refusals, sentences, votes
@@ -52,65 +54,78 @@ def picture_states(connection: Connection) -> dict[int, PictureState]:
     return states
 
 
-def write_work(settings: Settings, person: int, item: int | None = None) -> Work:
-    """Pictures this person may describe, and what they need."""
-    counted = _sentence_counts(item)
+def given(settings: Settings, person: int, item: int | None = None) -> dict[str, Any]:
+    """The parameters of the statements below."""
+    numbers = {"writers": settings.writers, "min_sentences": settings.min_sentences}
+    return {**numbers, "inspectors": settings.inspectors, "judges": settings.judges, "person": person, "item": item}
+
+
+_PERSON, _ITEM, _WRITERS = (bindparam(name, type_=Integer) for name in ("person", "item", "writers"))
+
+
+@cache
+def write_work(one: bool = False) -> Work:
+    """Pictures a person may describe, and what they need; with `one`, of the given item only."""
+    counted = _sentence_counts(one)
     written, live = func.coalesce(counted.c.written, 0), func.coalesce(counted.c.live, 0)
-    missing = case((written < settings.writers, settings.writers - written), else_=settings.min_sentences - live)
-    wrote = exists().where(sentences.c.picture == pictures.c.id, sentences.c.person == person)
-    refused = exists().where(refusals.c.picture == pictures.c.id, refusals.c.person == person)
+    again = bindparam("min_sentences", type_=Integer) - live
+    missing = case((written < _WRITERS, _WRITERS - written), else_=again)
+    wrote = exists().where(sentences.c.picture == pictures.c.id, sentences.c.person == _PERSON)
+    refused = exists().where(refusals.c.picture == pictures.c.id, refusals.c.person == _PERSON)
     work = (
         select(pictures.c.id.label("item"), missing.label("missing"), written.label("done"))
         .outerjoin(counted, counted.c.picture == pictures.c.id)
         .where(pictures.c.active, ~pictures.c.qualification, missing > 0, ~wrote, ~refused)
     )
-    return work if item is None else work.where(pictures.c.id == item)
+    return work.where(pictures.c.id == _ITEM) if one else work
 
 
-def inspect_work(settings: Settings, person: int, item: int | None = None) -> Work:
-    """Sentences this person may inspect: live, not their own, of pictures whose writing is done."""
-    counted, cast = _sentence_counts(), _people_on(votes, votes.c.sentence, item)
-    number = func.coalesce(cast.c.people, 0)
-    voted = exists().where(votes.c.sentence == sentences.c.id, votes.c.person == person)
+@cache
+def inspect_work(one: bool = False) -> Work:
+    """Sentences a person may inspect: live, not their own, of pictures whose writing is done."""
+    counted, cast = _sentence_counts(), _people_on(votes, votes.c.sentence, one)
+    number, wanted = func.coalesce(cast.c.people, 0), bindparam("inspectors", type_=Integer)
+    voted = exists().where(votes.c.sentence == sentences.c.id, votes.c.person == _PERSON)
     work = (
-        select(sentences.c.id.label("item"), (settings.inspectors - number).label("missing"), number.label("done"))
+        select(sentences.c.id.label("item"), (wanted - number).label("missing"), number.label("done"))
         .join(pictures, pictures.c.id == sentences.c.picture)
         .join(counted, counted.c.picture == sentences.c.picture)
         .outerjoin(cast, cast.c.item == sentences.c.id)
-        .where(pictures.c.active, sentences.c.state == "live", sentences.c.person != person)
-        .where(counted.c.written >= settings.writers, number < settings.inspectors, ~voted)
+        .where(pictures.c.active, sentences.c.state == "live", sentences.c.person != _PERSON)
+        .where(counted.c.written >= _WRITERS, number < wanted, ~voted)
     )
-    return work if item is None else work.where(sentences.c.id == item)
+    return work.where(sentences.c.id == _ITEM) if one else work
 
 
-def judge_work(settings: Settings, person: int, item: int | None = None) -> Work:
-    """Pairs of captions this person may compare."""
-    cast = _people_on(judgements, judgements.c.duel, item)
-    number = func.coalesce(cast.c.people, 0)
-    judged = exists().where(judgements.c.duel == duels.c.id, judgements.c.person == person)
+@cache
+def judge_work(one: bool = False) -> Work:
+    """Pairs of captions a person may compare."""
+    cast = _people_on(judgements, judgements.c.duel, one)
+    number, wanted = func.coalesce(cast.c.people, 0), bindparam("judges", type_=Integer)
+    judged = exists().where(judgements.c.duel == duels.c.id, judgements.c.person == _PERSON)
     work = (
-        select(duels.c.id.label("item"), (settings.judges - number).label("missing"), number.label("done"))
+        select(duels.c.id.label("item"), (wanted - number).label("missing"), number.label("done"))
         .join(pictures, pictures.c.id == duels.c.picture)
         .outerjoin(cast, cast.c.item == duels.c.id)
-        .where(pictures.c.active, number < settings.judges, ~judged)
+        .where(pictures.c.active, number < wanted, ~judged)
     )
-    return work if item is None else work.where(duels.c.id == item)
+    return work.where(duels.c.id == _ITEM) if one else work
 
 
-def _sentence_counts(picture: int | None = None) -> Subquery:
-    """Of every picture: how many sentences were written, and how many of them are live."""
+def _sentence_counts(one: bool = False) -> Subquery:
+    """Of every picture, or of the given one: how many sentences were written, and how many of them are live."""
     counted = select(
         sentences.c.picture,
         func.sum(case((sentences.c.state.in_(STANDING), 1), else_=0)).label("written"),
         func.sum(case((sentences.c.state == "live", 1), else_=0)).label("live"),
     ).group_by(sentences.c.picture)
-    return (counted if picture is None else counted.where(sentences.c.picture == picture)).subquery()
+    return (counted.where(sentences.c.picture == _ITEM) if one else counted).subquery()
 
 
-def _people_on(table: Table, item: Column[int], only: int | None) -> Subquery:
-    """How many people have done each item."""
+def _people_on(table: Table, item: Column[int], one: bool) -> Subquery:
+    """How many people have done each item, or the given one."""
     counted = select(item.label("item"), func.count().label("people")).select_from(table).group_by(item)
-    return (counted if only is None else counted.where(item == only)).subquery()
+    return (counted.where(item == _ITEM) if one else counted).subquery()
 
 
 def discard_if_wrong(connection: Connection, settings: Settings, sentence: int) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 
+import orjson
 from sqlalchemy import Connection
 
 from captrial.annotate.store import Store
@@ -41,9 +43,13 @@ class Settings:
 
 def read_settings(store: Store, connection: Connection) -> Settings:
     """The settings as the lead left them."""
-    kept = store.get_setting(connection, "settings", {})
+    return _parsed(store.get_text(connection, "settings") or "{}")
+
+
+@lru_cache(maxsize=16)
+def _parsed(kept: str) -> Settings:
     known = {entry.name for entry in fields(Settings)}
-    return Settings(**{name: value for name, value in kept.items() if name in known})
+    return Settings(**{name: value for name, value in orjson.loads(kept).items() if name in known})
 
 
 def write_settings(store: Store, connection: Connection, changed: Settings, by: int | None = None) -> None:

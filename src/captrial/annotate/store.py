@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, create_engine, event, select, text
+from sqlalchemy import Connection, Engine, bindparam, create_engine, event, select, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
 
@@ -23,6 +23,8 @@ from captrial.annotate.schema import audit, migrate, receipts, settings
 from captrial.errors import InputError, MissingExtraError
 
 DATABASE = "annotations.sqlite"
+_SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
+_RECEIPT = select(receipts.c.answer).where(receipts.c.person == bindparam("person"), receipts.c.key == bindparam("key"))
 _LOCK = 0x63617074  # any fixed number: names our advisory lock
 
 
@@ -71,8 +73,12 @@ class Store:
 
     def get_setting(self, connection: Connection, name: str, default: Any) -> Any:
         """A setting of this annotation, or its default."""
-        value = connection.execute(select(settings.c.value).where(settings.c.name == name)).scalar_one_or_none()
+        value = self.get_text(connection, name)
         return default if value is None else orjson.loads(value)
+
+    def get_text(self, connection: Connection, name: str) -> str | None:
+        """A setting as it is kept: JSON."""
+        return connection.execute(_SETTING, {"name": name}).scalar_one_or_none()
 
     def set_setting(self, connection: Connection, name: str, value: Any) -> None:
         """Change a setting."""
@@ -81,21 +87,21 @@ class Store:
 
     def note(self, connection: Connection, person: int | None, action: str, detail: str = "") -> None:
         """Write a line of the audit log."""
-        connection.execute(audit.insert().values(at=self.clock(), person=person, action=action, detail=detail))
+        row = {"at": self.clock(), "person": person, "action": action, "detail": detail}
+        connection.execute(audit.insert(), row)
 
     def once(
         self, connection: Connection, person: int, key: str, action: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
         """Do `action` unless this person's `key` was answered before; then give the same answer again."""
-        row = connection.execute(
-            select(receipts.c.answer).where(receipts.c.person == person, receipts.c.key == key)
-        ).scalar_one_or_none()
+        row = connection.execute(_RECEIPT, {"person": person, "key": key}).scalar_one_or_none()
         if row is not None:
             answer: dict[str, Any] = orjson.loads(row)
             return answer
         answer = action()
         written = orjson.dumps(answer).decode()
-        connection.execute(receipts.insert().values(person=person, key=key, answer=written, created=self.clock()))
+        receipt = {"person": person, "key": key, "answer": written, "created": self.clock()}
+        connection.execute(receipts.insert(), receipt)
         return answer
 
 

@@ -83,11 +83,10 @@ class AnnotationMachine(RuleBasedStateMachine):
 
     @rule(person=people)
     def undo(self, person: Person) -> None:
-        if person.role == "annotator":
-            try:
-                self.room.undo(person)
-            except StateError:
-                return
+        try:
+            self.room.undo(person, "write" if person.role == "annotator" else "inspect")
+        except StateError:
+            return
 
     @rule(minutes=st.sampled_from([1, 10, 16, 60]))
     def wait(self, minutes: int) -> None:

@@ -121,7 +121,7 @@ def draft_and_undo(desk: Desk) -> None:
     page.wait_for_function("() => document.getElementById('text').value === 'There is half a horse'")
     desk.press("Control+Enter", "/api/write")
     assert desk.item != item
-    desk.press("Alt+u", "/api/undo")
+    desk.press("Alt+u", "/api/undo/write")
     assert desk.item == item
     assert page.locator("#text").input_value() == "There is half a horse"
     page.locator("#text").fill("")
@@ -137,6 +137,9 @@ def inspect(desk: Desk, doubtful: bool) -> int:
             desk.page.keyboard.type("names something that is not there")
             desk.press("Enter", "/api/vote")
         else:
+            desk.press("r", "/api/vote")
+        if count == 0:
+            desk.press("u", "/api/undo/inspect")
             desk.press("r", "/api/vote")
         count += 1
     return count

@@ -111,6 +111,37 @@ def test_undo_brings_the_sentence_back_as_a_draft(room: Room) -> None:
         room.undo(person)
 
 
+def test_a_refusal_a_vote_and_a_choice_can_be_taken_back(room: Room, clock: Clock) -> None:
+    with room.store.change() as connection:
+        write_settings(room.store, connection, Settings(writers=1, inspectors=2, min_sentences=1, judges=1))
+        room.refresh_pictures(connection)
+    ann, ivy = join(room, "ann", "annotator")[0], join(room, "ivy", "inspector")[0]
+    first = room.next("write", ann)["item"]
+    second = room.write(ann, first, SENTENCE, key())["next"]["item"]
+    clock.now += 1
+    assert room.refuse(ann, second, "", key())["next"]["item"] != second
+    assert room.undo(ann)["item"] == second  # the refusal, not the sentence before it
+    seen = room.next("inspect", ivy)["item"]
+    room.vote(ivy, seen, False, "a slip", key())
+    assert room.undo(ivy, "inspect")["item"] == seen
+    with pytest.raises(StateError, match="nothing to take back"):
+        room.undo(ivy, "inspect")
+    compared = room.next("judge", ivy)["item"]
+    room.judge(ivy, compared, "tie", key())
+    assert room.undo(ivy, "judge")["item"] == compared
+
+
+def test_numbers_of_sentences_are_not_used_again(room: Room) -> None:
+    ann, ben = (join(room, name, "annotator")[0] for name in ("ann", "ben"))
+    room.write(ann, room.next("write", ann)["item"], SENTENCE, key())
+    with room.store.read() as connection:
+        old = connection.execute(select(sentences.c.id)).scalar_one()
+    room.undo(ann)
+    room.write(ben, room.next("write", ben)["item"], SENTENCE, key())
+    with room.store.read() as connection:  # an inspector may have the old sentence on the screen
+        assert connection.execute(select(sentences.c.id)).scalar_one() > old
+
+
 def test_an_inspected_sentence_cannot_be_taken_back(room: Room) -> None:
     writers = write_everything(room)
     inspect_everything(room)

@@ -33,6 +33,7 @@ from captrial.compete.pictures import find_picture
 Site = tuple[Room, SignIn]
 ROLES = ("stranger", "annotator", "inspector", "lead")
 EVERYBODY, MEMBERS, WORKERS = set(ROLES), {"annotator", "inspector", "lead"}, {"annotator", "inspector"}
+ROUNDS = ("write", "inspect", "judge")
 KEY = "a-key-of-a-submission"
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
 
@@ -47,7 +48,9 @@ API = [
     ("POST", "/api/refuse", {"item": 2, "key": KEY + "2"}, {"annotator"}),
     ("POST", "/api/vote", {"item": 1, "right": True, "key": KEY}, {"inspector"}),
     ("POST", "/api/judge", {"item": 1, "winner": "tie", "key": KEY}, WORKERS),
-    ("POST", "/api/undo", {}, {"annotator"}),
+    ("POST", "/api/undo/write", {}, {"annotator"}),
+    ("POST", "/api/undo/inspect", {}, {"inspector"}),
+    ("POST", "/api/undo/judge", {}, WORKERS),
     ("PUT", "/api/draft", {"item": 3, "text": "a d"}, {"annotator"}),
     ("POST", "/api/check", {"text": "a dog"}, MEMBERS),
     ("GET", "/api/qualification", None, {"annotator"}),
@@ -86,7 +89,7 @@ def test_the_matrix_covers_every_route_of_the_api(site: Site) -> None:
     described = sign_in("", "stranger").get("/openapi.json").json()["paths"]
     routes = {(method.upper(), path) for path, methods in described.items() for method in methods}
     replaced = [("999", "{number}"), ("/coco", "/{form}"), ("/picture/1", "/picture/{number}")]
-    replaced += [(f"/next/{round_}", "/next/{round_}") for round_ in ("write", "inspect", "judge")]
+    replaced += [(f"/{verb}/{name}", f"/{verb}/{{round_}}") for verb in ("next", "undo") for name in ROUNDS]
     covered = set()
     for method, path, _, _ in API:
         for found, name in replaced:

@@ -83,10 +83,10 @@ def judge(body: Choice, person: Member, context: Shared) -> Answer:
     return context.room.judge(person, body.item, body.winner, body.key)
 
 
-@router.post("/api/undo")
-def undo(person: Member, context: Shared) -> Answer:
-    """Take back my last sentence."""
-    return context.room.undo(person)
+@router.post("/api/undo/{round_}")
+def undo(round_: Round, person: Member, context: Shared) -> Answer:
+    """Take back my last sentence, vote or choice."""
+    return context.room.undo(person, round_)
 
 
 @router.put("/api/draft")

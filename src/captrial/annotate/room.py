@@ -29,6 +29,7 @@ from captrial.annotate.rules import check
 from captrial.annotate.schema import drafts, duels, judgements, people, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings, read_settings
 from captrial.annotate.store import Store
+from captrial.annotate.undo import take_back
 from captrial.compete.competition import Competition
 from captrial.errors import InputError, StateError
 
@@ -262,29 +263,19 @@ class Room:
         self.sync()
         return {**answer, "next": following}
 
-    def undo(self, person: Person) -> Answer:
-        """Take back the last sentence, as long as nobody has inspected it; its text becomes the draft again."""
+    def undo(self, person: Person, round_: str = "write") -> Answer:
+        """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again."""
         with self.store.change() as connection:
             settings = read_settings(self.store, connection)
-            self._allow("write", person, settings)
-            row = connection.execute(
-                select(sentences)
-                .where(sentences.c.person == person.id, sentences.c.state == "live")
-                .order_by(sentences.c.id.desc())
-                .limit(1)
-            ).one_or_none()
-            if row is None:
-                raise StateError("there is nothing to take back")
-            if connection.execute(select(votes.c.person).where(votes.c.sentence == row.id)).first():
-                raise StateError("somebody has inspected your last sentence already; it can no longer be taken back")
-            connection.execute(sentences.delete().where(sentences.c.id == row.id))
-            release_all(connection, "write", person.id)
-            self._keep_draft(connection, person, row.picture, row.text)
-            self.store.note(connection, person.id, "undo", f"item {row.picture}")
-            values = given(settings, person.id, row.picture)
-            only = write_work(one=True)
-            assign(self.store, connection, "write", only, only, values, settings.lease_minutes)
-            following = self._next(connection, "write", person, settings)
+            self._allow(round_, person, settings)
+            item, text = take_back(connection, round_, person.id)
+            release_all(connection, round_, person.id)
+            if text is not None:
+                self._keep_draft(connection, person, item, text)
+            self.store.note(connection, person.id, f"undo {round_}", f"item {item}")
+            only = WORK[round_](one=True)
+            assign(self.store, connection, round_, only, only, given(settings, person.id, item), settings.lease_minutes)
+            following = self._next(connection, round_, person, settings)
         self.sync()
         return following
 

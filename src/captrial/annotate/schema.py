@@ -64,6 +64,7 @@ sentences = Table(
     Column("seconds", Float),
     UniqueConstraint("picture", "person"),  # nobody describes a picture twice
     Index("sentences_of_picture", "picture", "state"),
+    sqlite_autoincrement=True,  # a number is never used again: somebody may be looking at the sentence that had it
 )
 
 refusals = Table(  # "cannot be described"

@@ -27,15 +27,29 @@ async function vote(right) {
   }
 }
 
+async function undo() {
+  if (busy) return;
+  busy = true;
+  try {
+    show(await ask("POST", "/api/undo/inspect", {}));
+  } catch (error) {
+    say(error.message, true);
+  } finally {
+    busy = false;
+  }
+}
+
 async function load() {
   show(await ask("GET", "/api/next/inspect"));
 }
 
 $("right").addEventListener("click", () => vote(true));
 $("wrong").addEventListener("click", () => vote(false));
+$("undo").addEventListener("click", undo);
 document.addEventListener("keydown", (event) => {
   if (pressed(event, "R")) vote(true);
   if (pressed(event, "W")) vote(false);
+  if (pressed(event, "U")) undo();
   if (pressed(event, "E")) {
     event.preventDefault();
     $("reason").focus();

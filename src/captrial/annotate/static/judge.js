@@ -26,12 +26,26 @@ async function choose(winner) {
   }
 }
 
+async function undo() {
+  if (busy) return;
+  busy = true;
+  try {
+    show(await ask("POST", "/api/undo/judge", {}));
+  } catch (error) {
+    say(error.message, true);
+  } finally {
+    busy = false;
+  }
+}
+
 async function load() {
   show(await ask("GET", "/api/next/judge"));
 }
 
 for (const winner of ["left", "right", "tie"]) $(winner).addEventListener("click", () => choose(winner));
+$("undo").addEventListener("click", undo);
 document.addEventListener("keydown", (event) => {
   for (const [key, winner] of [["1", "left"], ["2", "right"], ["0", "tie"]]) if (pressed(event, key)) choose(winner);
+  if (pressed(event, "U")) undo();
 });
 load().catch((error) => say(error.message, true));

@@ -104,7 +104,7 @@ async function practise() {
   $("feedback").showModal();
 }
 
-const undo = () => act(async () => show(await ask("POST", "/api/undo", {})));
+const undo = () => act(async () => show(await ask("POST", "/api/undo/write", {})));
 
 const refuse = () =>
   act(async () => {

@@ -36,6 +36,8 @@ class Cost:
     unreadable: int = 0
     seconds: float = 0.0  # of captioning, opening pictures included
     peak_megabytes: float = 0.0  # of the whole process
+    prompt_tokens: int = 0  # of endpoints that count them
+    completion_tokens: int = 0
 
     @property
     def seconds_each(self) -> float:
@@ -59,16 +61,31 @@ def caption_to_file(captioner: AnyCaptioner, pictures: Sequence[Picture], out: P
             part = todo[start : start + batch]
             started = time.monotonic()
             opened, unreadable = _open(part)
+            before = _tokens(captioner)
             captions = captioner.caption([image for _, image in opened]) if opened else []
             said = [{"id": name, "caption": text} for (name, _), text in zip(opened, captions, strict=True)]
             _append(out, said)
             _append(errors, unreadable)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             seconds = cost.seconds + time.monotonic() - started
-            cost = Cost(cost.pictures + len(said), cost.unreadable + len(unreadable), seconds, peak)
+            used = [now - then for now, then in zip(_tokens(captioner), before, strict=True)]
+            cost = Cost(
+                cost.pictures + len(said),
+                cost.unreadable + len(unreadable),
+                seconds,
+                peak,
+                cost.prompt_tokens + used[0],
+                cost.completion_tokens + used[1],
+            )
             atomic_write(costs, orjson.dumps(asdict(cost)))
             bar.advance(task, len(part))
     return cost
+
+
+def _tokens(captioner: AnyCaptioner) -> tuple[int, int]:
+    """Tokens a captioner has used so far, where it counts them (see `endpoint.Usage`)."""
+    usage = getattr(captioner, "usage", None)
+    return (usage.prompt_tokens, usage.completion_tokens) if usage is not None else (0, 0)
 
 
 def _open(pictures: Sequence[Picture]) -> tuple[list[tuple[str, Image.Image]], list[dict[str, str]]]:

@@ -12,18 +12,18 @@ from captrial.cli.output import JsonFlag, print_json, print_table
 
 def caption(
     pictures: Annotated[list[Path], typer.Argument(help="Picture files.")],
-    model: Annotated[Path, typer.Option(help="A run folder or checkpoint made by captrial.")],
+    model: Annotated[str, typer.Option(help="A run folder, a checkpoint, or an endpoint: http://host/v1#model.")],
     beam: Annotated[int, typer.Option(min=1, help="Width of the beam search.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a caption file: .json, .jsonl, .csv, .parquet.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Caption pictures."""
-    from captrial.captioners.trained import TrainedCaptioner
+    from captrial.captioners.trained import load_captioner
     from captrial.data import write_captions
     from captrial.data.pictures import open_picture
 
     opened = [open_picture(path) for path in pictures]
-    said = TrainedCaptioner.load(model, beam).caption(opened)
+    said = load_captioner(model, beam).caption(opened)
     captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
     if out:
         write_captions(out, captions)

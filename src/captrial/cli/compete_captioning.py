@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from captrial.cli.compete_options import named_files
 from captrial.errors import InputError
 
 Captioners = Annotated[
@@ -16,7 +15,7 @@ Captioners = Annotated[
     typer.Option(
         "--captioner",
         metavar="NAME=RUN",
-        help="A captioner (run folder or checkpoint) to run over the pictures first.",
+        help="A captioner to run over the pictures first: run folder, checkpoint, or http://host/v1#model.",
         show_default=False,
     ),
 ]
@@ -32,21 +31,37 @@ def run_captioners(directory: Path, captioners: list[str] | None, images: Path |
     if images is None:
         raise InputError("--captioner needs --images, the folder of the pictures to caption")
     from captrial.captioners.running import caption_to_file
-    from captrial.captioners.trained import TrainedCaptioner
+    from captrial.captioners.trained import load_captioner
     from captrial.data.readers import read_folder
 
     pictures = [sample.picture for sample in read_folder(images)]
     files = {}
-    for name, run in named_files(captioners).items():
+    for name, source in _named(captioners).items():
         files[name] = _folder(directory) / f"{name}.jsonl"
-        caption_to_file(TrainedCaptioner.load(run), pictures, files[name])
+        caption_to_file(load_captioner(source), pictures, files[name])
     return files
+
+
+def _named(captioners: list[str]) -> dict[str, str]:
+    named = {}
+    for option in captioners:
+        name, equals, source = option.partition("=")
+        if not equals or not name or not source or name in named:
+            raise InputError(f"--captioner {option}: give each captioner a name of its own, NAME=RUN")
+        named[name] = source
+    return named
 
 
 def costs_of(directory: Path) -> dict[str, dict[str, Any]]:
     """What each captioner that we ran has cost: pictures, seconds, memory."""
     found = {path.name.removesuffix(".cost.json"): path for path in sorted(_folder(directory).glob("*.cost.json"))}
     return {name: orjson.loads(path.read_bytes()) for name, path in found.items()}
+
+
+def tokens(cost: dict[str, Any]) -> float | None:
+    """Tokens a caption, of endpoints that count them."""
+    used = cost["prompt_tokens"] + cost["completion_tokens"]
+    return used / max(1, cost["pictures"]) if used else None
 
 
 def _folder(directory: Path) -> Path:

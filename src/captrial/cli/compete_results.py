@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli.compete_captioning import costs_of
+from captrial.cli.compete_captioning import costs_of, tokens
 from captrial.cli.compete_options import (
     Directory,
     IgnoreChanges,
@@ -262,10 +262,10 @@ def _print_costs(directory: Path) -> None:
     costs = costs_of(directory)
     if costs:
         rows = [
-            [name, cost["pictures"], cost["seconds"] / max(1, cost["pictures"]), cost["peak_megabytes"]]
+            [name, cost["pictures"], cost["seconds"] / max(1, cost["pictures"]), cost["peak_megabytes"], tokens(cost)]
             for name, cost in costs.items()
         ]
-        print_table("what captions cost", ["model", "captions", "seconds each", "peak MB"], rows)
+        print_table("what captions cost", ["model", "captions", "seconds each", "peak MB", "tokens each"], rows)
 
 
 def _print_verdict(found: Verdict, changes: dict[str, tuple[int, int, int]] | None, people: dict[str, Any]) -> None:

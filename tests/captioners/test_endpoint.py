@@ -1,0 +1,112 @@
+"""The endpoint captioner against a local server that is busy, breaks, and finally answers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from captrial.captioners.endpoint import KEY, EndpointCaptioner
+from captrial.captioners.running import caption_to_file
+from captrial.errors import CaptrialError, InputError
+from captrial.records import Picture
+
+
+class Server(ThreadingHTTPServer):
+    """Says the colour of a picture; fails as often as told."""
+
+    failures = 0
+    asked: list[dict[str, object]]
+    keys: set[str | None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.keys.add(self.headers.get("Authorization"))
+        if self.server.failures > 0:
+            self.server.failures -= 1
+            return self._answer(503, {"error": "busy"})
+        self.server.asked.append(body)
+        if body["model"] == "broken":
+            return self._answer(400, {"error": "no such model"})
+        url = body["messages"][0]["content"][1]["image_url"]["url"]
+        picture = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+        red, green, _ = picture.resize((1, 1)).getpixel((0, 0))  # type: ignore[misc]
+        text = "a red\nthing" if red > green else "a green thing"
+        message = {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 10, "completion_tokens": 3}}
+        return self._answer(200, message)
+
+    def _answer(self, status: int, body: dict[str, object]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server(("127.0.0.1", 0), Handler)
+    made.asked, made.keys = [], set()
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def captioner(server: Server, model: str = "tiny") -> EndpointCaptioner:
+    made = EndpointCaptioner.parse(f"http://127.0.0.1:{server.server_address[1]}/v1#{model}")
+    made.pause = 0.01
+    return made
+
+
+def test_captions_in_order_after_failures(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "secret")
+    server.failures = 3
+    asking = captioner(server)
+    colours = ["red", "green", "red", "green", "red"]
+    assert asking.caption([Image.new("RGB", (2000, 9), colour) for colour in colours]) == [
+        f"a {colour} thing" for colour in colours
+    ]
+    assert asking.usage.prompt_tokens == 50
+    assert server.keys == {"Bearer secret"}
+
+
+def test_gives_up_with_a_sentence(server: Server) -> None:
+    server.failures = 100
+    with pytest.raises(CaptrialError, match="503"):
+        captioner(server).caption([Image.new("RGB", (9, 9))])
+    server.failures = 0
+    with pytest.raises(InputError, match="no such model"):
+        captioner(server, "broken").caption([Image.new("RGB", (9, 9))])
+    with pytest.raises(InputError, match="name the model"):
+        EndpointCaptioner.parse("http://127.0.0.1:1/v1")
+    nobody = EndpointCaptioner("http://127.0.0.1:9/v1", "x", tries=2, pause=0.01)
+    with pytest.raises(CaptrialError, match="2 tries"):
+        nobody.caption([Image.new("RGB", (9, 9))])
+
+
+def test_cost_counts_tokens_and_resumes(server: Server, tmp_path: Path) -> None:
+    pictures = []
+    for number in range(4):
+        Image.new("RGB", (8, 8), "red").save(tmp_path / f"{number}.png")
+        pictures.append(Picture(str(number), tmp_path / f"{number}.png"))
+    caption_to_file(captioner(server), pictures[:2], tmp_path / "said.jsonl")
+    cost = caption_to_file(captioner(server), pictures, tmp_path / "said.jsonl")
+    assert len(server.asked) == 4
+    assert (cost.prompt_tokens, cost.completion_tokens) == (40, 12)

@@ -205,7 +205,7 @@ def draw(points: Sequence[tuple[int, float]], path: Path) -> None:
     axes.loglog(sizes, [times[-1] * size / sizes[-1] for size in sizes], ":", color="grey", label="linear")
     axes.set_xlabel("images (5 references each)")
     axes.set_ylabel("CPU seconds, one process")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right", fontsize=8)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})

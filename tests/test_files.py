@@ -47,6 +47,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_cannot_be_written_is_named_as_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError) as caught:
+        atomic_write(tmp_path, "text")
+    assert caught.value.filename == str(tmp_path)
+    long = tmp_path / ("é" * 120 + ".txt")  # as long as the file system allows, or nearly
+    atomic_write(long, "text")
+    assert list(tmp_path.iterdir()) == [long]
+
+
 def test_a_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     atomic_write(path, "old")

@@ -19,13 +19,15 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}{path.suffix}")
-    temporary.touch(exist_ok=False)  # not mkstemp, which gives 0600: a result is as readable as any other file
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}{path.suffix}")
+    with _named(path):
+        temporary.touch(exist_ok=False)  # not mkstemp, which gives 0600: a result is as readable as any other file
     try:
         yield temporary
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
-        temporary.replace(path)
+        with _named(path):
+            temporary.replace(path)
         _sync_directory(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -51,6 +53,15 @@ def cache_directory() -> Path:
     directory = Path(chosen) if chosen else base / "captrial"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors speak of the file that was asked for, not of the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _sync_directory(directory: Path) -> None:

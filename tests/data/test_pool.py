@@ -118,6 +118,8 @@ def test_links_and_folders_that_are_closed(photos: Path, tmp_path: Path, monkeyp
     (left,) = pool.left_out()
     assert (left.id, left.status) == ("closed", "unreadable")
     assert "Permission denied" in left.reason
+    with pytest.raises(DatasetError, match=r"closed: cannot be listed \(Permission denied\)"):
+        build_pool([links / "closed"], tmp_path / "other")
 
 
 def test_sources_without_pictures(tmp_path: Path) -> None:

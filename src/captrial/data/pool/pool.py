@@ -54,6 +54,8 @@ class Pool:
             summary = orjson.loads((directory / SUMMARY).read_bytes())
         except FileNotFoundError:
             raise DatasetError(f"{directory}: is not a finished pool; build it with `captrial pool build`") from None
+        except PermissionError:
+            raise DatasetError(f"{directory}: its manifest may not be read; check its permissions") from None
         except (OSError, ValueError, pa.ArrowException) as error:
             raise DatasetError(f"{directory}: its manifest is damaged ({error}); build the pool again") from None
         return cls(directory, table, summary)

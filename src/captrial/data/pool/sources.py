@@ -74,6 +74,8 @@ def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterato
             else:
                 yield _file(path, path.relative_to(folder))
     for error in closed:
+        if Path(error.filename) == folder:
+            raise DatasetError(f"{folder}: cannot be listed ({error.strerror}); check its permissions")
         name = Path(error.filename).relative_to(folder).as_posix()
         yield Candidate(_clean(name), trouble=f"the folder cannot be listed ({error.strerror}); check its permissions")
 

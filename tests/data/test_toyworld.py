@@ -539,6 +539,7 @@ def test_contact_sheet(tmp_path: Path) -> None:
         app, ["data", "contact-sheet", str(tmp_path / "s.png"), "--pictures", "6", "--size", "64", "--columns", "3"]
     )
     assert result.exit_code == 0
+    assert result.stdout == f"{tmp_path / 's.png'}: 6 pictures\n"
     sheet = np.asarray(Image.open(tmp_path / "s.png"))
     picture = ToyWorld(size=64).render("train", 0)
     shown = sheet[14 : 14 + 64, 14 : 14 + 64]

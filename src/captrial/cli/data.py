@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
 app = typer.Typer(help="Make and look at data sets.", no_args_is_help=True)
@@ -89,3 +89,4 @@ def contact_sheet(
     from captrial.data.toyworld.sheet import draw_sheet
 
     draw_sheet(out, pictures, seed, size=size, shares=_shares(splits), columns=columns, start=start)
+    console.print(f"{out}: {pictures} pictures", markup=False, highlight=False, soft_wrap=True)

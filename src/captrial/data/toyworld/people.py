@@ -23,7 +23,6 @@ class Build:
 
 GROWN = Build(hip=0.80, shoulder=1.32, head=1.56, radius=0.165, width=0.20)
 YOUNG = Build(hip=0.50, shoulder=0.86, head=1.08, radius=0.165, width=0.155)
-SEAT = 0.45  # height of the hips over the feet when sitting or riding (grown people)
 
 
 def build(variant: str) -> Build:

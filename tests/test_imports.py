@@ -16,6 +16,7 @@ RANKS = [
     {"captioners", "metrics"},
     {"training", "explain", "compete"},
     {"annotate", "report", "engines"},
+    {"demo"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}

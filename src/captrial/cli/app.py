@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from captrial.cli import annotate, caption, compete, data, doctor, pool, score
+from captrial.cli import annotate, caption, compete, data, demo, doctor, pool, score
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
@@ -23,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("caption")(caption.caption)
+app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 app.command("score")(score.score)
 app.add_typer(annotate.app, name="annotate")

@@ -150,15 +150,19 @@ def simulate_experiment(
         inspectors = [
             inspector(number) for number in range(max(crew, settings.inspectors) if settings.inspectors else 0)
         ]
-        while True:
-            work = sum(writer.work() for writer in writers) + sum(checker.work() for checker in inspectors)
-            with room.store.read() as connection:
-                left = [part.wanted - part.done for part in progress(connection, settings)]
-                facts = statistics(connection, settings)
-            if not any(left):
-                return {"people": len(writers) + len(inspectors), **facts}
-            if not work:
-                writers.append(annotator(len(writers)))
+        try:
+            while True:
+                work = sum(writer.work() for writer in writers) + sum(checker.work() for checker in inspectors)
+                with room.store.read() as connection:
+                    left = [part.wanted - part.done for part in progress(connection, settings)]
+                    facts = statistics(connection, settings)
+                if not any(left):
+                    return {"people": len(writers) + len(inspectors), **facts}
+                if not work:
+                    writers.append(annotator(len(writers)))
+        finally:
+            for person in (*writers, *inspectors):
+                person.http.close()
 
 
 @contextmanager

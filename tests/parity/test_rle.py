@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from pycocotools import mask as theirs
 
 from captrial.data.readers import rle
 
-theirs = pytest.importorskip("pycocotools.mask")
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # inside pycocotools
 
 MASKS = arrays.arrays(bool, arrays.array_shapes(min_dims=2, max_dims=2, max_side=40))

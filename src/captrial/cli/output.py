@@ -40,7 +40,7 @@ def print_table(
     console.print(title, style="bold", soft_wrap=True, highlight=False, markup=False)
     console.print(table)
     for note in notes:
-        console.print(f"  {note}", style="dim", highlight=False, markup=False)
+        console.print(f"  {note}", style="dim", soft_wrap=True, highlight=False, markup=False)
 
 
 def _cell(value: object) -> str:

@@ -111,3 +111,9 @@ def test_captions_of_coco(data: Path) -> None:
     found = Counter(noun for one in analyses for noun in one.noun_lemmas)
     plurals = [noun for noun in found if noun.endswith("s") and noun[:-1] in found and noun not in singular_forms()]
     assert sum(found[noun] for noun in plurals) < 0.001 * found.total(), plurals
+
+
+def test_every_token_has_a_lemma() -> None:
+    """Odd tokens too: a lemma that spaCy leaves empty, or with blanks in it, must not shift those after it."""
+    for analysis in analyse(["\u00d7_ dog", "a \u00a0 cat", "_ __ ___ men", "' '' ` dogs"], phrases=False):
+        assert len(analysis.tokens) == len(analysis.tags) == len(analysis.lemmas)

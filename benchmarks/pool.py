@@ -1,13 +1,17 @@
 """The pool on real photographs (Flickr8k): pictures a second, and how well copies are told from other pictures.
 
-python -m benchmarks.pool [--copies]
+python -m benchmarks.pool
+python -m benchmarks.pool --copies FOLDER STEP   # recall on copies of every STEP-th picture, false pairs among all
+python -m benchmarks.pool --memory               # peak memory of 370 000 pictures, decoding left out
 """
 
 from __future__ import annotations
 
 import io
 import os
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +22,8 @@ from PIL import Image, ImageEnhance
 
 from captrial.data import open_picture
 from captrial.data.pictures import MAX_BYTES, MAX_PIXELS
-from captrial.data.pool.build import NEAR_DUPLICATE_DISTANCE
+from captrial.data.pool import scan
+from captrial.data.pool.build import NEAR_DUPLICATE_DISTANCE, build_pool
 from captrial.data.pool.duplicates import _alike, near_copies
 from captrial.data.pool.scan import look
 from captrial.data.pool.signature import DRAFT, SIGNATURE_BYTES, signature
@@ -64,8 +69,8 @@ def signed(contents: bytes) -> tuple[int, bytes]:
     return signature(open_picture(contents, draft=DRAFT))
 
 
-def photographs(limit: int | None = None) -> list[Candidate]:
-    return list(iterate_folder(DATA / "flickr8k" / "images"))[:limit]
+def photographs(folder: str = "flickr8k", limit: int | None = None) -> list[Candidate]:
+    return list(iterate_folder(DATA / folder / "images"))[:limit]
 
 
 def rate(work: Callable[[Candidate], object], candidates: list[Candidate]) -> float:
@@ -78,7 +83,7 @@ def rate(work: Callable[[Candidate], object], candidates: list[Candidate]) -> fl
 
 def run(limit: int = 1500) -> list[dict[str, object]]:
     """Pictures a second a core, ours (read, check, hash, decode, sign) against a bare decode by Pillow."""
-    candidates = photographs(limit)
+    candidates = photographs(limit=limit)
     for candidate in candidates:
         candidate.read(MAX_BYTES)  # both sides find the files in memory
     ours = rate(lambda candidate: look(candidate, MAX_PIXELS, MAX_BYTES), candidates)
@@ -128,10 +133,10 @@ def look_alikes(hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], owner
     return by_hash, by_both
 
 
-def copies(step: int = 5) -> None:
+def copies(folder: str, step: int) -> None:
     """Recall on made copies of every `step`-th photograph; false pairs among all photographs and their quarters."""
     whole, quarters, hits = [], [], {name: [0, 0] for name in COPIES}
-    for number, candidate in enumerate(photographs()):
+    for number, candidate in enumerate(photographs(folder)):
         picture = open_picture(candidate.read(MAX_BYTES))
         original = signed(candidate.read(MAX_BYTES))
         whole.append(original)
@@ -161,13 +166,36 @@ def _is_copy(first: tuple[int, bytes], second: tuple[int, bytes]) -> bool:
     return bool(near_copies(hashes, signatures, np.zeros(2, bool), NEAR_DUPLICATE_DISTANCE)[1] == 0)
 
 
+def memory() -> None:
+    """Build a pool of 370 000 empty files whose looks are made up: what the book-keeping and the search need."""
+    random = np.random.default_rng(0)
+
+    def made_up(*_: object) -> dict[str, object]:
+        row = random.bytes(SIGNATURE_BYTES)
+        looks = int.from_bytes(row[:8], "big")
+        return {"width": 1, "height": 1, "hash": row[:16].hex(), "looks": looks, "signature": row, "reason": None}
+
+    scan.look = made_up  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(POOL_SIZE):
+            path = Path(folder) / "in" / f"class{number % 200:03}" / f"{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        pool = build_pool([Path(folder) / "in"], Path(folder) / "pool", workers=1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{len(pool)} pictures, looks made up: peak {peak:.0f} MB, {time.process_time():.0f} s of processor time")
+
+
 def main() -> None:
-    for row in run():
-        print(
-            f"{row['what']}: {row['ours']:.3g} {row['unit']}, {row['against']} {row['theirs']:.3g}, x{row['ratio']:.3g}"
-        )
     if "--copies" in sys.argv:
-        copies()
+        folder, step = sys.argv[2:4]
+        copies(folder, int(step))
+    elif "--memory" in sys.argv:
+        memory()
+    else:
+        for row in run():
+            figures = f"{row['ours']:.3g} {row['unit']}, {row['against']} {row['theirs']:.3g}, x{row['ratio']:.3g}"
+            print(f"{row['what']}: {figures}")
 
 
 if __name__ == "__main__":

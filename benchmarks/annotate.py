@@ -237,11 +237,7 @@ async def _person(http: httpx.AsyncClient, role: str, token: str, end: float, fo
     round_, path = ("write", "/api/write") if role == "annotator" else ("inspect", "/api/vote")
     following = await _timed(http, "GET", f"/api/next/{round_}", None, headers, found)
     while following is not None and following.get("item") and time.perf_counter() < end:
-        begun = time.perf_counter()
-        answer = await http.get(f"/picture/{following['picture']}", headers=headers)
-        found.pictures.append(time.perf_counter() - begun)
-        if answer.status_code != 200:
-            found.errors.append(f"picture: {answer.status_code}")
+        await _picture(http, following["picture"], headers, found)
         await asyncio.sleep(min(random.expovariate(1 / THINK), max(end - time.perf_counter(), 0)))
         body: dict[str, Any] = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
         body |= {"text": _sentence()} if role == "annotator" else {"right": random.random() < 0.9}
@@ -254,6 +250,18 @@ async def _person(http: httpx.AsyncClient, role: str, token: str, end: float, fo
             continue
         found.acknowledged += bool(submitted.get("taken"))
         following = submitted["next"]
+
+
+async def _picture(http: httpx.AsyncClient, number: int, headers: dict[str, str], found: Outcome) -> None:
+    begun = time.perf_counter()
+    try:
+        answer = await http.get(f"/picture/{number}", headers=headers)
+    except httpx.TransportError as error:
+        found.errors.append(f"picture: {type(error).__name__}")
+        return
+    found.pictures.append(time.perf_counter() - begun)
+    if answer.status_code != 200:
+        found.errors.append(f"picture: {answer.status_code}")
 
 
 async def _timed(

@@ -422,6 +422,9 @@ def test_pictures_are_reencoded_without_metadata(tmp_path: Path) -> None:
         assert picture.format == "JPEG"
         assert picture.size == (1600, 20)
         assert not picture.getexif()
+        kept = list((directory / "served").iterdir())
+        assert [file.read_bytes() for file in kept] == [answer.content]  # encoded once
+        assert client.get("/picture/1").content == answer.content
         assert not set(picture.info) & {"exif", "comment", "icc_profile", "xmp"}
 
 

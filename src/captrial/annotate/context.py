@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +23,15 @@ class Context:
     def __init__(self, room: Room, secure: bool) -> None:
         self.room = room
         self.sessions = Sessions(room.store, secure)
-        self.pictures = PictureServer()
+        self.pictures = PictureServer(room.directory / "served")
         self.requests = RateLimit(rate=20, burst=100)  # of a person
         self.entrances = RateLimit(rate=20, burst=300)  # links opened from an address: a class may come
         self.passwords = RateLimit(rate=0.5, burst=20)  # attempts to guess a password, from an address
+
+    def prepare_pictures(self) -> None:
+        """Encode the pictures of the competition ahead of the people who will ask for them."""
+        wanted = (self.room.competition.image_path, self.room.competition.images(), self.room.closed)
+        threading.Thread(target=self.pictures.prepare, args=wanted, name="pictures", daemon=True).start()
 
     @cached_property
     def live(self) -> LiveRanking:

@@ -60,7 +60,7 @@ class Room:
         self.directory = Path(directory)
         self.competition = Competition.open(self.directory)
         self.store = store or Store.in_directory(self.directory)
-        self._stale, self._closed, self._flushing = threading.Event(), threading.Event(), threading.Lock()
+        self._stale, self.closed, self._flushing = threading.Event(), threading.Event(), threading.Lock()
         self._outlooks: dict[tuple[str, int], tuple[float, int, float | None]] = {}  # when, items in all, seconds each
         with self.store.change() as connection:
             self.refresh_pictures(connection)
@@ -336,7 +336,7 @@ class Room:
 
     def close(self) -> None:
         """Write what is waiting and close the database."""
-        self._closed.set()
+        self.closed.set()
         self._stale.set()
         self._writer.join()
         self.flush()
@@ -344,9 +344,9 @@ class Room:
 
     def _keep_current(self) -> None:
         """Write the outcome at most once a second: it is derived, the database is what must not be lost."""
-        while not self._closed.is_set():
+        while not self.closed.is_set():
             self._stale.wait()
-            if not self._closed.wait(1.0):
+            if not self.closed.wait(1.0):
                 try:
                     self.flush()
                 except (OSError, SQLAlchemyError):  # a full disk, a database that restarts: the next second may do

@@ -40,11 +40,14 @@ def serve(
     application = create_app(directory, database, secure=https)
     if host not in LOCAL and not https:
         console_err.print("[yellow]without HTTPS anybody on the way can read what people send[/]: see docs/annotate.md")
+    application.state.context.prepare_pictures()
     token = _first_lead(application.state.context.room)
     if token:
         console.print("The lead's link, shown only once:", address(host, port, f"/join/{token}"), soft_wrap=True)
     console.print(f"Serving on {address(host, port, '/')} (Ctrl+C stops; nothing is lost)", soft_wrap=True)
-    uvicorn.run(application, host=host, port=port, log_level="warning", server_header=False, proxy_headers=https)
+    options = {"log_level": "warning", "server_header": False, "proxy_headers": https}
+    # people think longer than uvicorn's 5 seconds: a connection should still be there when they have finished
+    uvicorn.run(application, host=host, port=port, timeout_keep_alive=75, **options)  # type: ignore[arg-type]
 
 
 @app.command()

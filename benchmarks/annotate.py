@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import orjson
 from PIL import Image
@@ -143,7 +142,7 @@ def trial(people: int, seconds: float, database: str | None = None, lead: bool =
         try:
             _wait(port)
             found = Outcome(people, startup=time.perf_counter() - begun)
-            asyncio.run(_everybody(f"http://127.0.0.1:{port}", tokens, seconds, found, server.pid, lead))
+            asyncio.run(_everybody(port, tokens, seconds, found, server.pid, lead))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
@@ -205,96 +204,106 @@ def _wait(port: int) -> None:
             time.sleep(0.02)
 
 
+class Browser:
+    """One person's connection, with as little work as possible: the client must not be what is measured."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.cookie = port, ""
+
+    async def open(self, token: str) -> None:
+        """Connect, and sign in by the invitation link."""
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        _, head, _ = await self.ask("GET", f"/join/{token}")
+        self.cookie = head.partition("set-cookie: ")[2].partition(";")[0]
+
+    async def ask(self, method: str, path: str, body: Answer | None = None) -> tuple[int, str, bytes]:
+        """Status, headers and content of an answer."""
+        content = b"" if body is None else orjson.dumps(body)
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            "Host: 127.0.0.1",
+            f"Cookie: {self.cookie}",
+            f"{CLIENT_HEADER}: benchmark",
+        ]
+        lines += ["Content-Type: application/json", f"Content-Length: {len(content)}", "", ""]
+        self.writer.write("\r\n".join(lines).encode() + content)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()  # uvicorn writes names in lower case
+        length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+        return int(head[9:12]), head, await self.reader.readexactly(length)
+
+
 async def _everybody(
-    base: str, tokens: list[tuple[str, str]], seconds: float, found: Outcome, server: int, lead: bool
+    port: int, tokens: list[tuple[str, str]], seconds: float, found: Outcome, server: int, lead: bool
 ) -> None:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    transport = httpx.AsyncHTTPTransport(limits=limits)
-    end = time.perf_counter() + seconds + len(tokens) / 20
-    before = _processor(server)
+    end = time.perf_counter() + seconds + len(tokens) / 40
     jobs = [asyncio.create_task(_memory(server, end, found))]
-    async with httpx.AsyncClient(transport=transport, base_url=base, timeout=30) as shared:
-        for role, token in tokens:
-            if role != "lead":
-                jobs.append(asyncio.create_task(_person(shared, role, token, end, found)))
-                await asyncio.sleep(1 / 40)  # people do not all arrive at once
-            elif lead:
-                jobs.append(asyncio.create_task(_lead(shared, token, end)))
-        begun = time.perf_counter()
-        before = _processor(server)
-        await asyncio.gather(*jobs)
+    for role, token in tokens:
+        if role != "lead":
+            jobs.append(asyncio.create_task(_person(port, role, token, end, found)))
+            await asyncio.sleep(1 / 40)  # people do not all arrive at once
+        elif lead:
+            jobs.append(asyncio.create_task(_lead(port, token, end)))
+    begun, before = time.perf_counter(), _processor(server)
+    found.waits.clear()  # from here on, everybody is there
+    found.pictures.clear()
+    await asyncio.gather(*jobs)
     found.processor = (_processor(server) - before) / (time.perf_counter() - begun)
 
 
-async def _sign_in(http: httpx.AsyncClient, token: str) -> dict[str, str]:
-    """One connection pool for all, so every person carries their own cookie."""
-    answer = await http.get(f"/join/{token}")
-    return {"Cookie": answer.headers["set-cookie"].partition(";")[0], CLIENT_HEADER: "benchmark"}
+async def _person(port: int, role: str, token: str, end: float, found: Outcome) -> None:
+    browser = Browser(port)
+    try:
+        await browser.open(token)
+        await _work(browser, role, end, found)
+    except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+        found.errors.append(repr(error))
 
 
-async def _person(http: httpx.AsyncClient, role: str, token: str, end: float, found: Outcome) -> None:
-    headers = await _sign_in(http, token)
+async def _work(browser: Browser, role: str, end: float, found: Outcome) -> None:
     round_, path = ("write", "/api/write") if role == "annotator" else ("inspect", "/api/vote")
-    following = await _timed(http, "GET", f"/api/next/{round_}", None, headers, found)
+    following = await _timed(browser, "GET", f"/api/next/{round_}", None, found)
     while following is not None and following.get("item") and time.perf_counter() < end:
-        await _picture(http, following["picture"], headers, found)
+        begun = time.perf_counter()
+        status, _, _ = await browser.ask("GET", f"/picture/{following['picture']}")
+        found.pictures.append(time.perf_counter() - begun)
+        if status != 200:
+            found.errors.append(f"picture: {status}")
         await asyncio.sleep(min(random.expovariate(1 / THINK), max(end - time.perf_counter(), 0)))
-        body: dict[str, Any] = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
+        body: Answer = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
         body |= {"text": _sentence()} if role == "annotator" else {"right": random.random() < 0.9}
         if role == "annotator":
-            await _timed(http, "PUT", "/api/draft", {"item": body["item"], "text": body["text"]}, headers, found)
-            await _timed(http, "POST", "/api/check", {"text": body["text"]}, headers, found)
-        submitted = await _timed(http, "POST", path, body, headers, found)
+            await _timed(browser, "PUT", "/api/draft", {"item": body["item"], "text": body["text"]}, found)
+            await _timed(browser, "POST", "/api/check", {"text": body["text"]}, found)
+        submitted = await _timed(browser, "POST", path, body, found)
         if submitted is None:  # 409: others were faster
-            following = await _timed(http, "GET", f"/api/next/{round_}", None, headers, found)
+            following = await _timed(browser, "GET", f"/api/next/{round_}", None, found)
             continue
         found.acknowledged += bool(submitted.get("taken"))
-        following = submitted["next"]
+        following = submitted.get("next")
 
 
-async def _picture(http: httpx.AsyncClient, number: int, headers: dict[str, str], found: Outcome) -> None:
+async def _timed(browser: Browser, method: str, path: str, body: Answer | None, found: Outcome) -> Answer | None:
     begun = time.perf_counter()
-    try:
-        answer = await http.get(f"/picture/{number}", headers=headers)
-    except httpx.TransportError as error:
-        found.errors.append(f"picture: {type(error).__name__}")
-        return
-    found.pictures.append(time.perf_counter() - begun)
-    if answer.status_code != 200:
-        found.errors.append(f"picture: {answer.status_code}")
-
-
-async def _timed(
-    http: httpx.AsyncClient,
-    method: str,
-    path: str,
-    body: dict[str, Any] | None,
-    headers: dict[str, str],
-    found: Outcome,
-) -> dict[str, Any] | None:
-    begun = time.perf_counter()
-    try:
-        answer = await http.request(method, path, json=body, headers=headers)
-    except httpx.TransportError as error:
-        found.errors.append(f"{path}: {type(error).__name__}")
-        return {}
+    status, _, content = await browser.ask(method, path, body)
     found.waits.append(time.perf_counter() - begun)
-    if answer.status_code == 409:
+    if status == 409:
         return None
-    if answer.is_error:
-        found.errors.append(f"{path}: {answer.status_code} {answer.text[:100]}")
+    if status != 200:
+        found.errors.append(f"{path}: {status} {content[:100].decode()}")
         return {}
-    content: dict[str, Any] = answer.json()
-    return content
+    answer: Answer = orjson.loads(content)
+    return answer
 
 
-async def _lead(http: httpx.AsyncClient, token: str, end: float) -> None:
+async def _lead(port: int, token: str, end: float) -> None:
     """What the lead's page asks for, as often as it does."""
-    headers = await _sign_in(http, token)
+    browser = Browser(port)
+    await browser.open(token)
     while time.perf_counter() < end:
-        await http.get("/api/lead/overview", headers=headers)
-        await asyncio.sleep(5)
-        await http.get("/api/lead/ranking", headers=headers)
+        for _ in range(3):
+            await browser.ask("GET", "/api/lead/overview")
+            await asyncio.sleep(5)
+        await browser.ask("GET", "/api/lead/ranking")
 
 
 async def _memory(server: int, end: float, found: Outcome) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from anyio import to_thread
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
@@ -21,6 +22,8 @@ from captrial.annotate.store import Store
 from captrial.errors import CaptrialError, StateError
 from captrial.version import __version__
 
+THREADS = 8
+
 
 def create_app(directory: Path | str, database: str | None = None, *, secure: bool = False) -> FastAPI:
     """The application for a competition's directory; `secure` marks cookies for HTTPS only."""
@@ -28,6 +31,8 @@ def create_app(directory: Path | str, database: str | None = None, *, secure: bo
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # changes are made one at a time: more threads would only wait for each other
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
         room.close()
 

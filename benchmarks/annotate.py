@@ -235,12 +235,12 @@ class Browser:
 async def _everybody(
     port: int, tokens: list[tuple[str, str]], seconds: float, found: Outcome, server: int, lead: bool
 ) -> None:
-    end = time.perf_counter() + seconds + len(tokens) / 40
+    end = time.perf_counter() + seconds + len(tokens) / 20
     jobs = [asyncio.create_task(_memory(server, end, found))]
     for role, token in tokens:
         if role != "lead":
             jobs.append(asyncio.create_task(_person(port, role, token, end, found)))
-            await asyncio.sleep(1 / 40)  # people do not all arrive at once
+            await asyncio.sleep(1 / 20)  # people do not all arrive at once
         elif lead:
             jobs.append(asyncio.create_task(_lead(port, token, end)))
     begun, before = time.perf_counter(), _processor(server)
@@ -268,7 +268,10 @@ async def _work(browser: Browser, role: str, end: float, found: Outcome) -> None
         found.pictures.append(time.perf_counter() - begun)
         if status != 200:
             found.errors.append(f"picture: {status}")
-        await asyncio.sleep(min(random.expovariate(1 / THINK), max(end - time.perf_counter(), 0)))
+        thought = random.expovariate(1 / THINK)
+        if time.perf_counter() + thought > end:  # who is thinking at the end does not submit: all would at once
+            return
+        await asyncio.sleep(thought)
         body: Answer = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
         body |= {"text": _sentence()} if role == "annotator" else {"right": random.random() < 0.9}
         if role == "annotator":

@@ -24,6 +24,7 @@ from captrial.annotate.schema import leases
 from captrial.annotate.store import Store
 
 LEASE_MINUTES = 15.0
+_QUEUE = 8  # few, since what others begin meanwhile should come first
 _PRIME = 2**31 - 1  # products of two smaller numbers fit into the databases' integers
 Work = Select[int, int, int]  # item, missing people, people who have done it
 Given = Mapping[str, Any]  # values of a statement's parameters
@@ -54,11 +55,13 @@ def assign(
     one: Work,
     given: Given,
     minutes: float = LEASE_MINUTES,
+    queue: list[int] | None = None,
 ) -> Lease | None:
     """The item this person works on: the one they hold, or the next that needs somebody; None where there is none.
 
     `work` selects the items that the person may do, with the number of people each still needs; `one` does so for a
-    single item. Both take what is `given`: the person, and the numbers of the settings.
+    single item. Both take what is `given`: the person, and the numbers of the settings. `queue` keeps the person's next
+    few items from one call to the next, so that not every call has to look at all items.
     """
     now, person = store.clock(), given["person"]
     connection.execute(_END, {"now": now})
@@ -70,8 +73,8 @@ def assign(
             return lease
     if held:
         connection.execute(_RELEASE, {"of_round": round_, "of_person": person})
-    order = {"round": round_, "multiplier": _multiplier(round_, person)}
-    chosen = connection.execute(_next_item(work), {**given, **order}).scalar_one_or_none()
+    given = {**given, "round": round_, "multiplier": _multiplier(round_, person)}
+    chosen = _choose(connection, work, one, given, [] if queue is None else queue)
     if chosen is None:
         return None
     lease = Lease(chosen, now, now + 60 * minutes)
@@ -117,9 +120,19 @@ _RELEASE_ONE = leases.delete().where(_HELD).returning(leases.c.started)
 _GIVE = leases.insert()
 
 
+def _choose(connection: Connection, work: Work, one: Work, given: Given, queue: list[int]) -> int | None:
+    """The next item of the queue that is still free, or the first of a new queue."""
+    while queue:
+        item = queue.pop()
+        if connection.execute(_next_items(one), {**given, "item": item}).first() is not None:
+            return item
+    queue[:] = connection.execute(_next_items(work), given).scalars().all()[::-1]
+    return queue.pop() if queue else None
+
+
 @cache
-def _next_item(work: Work) -> Select[int]:
-    """The free item that most people have begun; among equals, by this person's own random order."""
+def _next_items(work: Work) -> Select[int]:
+    """The free items that most people have begun; among equals, by this person's own random order."""
     items = work.subquery()
     others = (
         select(leases.c.item, func.count().label("people"))
@@ -135,7 +148,7 @@ def _next_item(work: Work) -> Select[int]:
         .outerjoin(others, others.c.item == items.c.item)
         .where(items.c.missing > taken)
         .order_by((items.c.done + taken).desc(), order)
-        .limit(1)
+        .limit(_QUEUE)
     )
 
 

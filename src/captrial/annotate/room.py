@@ -50,6 +50,19 @@ _DONE = {
     for round_, table in TABLES.items()
 }
 _DONE["write"] = _DONE["write"].where(sentences.c.state.in_(STANDING))
+_COLLEAGUES = (
+    select(func.count())
+    .select_from(people)
+    .where(people.c.role.in_(bindparam("roles", expanding=True)), people.c.qualified.is_not(None))
+    .where(people.c.removed.is_(None))
+)
+_PACE = {
+    round_: select(table.c.seconds)
+    .where(table.c.person == bindparam("person"), table.c.seconds.is_not(None))
+    .order_by(table.c.created.desc())
+    .limit(20)
+    for round_, table in TABLES.items()
+}
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +74,8 @@ class Room:
         self.competition = Competition.open(self.directory)
         self.store = store or Store.in_directory(self.directory)
         self._stale, self.closed, self._flushing = threading.Event(), threading.Event(), threading.Lock()
+        self._queues: dict[tuple[str, int], list[int]] = {}
+        self._shares: dict[str, tuple[float, int]] = {}  # when, items for each person
         self._outlooks: dict[tuple[str, int], tuple[float, int, float | None]] = {}  # when, items in all, seconds each
         with self.store.change() as connection:
             self.refresh_pictures(connection)
@@ -131,37 +146,35 @@ class Room:
     def _assign(self, connection: Connection, round_: str, person: Person, settings: Settings) -> Lease | None:
         work, one = WORK[round_](), WORK[round_](one=True)
         values = given(settings, person.id)
-        return assign(self.store, connection, round_, work, one, values, settings.lease_minutes)
+        queue = self._queues.setdefault((round_, person.id), [])
+        return assign(self.store, connection, round_, work, one, values, settings.lease_minutes, queue)
 
     def _outlook(
         self, connection: Connection, round_: str, person: Person, settings: Settings, done: int
     ) -> dict[str, float | None]:
         """About how many items are left for this person, and how many minutes that takes; counted twice a minute."""
+        now = self.store.clock()
         when, total, pace = self._outlooks.get((round_, person.id), (-math.inf, 0, None))
-        if self.store.clock() - when > 30:
-            total, pace = (
-                done + self._share(connection, round_, person, settings),
-                self._pace(connection, round_, person),
-            )
-            self._outlooks[round_, person.id] = self.store.clock(), total, pace
+        if now - when > 30:
+            total = done + self._share(connection, round_, settings)
+            pace = self._pace(connection, round_, person)
+            self._outlooks[round_, person.id] = now, total, pace
         left = max(total - done, 1)
         return {"left": left, "minutes": None if pace is None else round(left * pace / 60, 1)}
 
-    def _share(self, connection: Connection, round_: str, person: Person, settings: Settings) -> int:
-        """Items for this person, if all share the work."""
-        left = what_is_open(connection, WORK[round_](), given(settings, person.id))
-        colleagues = connection.execute(
-            select(func.count())
-            .select_from(people)
-            .where(people.c.role.in_(ROLES_OF[round_]), people.c.qualified.is_not(None), people.c.removed.is_(None))
-        ).scalar_one()
-        return min(left.items, math.ceil(left.work / max(colleagues, 1)))
+    def _share(self, connection: Connection, round_: str, settings: Settings) -> int:
+        """Items for each person, if all share the work; counted for all together, every few seconds."""
+        when, share = self._shares.get(round_, (-math.inf, 0))
+        if self.store.clock() - when > 10:
+            left = what_is_open(connection, WORK[round_](), given(settings, person=0))
+            mates = connection.execute(_COLLEAGUES, {"roles": ROLES_OF[round_]}).scalar_one()
+            share = min(left.items, math.ceil(left.work / max(mates, 1)))
+            self._shares[round_] = self.store.clock(), share
+        return share
 
     def _pace(self, connection: Connection, round_: str, person: Person) -> float | None:
         """Seconds this person takes for an item."""
-        table = TABLES[round_]
-        recent = select(table.c.seconds).where(table.c.person == person.id, table.c.seconds.is_not(None))
-        pace = connection.execute(recent.order_by(table.c.created.desc()).limit(20)).scalars().all()
+        pace = connection.execute(_PACE[round_], {"person": person.id}).scalars().all()
         return median(pace) if pace else None
 
     def _allow(self, round_: str, person: Person, settings: Settings) -> None:

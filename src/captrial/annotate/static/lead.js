@@ -72,7 +72,7 @@ function showStatistics(statistics) {
 function showRanking(found) {
   if (!found.ready) return;
   const table = document.createElement("table");
-  const head = row(...["Rank", "Model", "Score", "95% interval of the rank", "First"].map((name) => cell(name, "th")));
+  const head = row(...["Rank", "Model", "Score", "95%", "First"].map((name) => cell(name, "th")));
   table.append(head, ...found.ranking.map((entry) => row(cell(entry.rank), cell(entry.model), cell(round(entry.score, 3)), cell(`${entry.rank_low} – ${entry.rank_high}`), cell(`${round(100 * entry.first, 0)}%`))));
   const scroll = Object.assign(document.createElement("div"), { className: "scroll" });
   scroll.append(table);

@@ -116,11 +116,12 @@ def _plain_similarity(first: list[str], second: list[str]) -> float:
 def command(*arguments: str) -> tuple[float, float, float]:
     """Seconds, processor seconds and peak memory (GB) of `captrial compete ...` in a process of its own."""
     code = (
-        "import os, resource, sys, time; start = time.perf_counter()\n"
+        "import os, sys, time; start = time.perf_counter()\n"
         "from captrial.cli import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit as end: assert not end.code, end.code\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20\n"
+        "status = open('/proc/self/status').read()\n"  # ru_maxrss would count the parent's memory at the fork
+        "peak = int(status.split('VmHWM:')[1].split()[0]) / 2**20\n"
         "print(time.perf_counter() - start, sum(os.times()[:2]), peak, file=sys.stderr)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}

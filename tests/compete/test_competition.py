@@ -63,6 +63,18 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path, files: tuple[di
         Competition.create(tmp_path / "mine", files[0])
 
 
+def test_a_folder_of_captions_in_the_directory_is_not_ours(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    """People keep their caption files where we would: they must be safe whatever goes wrong."""
+    mine = tmp_path / "mine" / "captions"
+    mine.mkdir(parents=True)
+    for name, path in files[0].items():
+        files[0][name] = path.rename(mine / path.name)
+    before = contents(tmp_path / "mine")
+    with pytest.raises(InputError, match="holds other files"):
+        Competition.create(tmp_path / "mine", files[0])
+    assert contents(tmp_path / "mine") == before
+
+
 def test_selecting_twice_changes_no_byte(small: Small) -> None:
     before = contents(small.directory)
     assert small.competition.select() == []
@@ -115,7 +127,7 @@ def test_missing_and_surplus_pictures_are_named(tmp_path: Path, files: tuple[dic
     files[0]["model1"].write_text(json.dumps(rows[2:]))
     with pytest.raises(MismatchError, match=r"model model1 has no caption for picture 0 and 1 more.*--common"):
         Competition.create(tmp_path / "one", files[0])
-    assert not (tmp_path / "one" / "competition.json").exists()
+    assert not (tmp_path / "one").exists()
     assert Competition.create(tmp_path / "two", files[0], common=True).state.pictures == 58
     files[0]["model1"].write_text(json.dumps([*rows, {"image_id": 999, "caption": "a dog"}]))
     with pytest.raises(MismatchError, match="has a caption that others lack for picture 999"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,9 @@ from captrial.errors import InputError, StateError
 from captrial.files import atomic_path
 from captrial.progress import track
 
-_OURS = {"pool.parquet", "captions"}  # what an interrupted `new` may leave behind
+# What an interrupted `new` may leave: finished files, and hidden ones named after what they were to become.
+_OURS = re.compile(r"pool\.parquet|captions/\d+\.(parquet|broken\.jsonl)")
+_UNFINISHED = re.compile(r"\.(pool\.parquet|competition\.json)\..+|captions/\.\d+\.(parquet|broken\.jsonl)\..+")
 _UNKNOWN_WORD = r"(?i)(^|[^a-z])<?unk>?($|[^a-z])"
 _VERBOSE = 2.0  # captions this many times longer than another model's are worth a warning
 
@@ -36,22 +39,23 @@ def found(
         raise InputError("a competition needs the captions of at least two models; give --captions NAME=FILE twice")
     if images is not None and not images.is_dir():
         raise InputError(f"{images}: no such folder of pictures")
-    imported, entries = [], []
-    for name, path in track(captions.items(), "reading captions"):
-        entries.append(_entry(name, path))
-        imported.append(store.import_captions(path))
-    if common:
-        shared = store.common_ids(imported)
-        imported = [store.restrict(part, shared) for part in imported]
-    pool = imported[0].ids
-    aligned = [store.align(entry.name, part, pool) for entry, part in zip(entries, imported, strict=True)]
-    described = []
-    for number, (entry, part, texts) in enumerate(zip(entries, imported, aligned, strict=True)):
-        texts = store.first_sentences(texts) if first_sentence else texts
-        described.append(_write_model(directory, number, entry, part, texts, pool))
-    store.write_column(directory / "pool.parquet", "id", pool)
+    made = not directory.exists()
+    try:
+        pool = _shared_pictures(captions) if common else None
+        entries = []
+        for number, (name, path) in enumerate(track(captions.items(), "reading captions")):
+            entry, part = _entry(name, path), store.import_captions(path)  # one model at a time: memory stays bounded
+            part = part if pool is None or not common else store.restrict(part, pool)
+            pool = part.ids if pool is None else pool
+            texts = store.align(name, part, pool)
+            texts = store.first_sentences(texts) if first_sentence else texts
+            entries.append(_write_model(directory, number, entry, part, texts, pool))
+        store.write_column(directory / "pool.parquet", "id", pool)
+    except BaseException:
+        _withdraw(directory, made)
+        raise
     root = str(images.resolve()) if images else None
-    state = State(seed, len(pool), root, first_sentence, tuple(described))
+    state = State(seed, 0 if pool is None else len(pool), root, first_sentence, tuple(entries))
     state.save(directory)
     return state
 
@@ -95,17 +99,38 @@ def _refuse_taken(directory: Path) -> None:
         )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; choose another directory")
-    _sweep(directory)
-    foreign = sorted(path.name for path in directory.glob("*") if path.name not in _OURS) if directory.exists() else []
+    names = {_inside(path, directory): path for path in _entries(directory)}
+    foreign = sorted(name for name in names if not (_OURS.fullmatch(name) or _UNFINISHED.fullmatch(name)))
     if foreign:
         raise InputError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose an empty or new directory")
-
-
-def _sweep(directory: Path) -> None:
-    """Remove the unfinished files of an interrupted `new`: hidden, and named after the file they were to become."""
-    for pattern in (".pool.parquet.*", f".{FILE}.*", "captions/.*.parquet", "captions/.*.jsonl"):
-        for path in directory.glob(pattern):
+    for name, path in names.items():
+        if _UNFINISHED.fullmatch(name):
             path.unlink()
+
+
+def _shared_pictures(captions: Mapping[str, Path]) -> pa.Array:
+    """The pictures that every file has, in the order of the first; only ids are kept of each."""
+    return store.common_ids([store.import_captions(path).ids for path in captions.values()])
+
+
+def _withdraw(directory: Path, made: bool) -> None:
+    """After an error, leave nothing of ours behind, and touch nothing else."""
+    for path in _entries(directory):
+        if _OURS.fullmatch(_inside(path, directory)):
+            path.unlink()
+    for folder in (directory / "captions", directory):
+        if made and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _entries(directory: Path) -> list[Path]:
+    """What is in the directory and in its `captions`; other folders are not looked into."""
+    folder = directory / "captions"
+    return [path for path in [*directory.glob("*"), *folder.glob("*")] if path != folder]
+
+
+def _inside(path: Path, directory: Path) -> str:
+    return path.relative_to(directory).as_posix()
 
 
 def _entry(name: str, path: Path) -> ModelEntry:

@@ -60,11 +60,11 @@ def align(name: str, captions: ImportedCaptions, pool: pa.Array) -> pa.Array:
     return captions.texts.take(places)
 
 
-def common_ids(imported: Sequence[ImportedCaptions]) -> pa.Array:
-    """The pictures that every model has a caption for, in the order of the first."""
-    ids = imported[0].ids
-    for other in imported[1:]:
-        ids = ids.filter(pc.is_in(ids, value_set=other.ids))
+def common_ids(several: Sequence[pa.Array]) -> pa.Array:
+    """The ids that all arrays hold, in the order of the first."""
+    ids = several[0]
+    for other in several[1:]:
+        ids = ids.filter(pc.is_in(ids, value_set=other))
     if not len(ids):
         raise MismatchError("no picture has a caption of every model; check that the files name pictures the same way")
     return ids

@@ -55,9 +55,9 @@ class Chart:
         return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", self.svg)
 
     def write(self, folder: Path) -> Path:
-        """The figure as a file of its own."""
+        """The figure as a file of its own, on white: dark text on a dark page would vanish."""
         path = folder / f"{self.name}.svg"
-        atomic_write(path, self.svg)
+        atomic_write(path, self.svg.replace("<svg ", '<svg style="background:#fff" ', 1))
         return path
 
 

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ from captrial.annotate.qualification import qualify
 from captrial.annotate.room import Room
 from captrial.annotate.schema import sentences, votes
 from captrial.annotate.security import CLIENT_HEADER
+from captrial.annotate.serving import PictureServer
 from captrial.annotate.store import Store
 from captrial.compete.competition import Competition
 from captrial.compete.state import SelectionSettings
@@ -171,7 +173,7 @@ def make_competition(folder: Path) -> Path:
 
 
 def invite(directory: Path, database: str | None, people: int) -> list[tuple[str, str]]:
-    """(role, token) of everybody; half of the writing is done already, so that there is something to inspect."""
+    """(role, token) of everybody; much of the writing is done already, so that there is something to inspect."""
     room = Room(directory, Store.in_directory(directory, database))
     tokens = []
     with room.store.change() as connection:
@@ -187,6 +189,8 @@ def invite(directory: Path, database: str | None, people: int) -> list[tuple[str
             connection.execute(
                 sentences.insert(), [{**row, "hints": "", "created": 0.0, "seconds": 9.0} for row in rows]
             )
+    pictures = PictureServer(directory / "served")  # a server that has been up for some minutes has encoded them
+    pictures.prepare(room.competition.image_path, room.competition.images(), threading.Event(), rest=0)
     room.close()
     return [(role, token) for role, token, _ in tokens[: people + 1]]
 

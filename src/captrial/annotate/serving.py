@@ -49,7 +49,9 @@ class PictureServer:
                 self._size -= len(self._kept.popitem(last=False)[1])
         return encoded
 
-    def prepare(self, find: Callable[[str], Path | None], pictures: Iterable[str], stop: threading.Event) -> None:
+    def prepare(
+        self, find: Callable[[str], Path | None], pictures: Iterable[str], stop: threading.Event, rest: float = 4.0
+    ) -> None:
         """Encode what is not encoded yet, until told to stop; for a thread of its own.
 
         It rests four times as long as it works. (A low priority instead would be worse: a thread that waits for the
@@ -61,7 +63,7 @@ class PictureServer:
             if path is not None:
                 with suppress(PictureError, OSError):
                     self._encoded(path, self._file(path))
-            if stop.wait(4 * (time.perf_counter() - begun)):
+            if stop.wait(rest * (time.perf_counter() - begun)):
                 return
 
     def _encoded(self, path: Path, file: Path) -> bytes:

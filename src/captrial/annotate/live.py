@@ -1,12 +1,13 @@
 """The ranking as labels arrive, whether it is worth going on (the budget planner), and how far people agree.
 
-This is heavy beside what annotators ask for, so it is computed once a change of the labels, by one request at a time;
-the others get the latest answer there is.
+This is heavy beside what annotators ask for, so it is computed when the labels have changed, by one request at a time,
+and not again before ten times as long has passed as it took; meanwhile everybody gets the latest answer there is.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from captrial.compete.verdict import verdict
 from captrial.metrics import Corpus, cider, rouge_l
 
 REPLICATES = 200
+REST = 10
 METRICS = ("cider", "bleu_4", "rouge_l")  # whose agreement with people's preferences is shown
 
 
@@ -30,20 +32,23 @@ class LiveRanking:
     def __init__(self) -> None:
         self._computing = threading.Lock()
         self._known: dict[str, tuple[object, dict[str, Any]]] = {}
+        self._rested = 0.0  # when it may be computed again
 
     def get(self, room: Room, metric: str) -> dict[str, Any]:
         """The ranking by the labels there are; while it is being computed, the one before."""
         room.flush()
         labels = [_version(room.directory / name) for name in (REFERENCES, JUDGEMENTS)]
         known = self._known.get(metric)
-        if known and known[0] == labels:
+        if known and (known[0] == labels or time.monotonic() < self._rested):
             return known[1]
         if not self._computing.acquire(blocking=known is None):
             assert known is not None
             return known[1]
         try:
+            begun = time.monotonic()
             found = live_ranking(room.competition, metric)
             self._known[metric] = labels, found
+            self._rested = begun + REST * (time.monotonic() - begun)
         finally:
             self._computing.release()
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from captrial.annotate import people
 from captrial.annotate.qualification import qualify
@@ -56,11 +56,11 @@ def import_references(room: Room, references: Mapping[str, Sequence[str]]) -> tu
     return taken, len(references.keys() - known.keys())
 
 
-def _somebody(room: Room, connection: object, name: str, role: str) -> int:
+def _somebody(room: Room, connection: Connection, name: str, role: str) -> int:
     """The person of that name, made where there is none."""
-    for person in people.everybody(connection):  # type: ignore[arg-type]
+    for person in people.everybody(connection):
         if person.name == name:
             return person.id
-    person, _ = people.invite(room.store, connection, name, role)  # type: ignore[arg-type]
-    qualify(room.store, connection, person.id)  # type: ignore[arg-type]
+    person, _ = people.invite(room.store, connection, name, role)
+    qualify(room.store, connection, person.id)
     return person.id

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,3 +112,30 @@ def test_cost_counts_tokens_and_resumes(server: Server, tmp_path: Path) -> None:
     cost = caption_to_file(captioner(server), pictures, tmp_path / "said.jsonl")
     assert len(server.asked) == 4
     assert (cost.prompt_tokens, cost.completion_tokens) == (40, 12)
+
+
+def test_endpoints_need_no_torch(server: Server, tmp_path: Path) -> None:
+    """The command line and the competition's way to an endpoint, where torch cannot be imported."""
+    (tmp_path / "images").mkdir()
+    for number, colour in enumerate(["red", "green"]):
+        Image.new("RGB", (8, 8), colour).save(tmp_path / "images" / f"{number}.png")
+    address = f"http://127.0.0.1:{server.server_address[1]}/v1#tiny"
+    blocked = "import sys; sys.modules.update(torch=None, transformers=None); from captrial.cli import main; main()"
+
+    def run(*line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", blocked, *line], capture_output=True, text=True, timeout=120)
+
+    said = run("caption", str(tmp_path / "images" / "0.png"), "--model", address, "--json")
+    assert said.returncode == 0, said.stderr
+    assert list(json.loads(said.stdout).values()) == ["a red thing"]
+    pictures = ["--images", str(tmp_path / "images")]
+    made = run(
+        "compete", "new", str(tmp_path / "c"), "--captioner", f"a={address}", "--captioner", f"b={address}", *pictures
+    )
+    assert made.returncode == 0, made.stderr
+    lines = (tmp_path / "c.captions" / "a.jsonl").read_text().splitlines()
+    assert [json.loads(line)["caption"] for line in lines] == ["a red thing", "a green thing"]
+    ours = run("caption", str(tmp_path / "images" / "0.png"), "--model", str(tmp_path))
+    assert ours.returncode == 2
+    assert "captrial[models]" in ours.stderr
+    assert "Traceback" not in ours.stderr

@@ -9,8 +9,6 @@ import torch
 from PIL import Image
 
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.endpoint import EndpointCaptioner
-from captrial.captioners.running import AnyCaptioner
 from captrial.decoding import beam_search
 from captrial.vision.backbone import Backbone
 from captrial.vision.loading import load_backbone
@@ -38,10 +36,3 @@ class TrainedCaptioner:
         memory = captioner.encode(self.backbone.see(pictures).to(device))
         found = beam_search(captioner, memory, beam=self.beam, max_words=self.max_words)
         return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found.best()]
-
-
-def load_captioner(source: str, beam: int = 5) -> AnyCaptioner:
-    """A captioner by its run folder or checkpoint, or by the address of an endpoint (`http://host/v1#model`)."""
-    if source.startswith(("http://", "https://")):
-        return EndpointCaptioner.parse(source)
-    return TrainedCaptioner.load(source, beam)

@@ -18,7 +18,7 @@ def caption(
     json: JsonFlag = False,
 ) -> None:
     """Caption pictures."""
-    from captrial.captioners.trained import load_captioner
+    from captrial.captioners.loading import load_captioner
     from captrial.data import write_captions
     from captrial.data.pictures import open_picture
 

@@ -30,8 +30,8 @@ def run_captioners(directory: Path, captioners: list[str] | None, images: Path |
         return {}
     if images is None:
         raise InputError("--captioner needs --images, the folder of the pictures to caption")
+    from captrial.captioners.loading import load_captioner
     from captrial.captioners.running import caption_to_file
-    from captrial.captioners.trained import load_captioner
     from captrial.data.readers import read_folder
 
     pictures = [sample.picture for sample in read_folder(images)]

@@ -1,0 +1,83 @@
+"""The result of an attribution: for every word of a caption, how much every visual element weighed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.errors import InputError
+
+Array = NDArray[np.floating[Any]]
+WHOLE = (0.0, 0.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """One method's scores of `e` elements (regions, cells, patches or pixels) for `w` words of one caption.
+
+    `scores` are what regions are ranked by: |A| summed over feature dimensions or colour channels (SPEC section 3),
+    attention weights for attention maps. They are never NaN; a picture without elements has `e = 0`.
+    """
+
+    words: tuple[str, ...]
+    scores: Array  # (w, e), >= 0
+    boxes: Array  # (e, 4) x1 y1 x2 y2 relative to the whole picture, in [0, 1]
+    method: str
+    signed: Array | None = None  # (w, e): A summed over dimensions; what speaks against the word is negative
+    grid: tuple[int, int] | None = None  # rows, columns where the elements tile `window`, row by row
+    window: tuple[float, float, float, float] = WHOLE  # the part of the picture the model saw, relative to it
+    changes: Array | None = None  # (w,): S(picture) - S(baseline), the sum that integrated gradients should reach
+    errors: Array | None = None  # (w,): completeness error (SPEC section 3), where the method claims completeness
+    steps: int = 0  # gradient evaluations along the path; 1 for plain gradients, 0 for attention and occlusion
+
+    def __post_init__(self) -> None:
+        words, elements = len(self.words), len(self.boxes)
+        if self.scores.shape != (words, elements):
+            raise InputError(f"attribution: scores are {self.scores.shape} for {words} words and {elements} boxes")
+        if self.grid is not None and self.grid[0] * self.grid[1] != elements:
+            raise InputError(f"attribution: a grid of {self.grid[0]} x {self.grid[1]} cells has not {elements} boxes")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def error(self) -> float | None:
+        """The largest completeness error of a word."""
+        return None if self.errors is None or not len(self.errors) else float(self.errors.max())
+
+    def maps(self) -> Array:
+        """The scores as pictures, (w, rows, columns); only where the elements tile the picture."""
+        if self.grid is None:
+            raise InputError(f"{self.method}: these are scores of {len(self.boxes)} boxes, not of a grid")
+        return self.scores.reshape(len(self.words), *self.grid)
+
+    def select(self, words: slice) -> Attribution:
+        """The same for some of the words."""
+
+        def part(values: Array | None) -> Array | None:
+            return None if values is None else values[words]
+
+        return replace(
+            self,
+            words=self.words[words],
+            scores=self.scores[words],
+            signed=part(self.signed),
+            changes=part(self.changes),
+            errors=part(self.errors),
+        )
+
+
+def tile(rows: int, columns: int, window: tuple[float, float, float, float] = WHOLE) -> Array:
+    """Relative boxes (rows x columns, 4) of cells that tile `window`, row by row.
+
+    >>> tile(1, 2).tolist()
+    [[0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0]]
+    """
+    left, top, right, bottom = window
+    x, y = np.linspace(left, right, columns + 1), np.linspace(top, bottom, rows + 1)
+    y1, x1 = np.meshgrid(y[:-1], x[:-1], indexing="ij")
+    y2, x2 = np.meshgrid(y[1:], x[1:], indexing="ij")
+    return np.stack([x1, y1, x2, y2], -1).reshape(-1, 4)

@@ -1,0 +1,75 @@
+"""Arithmetic on many boxes at once: overlaps, suppression of doubles, pooling of grid cells into boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from captrial.errors import InputError
+
+Floats = NDArray[np.float64]
+
+
+def iou_matrix(first: ArrayLike, second: ArrayLike) -> Floats:
+    """Intersection over union of every box (n, 4) with every other (m, 4): (n, m); 0 for empty boxes."""
+    a, b = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (first, second))
+    sides = np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2])
+    common = np.prod(np.clip(sides, 0, None), -1)
+    union = areas(a)[:, None] + areas(b)[None] - common
+    return np.asarray(common / np.where(union > 0, union, 1))
+
+
+def areas(boxes: ArrayLike) -> Floats:
+    """Areas of boxes (n, 4); 0 for empty ones."""
+    corners = np.asarray(boxes, np.float64).reshape(-1, 4)
+    return np.asarray(np.prod(np.clip(corners[:, 2:] - corners[:, :2], 0, None), -1))
+
+
+def suppress(boxes: ArrayLike, scores: ArrayLike, iou: float = 0.5, labels: ArrayLike | None = None) -> list[int]:
+    """Greedy non-maximum suppression: the boxes that stay, best first; equal scores: the first in input order.
+
+    With `labels` (n,) only boxes of the same label suppress each other.
+
+    >>> suppress([[0, 0, 2, 2], [0, 0, 2, 1.9], [5, 5, 6, 6]], [0.5, 0.9, 0.1])
+    [1, 2]
+    """
+    overlaps = iou_matrix(boxes, boxes) > iou
+    if labels is not None:
+        names = np.asarray(labels)
+        overlaps &= names[:, None] == names[None]
+    alive = np.ones(len(overlaps), bool)
+    kept = []
+    for index in np.argsort(-np.asarray(scores, np.float64), kind="stable"):
+        if alive[index]:
+            kept.append(int(index))
+            alive &= ~overlaps[index]
+    return kept
+
+
+def pool_cells(elements: Tensor, cells: Tensor, boxes: Tensor) -> Tensor:
+    """Mean feature inside each box: cells (b, c, d) lying at `cells` (c, 4), boxes (b, k, 4) -> (b, k, d).
+
+    The exact area average of the piecewise constant map, so there is no sampling and every cell that a box touches has
+    its share; one matrix product, differentiable in the elements. Cells that cover the whole picture (a class token)
+    have no place and no share. Boxes and cells are relative to the picture.
+    """
+    placed = _area(cells) < 0.999
+    if placed.any():
+        elements, cells = elements[:, placed], cells[placed]
+    corners = torch.minimum(boxes[:, :, None, 2:], cells[None, None, :, 2:])
+    sides = (corners - torch.maximum(boxes[:, :, None, :2], cells[None, None, :, :2])).clamp(min=0)
+    shares = sides.prod(-1)  # (b, k, c)
+    total = shares.sum(-1, keepdim=True)
+    if not bool((total > 0).all()):
+        row, region = torch.nonzero(total.squeeze(-1) <= 0)[0].tolist()
+        raise InputError(
+            f"region {region} of picture {row} is empty or outside the picture: {boxes[row, region].tolist()}; "
+            "there is no feature to pool"
+        )
+    return (shares / total).to(elements) @ elements
+
+
+def _area(boxes: Tensor) -> Tensor:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

@@ -84,3 +84,9 @@ def test_weak_targets_link_nouns_to_classes() -> None:
     assert sorted(found) == [1, 3]
     assert found[3] is None
     assert to_elements(found[1], GRID, ALL).tolist() == pytest.approx([0.5, 0, 0.5, 0])
+
+
+def test_scene_words_may_look_anywhere_whatever_is_near_them() -> None:
+    made = sample(Region(Box(0, 0, 100, 100), "spoon"))
+    targets = weak_targets([made], Preprocess(), [[[(1, "kitchen")]]], lambda *_: 0.9, 0.5, frozenset({"kitchen"}))
+    assert targets.maps(0, 0) == {1: None}

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from captrial.language.tokenizer import tokenize_all
-from captrial.records import Phrase
+from captrial.records import Phrase, Sample
 
 
 def realign(words: Sequence[str], phrases: Sequence[Phrase]) -> tuple[tuple[str, ...], tuple[Phrase, ...]]:
@@ -31,6 +32,15 @@ def realign(words: Sequence[str], phrases: Sequence[Phrase]) -> tuple[tuple[str,
     first = _first_tokens(words, tokens)
     moved = (replace(phrase, start=int(first[phrase.start]), end=int(first[phrase.end])) for phrase in phrases)
     return tuple(tokens), tuple(phrase for phrase in moved if phrase.start < phrase.end)
+
+
+def aligned_phrases(sample: Sample) -> tuple[tuple[Phrase, ...], ...]:
+    """The phrases of every caption of a sample, counted in our tokens; empty where a caption has none."""
+    words = sample.extra.get("tokens")
+    said: Sequence[Sequence[str]] = words if isinstance(words, tuple) else [text.split() for text in sample.captions]
+    return tuple(
+        realign(tokens, phrases)[1] if phrases else () for tokens, phrases in zip_longest(said, sample.phrases)
+    )
 
 
 def _first_tokens(words: Sequence[str], tokens: list[str]) -> NDArray[np.int64]:

@@ -19,9 +19,9 @@ from captrial.errors import DatasetError
 from captrial.records import Box, Phrase, Region, Sample
 from captrial.training.batches import Batch
 from captrial.vision.preprocess import Preprocess
+from captrial.vision.squares import RESOLUTION, mask_on_square
 
 Floats = NDArray[np.float64]
-RESOLUTION = 224  # side of the square that maps are painted on
 
 
 @dataclass(eq=False)
@@ -29,28 +29,34 @@ class AttentionTargets:
     """Targets of a batch, (b, n, t, k), from one function a caption; computed once and kept.
 
     `maps(row, caption)` gives the painted maps of the caption's words that have a place: {word position: square}.
-    A square of None means "anywhere": a uniform target, for words that name the whole scene.
+    A square of None means "anywhere": a uniform target, for words that name the whole scene. What is kept is a share an
+    element, not the square: a thousand times smaller.
     """
 
     maps: Callable[[int, int], dict[int, Floats | None]]
-    _kept: dict[tuple[int, int], dict[int, Floats | None]] = field(default_factory=dict)
+    _kept: dict[tuple[int, int], dict[int, NDArray[np.float32]]] = field(default_factory=dict)
 
     def __call__(self, batch: Batch) -> Tensor:
         """Targets aligned with `batch.targets`."""
         assert batch.features.boxes is not None, "supervised attention needs the boxes of the visual elements"
         b, n, t = batch.targets.shape
-        targets = np.zeros((b, n, t, batch.features.mask.shape[1]))
+        targets = np.zeros((b, n, t, batch.features.mask.shape[1]), np.float32)
         boxes, mask = batch.features.boxes.cpu().numpy(), batch.features.mask.cpu().numpy()
         for picture, row in enumerate(batch.rows.tolist()):
+            there = mask[picture]
             for number, caption in enumerate(batch.captions[picture].tolist()):
-                for word, square in self._of(row, caption).items():
+                for word, shares in self._of(row, caption, boxes[picture][there]).items():
                     if word < t:
-                        targets[picture, number, word] = to_elements(square, boxes[picture], mask[picture])
+                        targets[picture, number, word, there] = shares
         return torch.from_numpy(targets).to(batch.features.elements)
 
-    def _of(self, row: int, caption: int) -> dict[int, Floats | None]:
+    def _of(self, row: int, caption: int, boxes: Floats) -> dict[int, NDArray[np.float32]]:
         if (row, caption) not in self._kept:
-            self._kept[row, caption] = self.maps(row, caption)
+            anywhere = np.ones(len(boxes), dtype=bool)
+            self._kept[row, caption] = {
+                word: to_elements(square, boxes, anywhere).astype(np.float32)
+                for word, square in self.maps(row, caption).items()
+            }
         return self._kept[row, caption]
 
 
@@ -113,12 +119,13 @@ def weak_targets(
     def maps(row: int, caption: int) -> dict[int, Floats | None]:
         sample, found = samples[row], dict[int, Floats | None]()
         for position, noun in nouns[row][caption]:
+            if noun in scenes:  # first: word vectors would link "kitchen" to a spoon (003 Fig. 3)
+                found[position] = None
+                continue
             near = [(region, similarity(noun, region.label)) for region in sample.regions if region.label]
             square = paint([(region, value) for region, value in near if value >= threshold], sample, preprocess)
             if square is not None:
                 found[position] = square
-            elif noun in scenes:
-                found[position] = None
         return found
 
     return AttentionTargets(maps)
@@ -134,19 +141,6 @@ def paint(regions: Sequence[tuple[Region, float]], sample: Sample, preprocess: P
     if not width or not height:
         raise DatasetError(f"picture {sample.id}: its size is not known; supervised attention needs it")
     for region, value in regions:
-        inside = _mask_on_square(region, width, height, preprocess)
+        inside = mask_on_square(region, width, height, preprocess)
         square[inside] = np.maximum(square[inside], value)
     return square if square.any() else None
-
-
-def _mask_on_square(region: Region, width: int, height: int, preprocess: Preprocess) -> NDArray[np.bool_]:
-    """Which pixels of the square lie in the region: of its mask where it has one, else of its box."""
-    centres = (np.arange(RESOLUTION) + 0.5) / RESOLUTION
-    corner = preprocess.to_picture(Box(0, 0, 1, 1), width, height)
-    x = corner.x1 + centres * (corner.x2 - corner.x1)
-    y = corner.y1 + centres * (corner.y2 - corner.y1)
-    if region.mask is not None:
-        rows, columns = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
-        return np.asarray(region.mask[np.ix_(rows, columns)])
-    box = region.box
-    return np.outer((y >= box.y1) & (y < box.y2), (x >= box.x1) & (x < box.x2))

@@ -21,16 +21,15 @@ from captrial.errors import DatasetError, MismatchError
 from captrial.files import atomic_write
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import Sample
-from captrial.training.attention import AttentionTargets
 from captrial.training.batches import Batch, CaptionData, FeatureSource, tokenize_captions
 from captrial.training.evaluate import Validation
 from captrial.training.figure import draw_metrics
 from captrial.training.loop import Trainer
 from captrial.training.recipe import Recipe, make_stages, split_options
+from captrial.training.supervision import make_targets
 from captrial.version import __version__
 
 BEST, CONFIG, ENVIRONMENT = "best", "run.json", "environment.json"
-TargetMaker = Callable[[Sequence[Sample], Recipe], AttentionTargets | None]
 
 
 def train(
@@ -47,7 +46,9 @@ def train(
 ) -> Checkpoint:
     """Train a preset, or continue a run that was stopped; returns the best captioner by validation CIDEr.
 
-    `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint.
+    `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint. With the option
+    `attention` "strong" or "weak" the training samples' phrases or labelled regions supervise the attention, unless
+    `attention_targets` are given.
     """
     run = Path(run)
     run.mkdir(parents=True, exist_ok=True)
@@ -64,7 +65,8 @@ def train(
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})})
-    stages = make_stages(captioner, data, recipe, attention_targets, critic)
+    targets = attention_targets or make_targets(recipe.attention, train_samples, vision)
+    stages = make_stages(captioner, data, recipe, targets, critic)
     keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
     validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
     trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -35,6 +36,14 @@ class Preprocess:
             raise InputError(f"no preprocessing mode {self.mode!r}; there are: stretch, crop")
         if self.mode == "crop" and self.shorter < self.size:
             raise InputError(f"cannot crop {self.size} pixels out of a shorter side of {self.shorter}")
+
+    @classmethod
+    def of(cls, vision: Mapping[str, Any]) -> Preprocess:
+        """The preprocessing that a checkpoint or feature store describes (see `Backbone.describe`)."""
+        if "preprocess" not in vision:
+            raise InputError("these features do not say how pictures were resized; boxes cannot be put on them")
+        how = vision["preprocess"]
+        return cls(**{**how, "mean": tuple(how["mean"]), "std": tuple(how["std"])})
 
     def to_square(self, picture: Image.Image) -> Image.Image:
         """The square the model sees, in RGB."""

@@ -1,0 +1,106 @@
+"""`--set attention=strong|weak`: targets from samples and a recipe, and a run that trains on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from captrial.data.sizes import with_size
+from captrial.data.toyworld import ToyWorld
+from captrial.errors import DatasetError, InputError
+from captrial.language.vocabulary import Vocabulary
+from captrial.records import Box, Phrase, Picture, Region, Sample
+from captrial.training.batches import CaptionData, tokenize_captions
+from captrial.training.run import train
+from captrial.training.supervision import make_targets, noun_positions
+from captrial.vision.backbone import grid_boxes
+from captrial.vision.features import Features
+from captrial.vision.preprocess import Preprocess
+
+VISION = {"backbone": "made up", "preprocess": Preprocess().describe(), "width": 8}
+SIDE = 4
+
+
+class GridOfColours:
+    """A 4 x 4 grid of random elements a picture, always the same."""
+
+    def get(self, picture_ids: list[str]) -> Features:
+        made = [np.random.default_rng(abs(hash(name)) % 2**32).normal(size=(SIDE * SIDE, 8)) for name in picture_ids]
+        elements = torch.tensor(np.stack(made), dtype=torch.float32)
+        boxes = grid_boxes(SIDE, SIDE).expand(len(elements), -1, -1)
+        return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), boxes)
+
+
+@pytest.fixture(scope="module")
+def world() -> list[Sample]:
+    return [ToyWorld(size=64).sample("train", index) for index in range(6)]
+
+
+def first_batch(samples: list[Sample]) -> tuple[object, Vocabulary]:
+    words = Vocabulary.build((caption for captions in tokenize_captions(samples) for caption in captions), 1)
+    data = CaptionData(samples, words, GridOfColours())  # type: ignore[arg-type]
+    return data.batch(np.arange(len(samples)), np.random.default_rng(0)), words
+
+
+@pytest.mark.parametrize("kind", ["strong", "weak"])
+def test_targets_are_distributions_on_the_words_of_things(kind: str, world: list[Sample]) -> None:
+    batch, words = first_batch(world)
+    targets = make_targets(kind, world, VISION)
+    assert targets is not None
+    shares = targets(batch)  # type: ignore[arg-type]
+    sums = shares.sum(-1)
+    assert torch.all((sums - 1).abs().lt(1e-5) | sums.eq(0))
+    assert torch.equal(shares, targets(batch))  # type: ignore[arg-type]
+    dog = words["dog"]
+    said = batch.targets == dog  # type: ignore[attr-defined]
+    assert said.any()
+    assert torch.all(sums[said] > 0.99)
+    assert not sums[batch.targets == words["and"]].any()  # type: ignore[attr-defined]
+
+
+def test_strong_follows_the_phrase_and_weak_the_class() -> None:
+    left, right = Region(Box(0, 0, 32, 64), "dog"), Region(Box(32, 0, 64, 64), "dog")
+    phrases = ((Phrase("a puppy", 0, 2, (left,)),),)
+    made = Sample(Picture("1", width=64, height=64), ("A puppy, alone.",), "train", (left, right), phrases)
+    batch, _ = first_batch([made])
+    strong, weak = make_targets("strong", [made], VISION), make_targets("weak", [made], VISION)
+    assert strong is not None
+    assert weak is not None
+    half = torch.tensor([0.125, 0.125, 0, 0] * 4)
+    assert torch.allclose(strong(batch)[0, 0, 0], half)  # type: ignore[arg-type]
+    assert torch.allclose(strong(batch)[0, 0, 1], half)  # type: ignore[arg-type]
+    assert not weak(batch)[0, 0, 0].any()  # type: ignore[arg-type]
+    assert torch.allclose(weak(batch)[0, 0, 1], torch.full((16,), 1 / 16))  # type: ignore[arg-type]
+
+
+def test_names_of_several_words_count_as_one() -> None:
+    made = Sample(Picture("1", width=8, height=8), ("A teddy bear on the beach.",))
+    assert noun_positions([made]) == [[[(1, "teddy bear"), (2, "teddy bear"), (5, "beach")]]]
+
+
+def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
+    bare = Sample(Picture("1", width=8, height=8), ("A dog.",))
+    with pytest.raises(DatasetError, match="attention=strong needs phrases"):
+        make_targets("strong", [bare], VISION)
+    with pytest.raises(DatasetError, match="attention=weak needs regions"):
+        make_targets("weak", [bare], VISION)
+    with pytest.raises(InputError, match="implicit, strong, weak"):
+        make_targets("forced", [bare], VISION)
+    with pytest.raises(InputError, match="how pictures were resized"):
+        make_targets("weak", [bare], {})
+    with pytest.raises(DatasetError, match="picture 1: neither its size"):
+        with_size(replace(bare, picture=Picture("1")))
+    assert make_targets("implicit", [bare], VISION) is None
+
+
+@pytest.mark.parametrize("kind", ["strong", "weak"])
+def test_a_run_learns_to_look(kind: str, world: list[Sample], tmp_path: Path) -> None:
+    options = {"attention": kind, "epochs": "2", "batch": "3", "min_count": "1", "warmup": "1"}
+    train("show_attend_tell-small", world, world[:2], GridOfColours(), VISION, tmp_path, options)  # type: ignore[arg-type]
+    header, *rows = (tmp_path / "metrics.csv").read_text().splitlines()
+    losses = [float(row.split(",")[header.split(",").index("attention_loss")]) for row in rows]
+    assert losses[-1] < losses[0]

@@ -41,14 +41,16 @@ def train(
     run: Path | str,
     options: Mapping[str, str] | None = None,
     *,
+    start: Path | str | None = None,
     attention_targets: Callable[[Batch], Tensor] | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
     """Train a preset, or continue a run that was stopped; returns the best captioner by validation CIDEr.
 
-    `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint. With the option
-    `attention` "strong" or "weak" the training samples' phrases or labelled regions supervise the attention, unless
-    `attention_targets` are given.
+    `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint. With `start` the
+    weights and the vocabulary are those of another checkpoint: self-critical training after cross-entropy, or one's
+    own pictures after somebody else's. With the option `attention` "strong" or "weak" the training samples' phrases
+    or labelled regions supervise the attention, unless `attention_targets` are given.
     """
     run = Path(run)
     run.mkdir(parents=True, exist_ok=True)
@@ -56,12 +58,15 @@ def train(
     recipe, sizes = split_options(options or {}, architecture)
     if not train_samples or not val_samples:
         raise DatasetError(f"{len(train_samples)} training and {len(val_samples)} validation pictures; both are needed")
-    vocabulary = Vocabulary.build(
-        (caption for captions in tokenize_captions(train_samples) for caption in captions), recipe.min_count
-    )
-    _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
     torch.manual_seed(recipe.seed)
-    captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
+    if start is None:
+        vocabulary = Vocabulary.build(
+            (caption for captions in tokenize_captions(train_samples) for caption in captions), recipe.min_count
+        )
+        captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
+    else:
+        vocabulary, captioner = _continue_from(start, architecture, vision, sizes)
+    _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})})
@@ -73,6 +78,21 @@ def train(
     trainer.train()
     draw_metrics(run)
     return Checkpoint.from_pretrained(run / BEST)
+
+
+def _continue_from(
+    start: Path | str, architecture: type[Captioner], vision: Mapping[str, Any], sizes: Mapping[str, Any]
+) -> tuple[Vocabulary, Captioner]:
+    """Vocabulary and captioner of a checkpoint; refused where it is another architecture or sees other features."""
+    checkpoint = Checkpoint.from_pretrained(start)
+    captioner = checkpoint.captioner
+    if type(captioner) is not architecture:
+        raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")
+    if orjson.loads(orjson.dumps(dict(vision))) != orjson.loads(orjson.dumps(dict(checkpoint.vision))):
+        raise MismatchError(f"{start} was trained on features made in another way than these")
+    if sizes:
+        raise MismatchError(f"--set {next(iter(sizes))}: the sizes of a captioner that goes on are those of {start}")
+    return checkpoint.vocabulary, captioner
 
 
 class _BestKeeper:

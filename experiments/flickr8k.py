@@ -1,0 +1,129 @@
+"""All captioners trained and tested on Flickr8k, from one resumable script (docs/flickr8k.md holds what came out).
+
+    python -m experiments.flickr8k --features STORE --runs RUNS [NAME...]
+
+Trains what is named (default: everything), continues what was stopped, and writes `docs/flickr8k/NAME.json` with the
+scores on the 500 test pictures as each one finishes. Stores are made by `captrial features`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.data.readers.karpathy import read_karpathy
+from captrial.files import atomic_write
+from captrial.metrics.bleu import bleu
+from captrial.metrics.cider import cider
+from captrial.metrics.meteor import meteor
+from captrial.metrics.spice import spice
+from captrial.records import Sample
+from captrial.training.evaluate import caption_pictures
+from captrial.training.run import train
+from captrial.vision.store import FeatureStore
+
+RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
+DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data")) / "flickr8k"
+LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down", "disc", "sgae")
+TRANSFORMERS = ("transformer", "smart", "m2", "ort", "aoa", "x_lan")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the table: a preset, the features it sees, and how it is trained."""
+
+    preset: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    after: str | None = None  # another entry whose best checkpoint this one goes on from
+    store: str = "grid"
+
+
+XE = {"epochs": 10, "warmup": 300, "patience": 3}
+SCST = {"epochs": 0, "scst_epochs": 5, "scst_rate": 5e-5, "warmup": 100, "patience": 2}
+
+PLAN: dict[str, Entry] = {
+    **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
+    "ort-no-geometry": Entry("ort-no-geometry-small", XE),
+    **{
+        f"{name}-scst": Entry(f"{name}-small", SCST, after=name)
+        for name in ("show_attend_tell", "top_down", "transformer", "m2")
+    },
+    **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
+}
+
+
+def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path, beam: int = 5) -> dict[str, Any]:
+    """Train and test one entry; what is finished is not repeated."""
+    entry, folder = PLAN[name], runs / name
+    store = FeatureStore(stores[entry.store])
+    splits = {split: [sample for sample in samples if sample.split == split] for split in ("train", "val", "test")}
+    if entry.after:
+        run(entry.after, samples, stores, runs)
+    best = train(
+        entry.preset,
+        splits["train"],
+        splits["val"],
+        store,
+        store.vision,
+        folder,
+        {key: str(value) for key, value in entry.options.items()},
+        start=runs / entry.after / "best" if entry.after else None,
+        notes={"data": "Flickr8k, 6 000 training pictures", "experiment": name},
+    )
+    return test(name, best, splits["test"], store, folder, beam)
+
+
+def test(
+    name: str, best: Checkpoint, samples: list[Sample], store: FeatureStore, folder: Path, beam: int
+) -> dict[str, Any]:
+    """Scores on the test pictures, with the captions in the run folder."""
+    ids = [sample.id for sample in samples]
+    said = caption_pictures(best.captioner, best.vocabulary, store, ids, beam=beam)
+    atomic_write(folder / "test.json", orjson.dumps(dict(zip(ids, said, strict=True)), option=orjson.OPT_INDENT_2))
+    references = [sample.captions for sample in samples]
+    epochs = list(csv.DictReader((folder / "metrics.csv").open()))
+    result = {
+        "name": name,
+        "bleu_4": bleu(said, references).corpus,
+        "meteor": meteor(said, references).corpus,
+        "cider": cider(said, references).corpus,
+        "spice": spice(said, references).corpus,
+        "parameters": sum(parameter.numel() for parameter in best.captioner.parameters()),
+        "epochs": len(epochs),
+        "seconds_an_epoch": round(float(epochs[-1]["seconds"]) / len(epochs), 1),
+        "val_cider": max(float(row["cider"]) for row in epochs if row["cider"]),
+        "beam": beam,
+        "options": dict(PLAN[name].options),
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    atomic_write(RESULTS / f"{name}.json", orjson.dumps(result, option=orjson.OPT_INDENT_2))
+    return result
+
+
+def main() -> None:
+    """Run the entries named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PLAN))
+    parser.add_argument("--features", type=Path, required=True, help="Store of grid features.")
+    parser.add_argument("--regions", type=Path, help="Store of region features.")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    samples = read_karpathy(DATA / "dataset_flickr8k.json", images=DATA / "images")
+    stores = {"grid": arguments.features, "regions": arguments.regions}
+    for name in arguments.names or PLAN:
+        print(run(name, samples, stores, arguments.runs), flush=True)
+
+
+if __name__ == "__main__":
+    main()

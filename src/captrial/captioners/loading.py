@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from captrial.captioners.running import AnyCaptioner
+from captrial.captioners.shipped import shipped
 from captrial.errors import MissingExtraError
 
 
 def load_captioner(source: str, beam: int = 5) -> AnyCaptioner:
-    """A captioner by its run folder or checkpoint, or by the address of an endpoint (`http://host/v1#model`)."""
+    """A captioner by its name (shipped), run folder or checkpoint, or by an endpoint (`http://host/v1#model`)."""
     if source.startswith(("http://", "https://")):
         from captrial.captioners.endpoint import EndpointCaptioner
 
@@ -16,4 +17,4 @@ def load_captioner(source: str, beam: int = 5) -> AnyCaptioner:
         from captrial.captioners.trained import TrainedCaptioner
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"captioner {source} ({error.name} is not installed)", "models") from None
-    return TrainedCaptioner.load(source, beam)
+    return TrainedCaptioner.load(shipped().get(source, source), beam)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from captrial.cli import annotate, caption, compete, data, demo, doctor, pool, score
+from captrial.cli import annotate, caption, compete, data, demo, doctor, features, models, pool, score, train
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
@@ -25,7 +25,10 @@ app = typer.Typer(
 app.command("caption")(caption.caption)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
+app.command("features")(features.features)
+app.command("models")(models.models)
 app.command("score")(score.score)
+app.command("train")(train.train)
 app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")
 app.add_typer(pool.app, name="pool")

@@ -12,18 +12,22 @@ from captrial.cli.output import JsonFlag, print_json, print_table
 
 def caption(
     pictures: Annotated[list[Path], typer.Argument(help="Picture files.")],
-    model: Annotated[str, typer.Option(help="A run folder, a checkpoint, or an endpoint: http://host/v1#model.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="A shipped captioner, a run folder, a checkpoint, or an endpoint: http://host/v1#model."),
+    ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Width of the beam search.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a caption file: .json, .jsonl, .csv, .parquet.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Caption pictures."""
+    """Caption pictures; without --model by a small captioner that comes with the package."""
     from captrial.captioners.loading import load_captioner
+    from captrial.captioners.shipped import DEFAULT
     from captrial.data import write_captions
     from captrial.data.pictures import open_picture
 
     opened = [open_picture(path) for path in pictures]
-    said = load_captioner(model, beam).caption(opened)
+    said = load_captioner(model or DEFAULT, beam).caption(opened)
     captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
     if out:
         write_captions(out, captions)

@@ -19,7 +19,6 @@ from captrial.language.vocabulary import Vocabulary
 from captrial.records import Sample
 from captrial.vision.features import Features
 
-
 BATCHES_SORTED_TOGETHER = 16
 
 

@@ -84,7 +84,8 @@ def _continue_from(
     start: Path | str, architecture: type[Captioner], vision: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> tuple[Vocabulary, Captioner]:
     """Vocabulary and captioner of a checkpoint; refused where it is another architecture or sees other features."""
-    checkpoint = Checkpoint.from_pretrained(start)
+    best = Path(start) / BEST
+    checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else start)
     captioner = checkpoint.captioner
     if type(captioner) is not architecture:
         raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")

@@ -12,8 +12,16 @@ from captrial.vision.efficientnet import EfficientNetLite
 _LITE = "efficientnet-lite"
 
 
-def load_backbone(vision: Mapping[str, Any]) -> Backbone:
-    """The backbone that `Backbone.describe` described; refuses one that would see pictures differently."""
+def load_backbone(vision: str | Mapping[str, Any]) -> Backbone:
+    """A backbone by name (`efficientnet-lite2`), or the very one that `Backbone.describe` described.
+
+    One that would see pictures differently than described is refused.
+    """
+    if isinstance(vision, str):
+        version = vision.removeprefix(_LITE)
+        if not vision.startswith(_LITE) or not version.isdigit():
+            raise InputError(f"no backbone {vision!r}; there are {_LITE}0, {_LITE}1 and {_LITE}2")
+        return EfficientNetLite(int(version))
     name, how = str(vision.get("backbone", "")), vision.get("preprocess", {})
     version = name.removeprefix(_LITE)
     if not name.startswith(_LITE) or not version.isdigit():

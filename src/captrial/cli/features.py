@@ -1,0 +1,42 @@
+"""`captrial features`: what a backbone sees in the pictures of a data set, extracted once into a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from captrial.cli.output import JsonFlag, console_err, print_json, print_table
+
+BackboneOption = Annotated[str, typer.Option("--backbone", help="What looks at the pictures; see docs/vision.md.")]
+ImagesOption = Annotated[
+    Path | None, typer.Option("--images", help="Folder of the pictures, if not beside the annotations.")
+]
+
+
+def features(
+    data: Annotated[Path, typer.Argument(help="A data set: annotations, a folder of pictures, shards.")],
+    out: Annotated[Path, typer.Option("--out", help="The feature store: a folder; an unfinished one is continued.")],
+    backbone: BackboneOption = "efficientnet-lite2",
+    images: ImagesOption = None,
+    split: Annotated[str | None, typer.Option("--split", help="Only these splits, e.g. train+val.")] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures at once.")] = 32,
+    json: JsonFlag = False,
+) -> None:
+    """Extract features of all pictures once, for training; a stopped extraction continues.
+
+    captrial features dataset_flickr8k.json --out features/flickr8k
+    """
+    from captrial.data import read_dataset
+    from captrial.training.extraction import extract
+    from captrial.vision.loading import load_backbone
+
+    outcome = extract(read_dataset(data, split=split, images=images), load_backbone(backbone), out, batch)
+    if json:
+        print_json({"store": str(out), **vars(outcome)})
+        return
+    for picture, why in outcome.refused.items():
+        console_err.print(f"  {picture}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    rows = [("pictures in the store", outcome.pictures), ("extracted now", outcome.extracted)]
+    print_table(f"features in {out}", ["", "pictures"], [*rows, ("cannot be opened", len(outcome.refused))])

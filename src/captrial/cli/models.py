@@ -1,0 +1,36 @@
+"""`captrial models`: the architectures that can be trained, and the captioners that come with the package."""
+
+from __future__ import annotations
+
+from captrial.cli.output import JsonFlag, print_json, print_table
+
+
+def models(json: JsonFlag = False) -> None:
+    """List architectures and presets for `captrial train`, and shipped captioners for `captrial caption`."""
+    import orjson
+
+    from captrial.captioners.registry import ARCHITECTURES, PRESETS
+    from captrial.captioners.shipped import DEFAULT, shipped
+
+    presets = {
+        name: [preset for preset, entry in PRESETS.items() if entry.architecture == name] for name in ARCHITECTURES
+    }
+    notes = {name: orjson.loads((path / "config.json").read_bytes())["notes"] for name, path in shipped().items()}
+    if json:
+        print_json({"presets": presets, "shipped": notes, "default": DEFAULT})
+        return
+    print_table(
+        "Architectures",
+        ["architecture", "looks at", "speaks with", "attention, encoder", "attention, decoder", "presets"],
+        [
+            (entry.title, entry.sees, entry.speaks, entry.attends_in_encoder, entry.attends_in_decoder, chosen)
+            for name, entry in ARCHITECTURES.items()
+            for chosen in [", ".join(presets[name])]
+        ],
+        ["captrial train PRESET --data ... trains one"],
+    )
+    rows = [
+        (f"{name} (default)" if name == DEFAULT else name, note.get("data", ""), note.get("scores", ""))
+        for name, note in notes.items()
+    ]
+    print_table("Shipped captioners", ["name", "trained on", "scores"], rows, ["captrial caption PICTURE --model NAME"])

@@ -1,0 +1,86 @@
+"""`captrial train`: a captioner of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from captrial.cli.features import BackboneOption, ImagesOption
+from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.errors import DatasetError, InputError
+
+if TYPE_CHECKING:
+    from captrial.records import Sample
+
+VALIDATION_SHARE = 10  # one picture in so many, where a data set names no validation pictures
+
+
+def train(
+    preset: Annotated[str, typer.Argument(help="What to train; `captrial models` lists them.")],
+    data: Annotated[Path, typer.Option("--data", help="Pictures with captions: karpathy.json, COCO, a toy world ...")],
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder; one that exists is continued.")] = None,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe or a size.")
+    ] = None,
+    features: Annotated[
+        Path | None, typer.Option("--features", help="A store made by `captrial features`; made here if absent.")
+    ] = None,
+    backbone: BackboneOption = "efficientnet-lite2",
+    images: ImagesOption = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Go on from another run or checkpoint, e.g. with scst_epochs=5.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Train a captioner: cross-entropy, then SCST with `--set scst_epochs=5`. A stopped run continues.
+
+    captrial train transformer-small --data dataset_flickr8k.json --out runs/mine
+    """
+    from captrial.data import read_dataset
+    from captrial.training.extraction import features_of
+    from captrial.training.run import train as run_training
+    from captrial.vision.loading import load_backbone
+    from captrial.vision.store import FeatureStore
+
+    chosen = _split_options(options or [])
+    training, validation = divide(read_dataset(data, images=images))
+    run = out or Path("runs") / preset
+    store = FeatureStore(features) if features else None
+    if store is None:
+        store = features_of([*training, *validation], load_backbone(backbone), run / "features")
+    notes = {"data": data.name, "pictures": len(training)}
+    best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)
+    parameters = sum(parameter.numel() for parameter in best.captioner.parameters())
+    last = (run / "metrics.csv").read_text().splitlines()
+    if json:
+        print_json({"run": str(run), "parameters": parameters, "epochs": len(last) - 1})
+        return
+    rows = [line.split(",") for line in last[1:]]
+    notes_below = [f"{parameters:,} parameters; the best is in {run / 'best'}", f"captrial caption PIC --model {run}"]
+    print_table(f"{preset} on {data.name}", last[0].split(","), rows, notes_below)
+
+
+def divide(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Training and validation pictures: by the data set's splits, else every tenth picture validates."""
+    samples = [sample for sample in samples if sample.captions]
+    training = [sample for sample in samples if sample.split in ("train", "restval", None)]
+    validation = [sample for sample in samples if sample.split == "val"]
+    if not training:
+        raise DatasetError("no picture with captions is in the split train; there is nothing to learn from")
+    if not validation:
+        validation = training[::VALIDATION_SHARE]
+        training = [sample for number, sample in enumerate(training) if number % VALIDATION_SHARE]
+    return training, validation
+
+
+def _split_options(options: Sequence[str]) -> dict[str, str]:
+    chosen = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key or not value:
+            raise InputError(f"--set {option}: write KEY=VALUE, e.g. --set epochs=3")
+        chosen[key] = value
+    return chosen

@@ -1,0 +1,75 @@
+"""Features of a whole data set, extracted once into a store; a killed extraction continues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from captrial.data.pictures import PictureProblem, try_open
+from captrial.errors import DatasetError
+from captrial.progress import progress_bar
+from captrial.records import Sample
+from captrial.vision.backbone import Backbone
+from captrial.vision.features import Features
+from captrial.vision.regions import RegionBackbone, pack_regions, region_notes
+from captrial.vision.store import FeatureStore, FeatureWriter
+
+
+@dataclass
+class Extraction:
+    """What an extraction did."""
+
+    pictures: int  # in the store now
+    extracted: int = 0  # by this run
+    refused: dict[str, str] = field(default_factory=dict)  # id -> why the picture could not be opened
+
+
+def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
+    """Add the features of every picture that is not in the store yet; pictures that cannot be opened are reported."""
+    outcome = Extraction(0)
+    with FeatureWriter(directory, backbone.describe()) as writer, progress_bar() as bar:
+        todo = [sample for sample in samples if sample.id not in writer.done]
+        task = bar.add_task("extracting features", total=len(samples), completed=len(samples) - len(todo))
+        for start in range(0, len(todo), batch):
+            part = todo[start : start + batch]
+            opened = _open(part, outcome.refused)
+            if opened:
+                writer.add(list(opened), *_see(backbone, list(opened.values())))
+            outcome.extracted += len(opened)
+            bar.advance(task, len(part))
+        outcome.pictures = len(writer.done)
+    return outcome
+
+
+def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image.Image]:
+    opened = {}
+    for sample in samples:
+        if sample.picture.path is None:
+            raise DatasetError(f"picture {sample.id} has no file; say where the pictures are: --images FOLDER")
+        picture = try_open(sample.picture.path)
+        if isinstance(picture, PictureProblem):
+            refused[sample.id] = str(picture)
+        else:
+            opened[sample.id] = picture
+    return opened
+
+
+def _see(backbone: Backbone, pictures: list[Image.Image]) -> tuple[Features, list[dict[str, Any]]]:
+    """Features, and labels and scores where the elements are regions."""
+    if not isinstance(backbone, RegionBackbone):
+        return backbone.see(pictures), []
+    regions = backbone.regions(pictures)
+    return pack_regions(regions, [picture.size for picture in pictures]), region_notes(regions)
+
+
+def features_of(samples: Sequence[Sample], backbone: Backbone, directory: Path | str) -> FeatureStore:
+    """The store of a data set, extracted first where something is missing."""
+    outcome = extract(samples, backbone, directory)
+    if outcome.refused:
+        picture, why = next(iter(outcome.refused.items()))
+        raise DatasetError(f"{len(outcome.refused)} pictures cannot be opened, such as {picture}: {why}")
+    return FeatureStore(directory, backbone.describe())

@@ -1,0 +1,102 @@
+"""`features`, `train`, `models` and `caption` as a user would type them, on a small toy world."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from captrial.cli.app import main
+from captrial.cli.train import divide
+from captrial.data.toyworld import write_toyworld
+from captrial.errors import DatasetError
+from captrial.records import Picture, Sample
+
+TINY = ["--set", "width=32", "--set", "heads=2", "--set", "hidden=32", "--set", "min_count=1"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("train") / "world"
+    write_toyworld(folder, 30, 0, size=64, shares={"train": 2, "val": 1})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(world: Path) -> Path:
+    folder = world.parent / "features"
+    run_captrial(["features", str(world), "--out", str(folder), "--backbone", "efficientnet-lite0"])
+    return folder
+
+
+def run_captrial(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert not ended.value.code
+
+
+def answer(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> dict[str, object]:
+    capsys.readouterr()
+    run_captrial([*arguments, "--json"])
+    answered: dict[str, object] = json.loads(capsys.readouterr().out)
+    return answered
+
+
+@pytest.mark.slow
+def test_an_extraction_is_not_repeated(world: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = answer(capsys, ["features", str(world), "--out", str(store), "--backbone", "efficientnet-lite0"])
+    assert (again["pictures"], again["extracted"], again["refused"]) == (30, 0, {})
+
+
+@pytest.mark.slow
+def test_a_broken_picture_is_reported_and_the_rest_extracted(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "good.png").write_bytes(next(world.rglob("*.png")).read_bytes())
+    (folder / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
+    outcome = answer(
+        capsys, ["features", str(folder), "--out", str(tmp_path / "store"), "--backbone", "efficientnet-lite0"]
+    )
+    assert outcome["extracted"] == 1
+    assert list(outcome["refused"]) == ["bad.png"]  # type: ignore[call-overload]
+
+
+@pytest.mark.slow
+def test_train_continue_and_caption(world: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, after = world.parent / "run", world.parent / "after"
+    train = ["train", "transformer-small", "--data", str(world), "--features", str(store)]
+    first = answer(capsys, [*train, "--out", str(run), "--set", "epochs=2", *TINY])
+    assert first["epochs"] == 2
+    assert (run / "metrics.png").exists() or list(run.glob("metrics.*g"))
+    second = answer(
+        capsys, [*train, "--out", str(after), "--from", str(run), "--set", "epochs=0", "--set", "scst_epochs=1"]
+    )
+    assert second["epochs"] == 1
+    assert second["parameters"] == first["parameters"]
+    picture = str(next(world.rglob("*.png")))
+    assert list(answer(capsys, ["caption", picture, "--model", str(after)])) == [picture]
+
+
+def test_models_lists_all_architectures(capsys: pytest.CaptureFixture[str]) -> None:
+    presets = answer(capsys, ["models"])["presets"]
+    assert isinstance(presets, dict)
+    assert len(presets) == 12
+    assert "m2-small" in presets["m2"]
+
+
+def test_options_that_are_no_pairs_are_refused(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "m2-small", "--data", str(world), "--set", "epochs"])
+    assert "--set epochs: write KEY=VALUE" in capsys.readouterr().err
+
+
+def test_every_tenth_picture_validates_where_no_split_does() -> None:
+    samples = [Sample(Picture(str(number)), ("a dog",)) for number in range(20)]
+    training, validation = divide(samples)
+    assert [sample.id for sample in validation] == ["0", "10"]
+    assert len(training) == 18
+    with pytest.raises(DatasetError, match="nothing to learn"):
+        divide([Sample(Picture("1"), ("a dog",), split="test")])

@@ -9,6 +9,14 @@ from captrial.errors import DatasetError
 from captrial.records import Sample
 
 
+def size_of(sample: Sample) -> tuple[int, int]:
+    """The width and height of a sample's picture; an error where they are not known."""
+    width, height = sample.picture.width, sample.picture.height
+    if not width or not height:
+        raise DatasetError(f"picture {sample.id}: its size is not known, so boxes have no place on it")
+    return width, height
+
+
 def with_size(sample: Sample) -> Sample:
     """The sample with its picture's width and height, read from the file's header where they are not known."""
     picture = sample.picture

@@ -1,0 +1,278 @@
+"""From a captioner and a data set to the tables of paper 003."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from captrial.errors import DatasetError
+from captrial.explain.attending import FORCED, GENERATED, Attended, PhraseScore, attend
+from captrial.explain.attention_tables import (
+    all_tables,
+    correctness_table,
+    improvements,
+    quality_table,
+    same_matches,
+    size_table,
+    spearman,
+    terciles,
+)
+from captrial.explain.correctness import attention_correctness
+from captrial.explain.intervals import Estimate, estimate
+from captrial.explain.looking import AttentionLooker, cells_alone
+from captrial.explain.maps import square_maps
+from captrial.explain.phrases import (
+    CROPPED,
+    NO_REGION,
+    WHOLE,
+    Mentioned,
+    Placer,
+    linked_to_classes,
+    matched,
+    said_in_references,
+)
+from captrial.explain.tables import Table, write_tables
+from captrial.language.nouns import analyse
+from captrial.language.similarity import Similarity
+from captrial.language.tokenizer import tokenize_all
+from captrial.records import Box, Picture, Region, Sample
+from captrial.vision.preprocess import Preprocess
+from explain.toys import SIDE, ToyFeatures, toy_checkpoint, toy_samples
+
+DOG, OTHER = Region(Box(0, 0, 50, 50), "dog"), Region(Box(50, 50, 100, 100), "dog")
+
+
+def looker(name: str = "implicit", seed: int = 0) -> AttentionLooker:
+    return AttentionLooker(name, toy_checkpoint(seed=seed), ToyFeatures(), beam=2)
+
+
+@pytest.fixture(scope="module")
+def results() -> list[Attended]:
+    return [attend(looker(name, seed), toy_samples()) for name, seed in (("one", 0), ("two", 1))]
+
+
+def test_forced_scores_are_those_of_the_attention(results: list[Attended]) -> None:
+    """A phrase's record, worked out again from the captioner's attention and the toy world's boxes."""
+    score = next(score for score in results[0].scores if score.setting == FORCED)
+    sample = next(sample for sample in toy_samples() if sample.id == score.picture)
+    words = tokenize_all([sample.captions[score.caption]])[0].split()
+    phrase = next(phrase for phrase in sample.phrases[score.caption] if phrase.start == score.start)
+    assert " ".join(words[phrase.start : phrase.end]) == score.text
+    look = looker().look([sample.id], [[words]])[0][0]
+    assert look.weights.shape == (len(words), SIDE * SIDE)
+    assert look.weights.sum(1) == pytest.approx(np.ones(len(words)), abs=1e-5)
+    mask = np.zeros((224, 224), dtype=bool)
+    for place in np.ndindex(mask.shape):
+        y, x = ((step + 0.5) * 64 / 224 for step in place)
+        boxes = [region.box for region in phrase.regions]
+        mask[place] = any(box.x1 <= x < box.x2 and box.y1 <= y < box.y2 for box in boxes)
+    maps = square_maps(look.weights[phrase.start : phrase.end], look.boxes, look.grid)
+    assert score.correctness == pytest.approx(attention_correctness(maps, mask).max(), abs=1e-6)
+    assert score.area == pytest.approx(mask.mean())
+
+
+def test_padding_changes_nothing() -> None:
+    """Sentences of one picture beside longer ones, and pictures beside others, look the same as alone."""
+    first, second = toy_samples()[:2]
+    words = [["a", "dog"], ["a", "man", "with", "a", "red", "kite"]]
+    together = looker().look([first.id, second.id], [words, [words[0]]])
+    alone = looker().look([first.id], [[words[0]]])[0][0]
+    assert together[0][0].weights == pytest.approx(alone.weights, abs=1e-6)
+    assert together[1][0].weights.shape == (2, SIDE * SIDE)
+    empty = looker().look([first.id], [[[]]])[0][0]
+    assert empty.weights.shape == (0, SIDE * SIDE)
+
+
+def test_everything_is_counted(results: list[Attended]) -> None:
+    """Every phrase of the references is measured or counted with its reason."""
+    phrases = sum(len(said) for sample in toy_samples() for said in sample.phrases)
+    forced = [score for score in results[0].scores if score.setting == FORCED]
+    assert len(forced) + results[0].dropped[FORCED].total() == phrases
+    assert results[0].dropped[FORCED][NO_REGION] > 0  # scene phrases
+    assert all(0 <= score.correctness <= 1 for score in forced)
+
+
+def test_results_survive_json(results: list[Attended]) -> None:
+    again = Attended.from_dict(orjson.loads(orjson.dumps(results[0].to_dict())))
+    assert again == results[0]
+
+
+def test_generated_captions_are_matched_word_by_word() -> None:
+    sample = Sample(
+        Picture("1", width=100, height=100), ("A dog sees a big cat.", "A dog.", "The cat."), "test", (DOG, OTHER)
+    )
+    references = [
+        [Mentioned("a dog", 0, 2, (DOG,)), Mentioned("a big cat", 3, 6, (OTHER,))],
+        [Mentioned("a dog", 0, 2, (OTHER,))],
+    ]
+    one = analyse(["a dog and a cat and a big cat"])[0]
+    found = matched(one, references)
+    assert [(mention.text, mention.start) for mention in found] == [("a dog", 0), ("a big cat", 6)]
+    assert found[0].regions == (DOG, OTHER)  # two dogs are called so: either is right
+    assert said_in_references(sample) == [[], [], []]
+
+
+def test_nouns_are_linked_to_classes() -> None:
+    sample = Sample(Picture("1", width=100, height=100), ("x",), "test", (DOG, Region(Box(0, 0, 9, 9), "teddy bear")))
+    one = analyse(["two puppies and a teddy bear on the street near a car"])[0]
+    found = linked_to_classes(one, sample, Similarity.default())
+    assert [(mention.text, [region.label for region in mention.regions]) for mention in found] == [
+        ("puppies", ["dog"]), ("teddy bear", ["teddy bear"]), ("street", []), ("car", []),
+    ]  # fmt: skip
+
+
+def test_places_that_cannot_be_measured_are_counted() -> None:
+    sample = Sample(Picture("1", width=200, height=100))
+    placer = Placer(Preprocess(224, "crop", 256))
+    for regions in ((), (Region(Box(0, 0, 10, 100)),), (Region(Box(0, 0, 200, 100)),)):
+        assert placer.place(sample, "it", 0, 1, regions) is None
+    assert placer.dropped == Counter({NO_REGION: 1, CROPPED: 1, WHOLE: 1})
+    placed = placer.place(sample, "it", 0, 1, (Region(Box(0, 0, 100, 100)),))
+    assert placed is not None
+    assert placed.area == pytest.approx(0.5)
+
+
+def test_masks_are_used_when_asked_for() -> None:
+    mask = np.zeros((100, 100), dtype=bool)
+    mask[:10, :10] = True
+    sample = Sample(Picture("1", width=100, height=100))
+    region = Region(Box(0, 0, 50, 50), "dog", mask=mask)
+    areas = [Placer(Preprocess(), masks).place(sample, "it", 0, 1, (region,)) for masks in (False, True)]
+    assert [round(placed.area, 2) for placed in areas if placed] == [0.25, 0.01]
+
+
+def test_a_class_token_is_dropped_and_the_rest_renormalised() -> None:
+    with_token = AttentionLooker("m", toy_checkpoint(), ToyFeatures(token=True))
+    look = with_token.look([toy_samples()[0].id], [[["a", "dog"]]])[0][0]
+    assert look.weights.shape == (2, SIDE * SIDE)
+    assert look.grid == (SIDE, SIDE)
+    assert look.weights.sum(1) == pytest.approx(np.ones(2))
+    regions = cells_alone(np.ones((1, 2)) / 2, np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5]]))
+    assert regions.grid is None
+    assert regions.weights.shape == (1, 2)  # the whole picture among regions is a region
+
+
+def test_data_without_truth_is_refused() -> None:
+    bare = Sample(Picture("7", width=9, height=9), ("a dog",))
+    with pytest.raises(DatasetError, match="neither phrases with regions nor boxes"):
+        attend(looker(), [bare])
+    with pytest.raises(DatasetError, match="picture 7 has no reference"):
+        attend(looker(), [replace(bare, captions=())])
+    with pytest.raises(DatasetError, match="no pictures"):
+        attend(looker(), [])
+
+
+# tables -------------------------------------------------------------------------------------------------------------
+
+
+def scores(model: str, values: list[float], setting: str = GENERATED, areas: list[float] | None = None) -> Attended:
+    areas = areas or [(number + 1) / 10 for number in range(len(values))]
+    made = [
+        PhraseScore(model, setting, str(number), 0, "a dog", 0, area, value, 1.0, value, value - 2, value - 1, value**3)
+        for number, (value, area) in enumerate(zip(values, areas, strict=True))
+    ]
+    captions = {str(number): "a dog" for number in range(len(values))}
+    return Attended(model, "attention", made, captions, {setting: Counter()})
+
+
+def test_tables_of_real_results(results: list[Attended], tmp_path: Path) -> None:
+    tables = all_tables(results, toy_samples())
+    assert {"correctness", "size-forced", "spearman"} <= {table.name for table in tables}
+    first = tables[0]
+    assert len(first.rows) == 4
+    written = write_tables(tables, tmp_path)
+    assert all(path.stat().st_size for path in written)
+    document = orjson.loads((tmp_path / "tables.json").read_bytes())
+    assert document["correctness"]["rows"][0]["correctness"]["value"] == first.rows[0][5].value  # type: ignore[union-attr]
+
+
+def test_terciles_are_equal_and_the_same_for_all_models() -> None:
+    assert np.bincount(terciles(np.array([3.0, 3, 3, 3, 3, 3, 3]))).tolist() == [3, 2, 2]
+    one, two = scores("one", [0.1, 0.2, 0.3, 0.4]), scores("two", [0.5, 0.6, 0.7])
+    shared = same_matches([one, two], GENERATED)
+    assert [[score.picture for score in own] for own in shared] == [["0", "1", "2"]] * 2
+    table = size_table([one, two])
+    assert table is not None
+    assert [(row[0], row[1], row[3], round(row[5].value, 6)) for row in table.rows] == [  # type: ignore[union-attr]
+        ("small", "one", 1, 0.1), ("small", "two", 1, 0.5), ("medium", "one", 1, 0.2), ("medium", "two", 1, 0.6),
+        ("large", "one", 1, 0.3), ("large", "two", 1, 0.7),
+    ]  # fmt: skip
+    assert size_table([one, scores("other", [])]) is None
+
+
+def test_quality_goes_by_correctness() -> None:
+    result = scores("one", [0.9, 0.1, 0.5])
+    result.captions.update({"0": "a dog runs on the grass", "1": "a cat", "2": "a dog on the sofa", "3": "no match"})
+    samples = [Sample(Picture(str(number)), ("a dog runs on the grass",), "test", (DOG,)) for number in range(4)]
+    table = quality_table(result, samples, ["bleu"])
+    assert table is not None
+    assert [(row[0], row[1], row[2]) for row in table.rows] == [("high", 1, 0.9), ("middle", 1, 0.5), ("low", 1, 0.1)]
+    bleu = [row[table.columns.index("bleu_1")] for row in table.rows]
+    assert bleu[0] == pytest.approx(100) and bleu[0] > bleu[1] > bleu[2]  # type: ignore[operator]  # noqa: PT018
+    assert "1 of 4 captions have no matched phrase" in table.notes[0]
+    assert quality_table(scores("one", [0.5, 0.6]), samples) is None
+
+
+def test_spearman_of_ranks() -> None:
+    from scipy.stats import spearmanr
+
+    generator = np.random.default_rng(0)
+    first, second = generator.integers(0, 5, 40).astype(float), generator.normal(size=40)
+    assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert spearman(first, np.ones(40)) is None
+    assert spearman(first[:1], second[:1]) is None
+
+
+def test_improvement_over_the_baseline() -> None:
+    assert improvements(scores("one", [0.5, 0.2]), GENERATED) == pytest.approx([0.4, 0.0])
+    assert len(improvements(scores("one", [0.5]), FORCED)) == 0
+
+
+def test_empty_tables_have_dashes_not_nan() -> None:
+    table = correctness_table([scores("one", [])])
+    assert [table.show(cell) for cell in table.rows[0]] == ["generated", "one", "attention", "0", *["–"] * 5]
+    assert "nan" not in table.to_csv().lower()
+
+
+def test_intervals_resample_pictures() -> None:
+    """Ten equal values of one picture are one observation: the interval knows no better than from one a picture."""
+    once = estimate(["a", "b", "c"], np.array([[0.0], [1.0], [2.0]]))[0]
+    often = estimate(["a"] * 10 + ["b"] * 10 + ["c"] * 10, np.repeat([[0.0], [1.0], [2.0]], 10, axis=0))[0]
+    assert (once.value, once.low, once.high) == (often.value, often.low, often.high)
+    assert often.count == 30
+    nothing = estimate(["a"], np.array([[np.nan]]))[0]
+    assert nothing == Estimate(None, None, None, 0)
+    assert nothing.show() == "–"
+    assert estimate([], np.zeros((0, 2))) == [nothing, nothing]
+
+
+def test_tables_are_written_in_all_forms() -> None:
+    cells = (Estimate(0.5, 0.4, 0.6, 7), None)
+    table = Table(
+        "t",
+        "T",
+        ("model", "δ=0", "δ=∞"),
+        (("a_b & c", *cells),),
+        ("a note",),
+        (("", 1), ("saliency", 2)),
+        {0: "grid"},
+        100,
+        1,
+    )
+    assert list(table.shown()) == [["grid", "", ""], ["a_b & c", "50.0 ±10.0", "–"]]
+    assert table.headings() == ["model", "saliency δ=0", "saliency δ=∞"]
+    assert table.to_csv().splitlines() == [
+        "section,model,saliency δ=0,saliency δ=0 low,saliency δ=0 high,saliency δ=∞", "grid,a_b & c,0.5,0.4,0.6,",
+    ]  # fmt: skip
+    latex = table.to_latex()
+    assert r"\multicolumn{2}{c}{saliency} \\" in latex
+    assert r"a\_b \& c & 50.0 $\pm$10.0 & -- \\" in latex
+    assert table.to_dict()["rows"] == [
+        {"section": "grid", "model": "a_b & c", "saliency δ=0": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 7},
+         "saliency δ=∞": None}
+    ]  # fmt: skip

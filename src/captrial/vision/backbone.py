@@ -6,12 +6,14 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
 from captrial.files import content_hash
 from captrial.vision.features import Features
+from captrial.vision.identity import identity
 from captrial.vision.preprocess import Preprocess
 
 
@@ -47,13 +49,16 @@ class Backbone(nn.Module, abc.ABC):
         return features
 
     def describe(self) -> dict[str, Any]:
-        """What identifies these features; stored with features and checkpoints, which refuse another."""
+        """What identifies these features; stored with features and checkpoints, which refuse another.
+
+        Where weights are loaded from is under `source`, which is not compared (see `captrial.vision.identity`).
+        """
         return {"backbone": self.name, "preprocess": self.preprocess.describe(), "width": self.width}
 
     @property
     def fingerprint(self) -> str:
         """A short name of backbone and preprocessing together."""
-        return content_hash(repr(sorted(self.describe().items())))
+        return content_hash(orjson.dumps(identity(self.describe()), option=orjson.OPT_SORT_KEYS))
 
 
 def grid_boxes(rows: int, columns: int) -> Tensor:

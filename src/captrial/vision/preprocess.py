@@ -15,6 +15,7 @@ from captrial.errors import InputError
 from captrial.records import Box
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RESAMPLING = {filter.name.lower(): filter for filter in Image.Resampling}  # bicubic, bilinear, lanczos, ...
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,24 @@ class Preprocess:
     shorter: int = 256  # used by `crop`
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
+    resample: str = "bicubic"  # a key of RESAMPLING
 
     def __post_init__(self) -> None:
         if self.mode not in ("stretch", "crop"):
             raise InputError(f"no preprocessing mode {self.mode!r}; there are: stretch, crop")
         if self.mode == "crop" and self.shorter < self.size:
             raise InputError(f"cannot crop {self.size} pixels out of a shorter side of {self.shorter}")
+        if self.resample not in RESAMPLING:
+            raise InputError(f"no resampling {self.resample!r}; there are: {', '.join(RESAMPLING)}")
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Preprocess:
+        """The inverse of `describe`, also from JSON."""
+        values: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in description.items()}
+        try:
+            return cls(**values)
+        except TypeError:
+            raise InputError(f"not a description of preprocessing: {dict(description)}") from None
 
     @classmethod
     def of(cls, vision: Mapping[str, Any]) -> Preprocess:
@@ -47,12 +60,12 @@ class Preprocess:
 
     def to_square(self, picture: Image.Image) -> Image.Image:
         """The square the model sees, in RGB."""
-        picture = picture.convert("RGB")
+        picture, resampling = picture.convert("RGB"), RESAMPLING[self.resample]
         if self.mode == "stretch":
-            return picture.resize((self.size, self.size), Image.Resampling.BICUBIC)
+            return picture.resize((self.size, self.size), resampling)
         left, top, side = self._window(picture.width, picture.height)
         box = (left, top, left + side, top + side)
-        return picture.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
+        return picture.resize((self.size, self.size), resampling, box=box)
 
     def __call__(self, picture: Image.Image) -> Tensor:
         """The normalised picture, (3, size, size) float32."""
@@ -79,7 +92,10 @@ class Preprocess:
 
     def describe(self) -> dict[str, object]:
         """Plain values that name this preprocessing in checkpoints and feature stores."""
-        return asdict(self)
+        values = asdict(self)
+        if self.resample == "bicubic":  # descriptions older than this field stay valid
+            del values["resample"]
+        return values
 
     def _window(self, width: int, height: int) -> tuple[float, float, float]:
         """Left, top and side of the central square, in pixels of the picture."""

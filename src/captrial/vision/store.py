@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from captrial.errors import DatasetError, MismatchError
 from captrial.files import atomic_write
 from captrial.vision.features import Features, stack_features
+from captrial.vision.identity import identity
 
 HEADER, ELEMENTS, BOXES, INDEX = "store.json", "elements.f16", "boxes.f16", "index.jsonl"
 
@@ -150,7 +151,7 @@ def _read_index(path: Path, repair: bool = False) -> list[dict[str, Any]]:
 
 
 def _check_same(directory: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    stored, wanted = (orjson.loads(orjson.dumps(dict(part))) for part in (stored, wanted))
+    stored, wanted = identity(stored), identity(wanted)
     for key in sorted(set(stored) | set(wanted)):
         if stored.get(key) != wanted.get(key):
             raise MismatchError(

@@ -1,0 +1,36 @@
+"""What identifies features, apart from where their weights lie on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import torch
+from torch import nn
+
+SOURCE = "source"  # where to load from: a path or a name on a hub; may differ between machines
+
+
+def identity(description: Mapping[str, Any]) -> dict[str, Any]:
+    """A description (see `Backbone.describe`) as plain JSON values without any `source`, at every depth.
+
+    >>> identity({"backbone": "hf:vit", "source": "/models/vit", "grid": {"source": "x", "width": 3}})
+    {'backbone': 'hf:vit', 'grid': {'width': 3}}
+    """
+    plain = orjson.loads(orjson.dumps(dict(description)))
+    return {key: _without_source(value) for key, value in plain.items() if key != SOURCE}
+
+
+def _without_source(value: Any) -> Any:
+    return identity(value) if isinstance(value, dict) else value
+
+
+def weights_hash(network: nn.Module) -> str:
+    """A fingerprint of every parameter and buffer of a network (blake2b, 16 digits; a second for 500 MB)."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -32,22 +32,22 @@ def load_config(source: str) -> Any:
         return transformers.AutoConfig.from_pretrained(source)
 
 
-def load_network(
-    source: str, auto: str, config: Any = None, pickle: bool = False, **options: Any
-) -> tuple[nn.Module, frozenset[str]]:
+def load_network(source: str, auto: str, config: Any, pickle: bool = False) -> tuple[nn.Module, frozenset[str]]:
     """A checkpoint's network in float32 and eval mode, and the names of the weights it did not bring.
 
-    `auto` is the transformers class that knows the architecture (`AutoModel`, `AutoBackbone`, ...). transformers fills
-    absent weights with random numbers: pass their names to `refuse_made_up_weights`.
+    `auto` is the transformers class that knows the architecture (`AutoModel`, `AutoModelForObjectDetection`, ...).
+    transformers fills absent weights with random numbers: pass their names to `refuse_made_up_weights`.
     """
-    options |= {"config": config} if config is not None else {}
     with quiet_transformers("A transformers checkpoint") as transformers, _one_sentence(source):
-        network, report = getattr(transformers, auto).from_pretrained(
+        model = getattr(transformers, auto)
+        if auto == "AutoBackbone":  # asks the hub even about local folders
+            model = transformers.MODEL_FOR_BACKBONE_MAPPING[type(config)]
+        network, report = model.from_pretrained(
             source,
+            config=config,
             dtype=torch.float32,
             use_safetensors=None if pickle else True,
             output_loading_info=True,
-            **options,
         )
     network.requires_grad_(False).eval()
     return network, frozenset(report["missing_keys"])

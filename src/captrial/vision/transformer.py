@@ -99,7 +99,9 @@ class TransformersBackbone(Backbone):
     def _choose_stage(self, config: Any, stage: str) -> None:
         names = getattr(config, "stage_names", None) or []
         if stage not in names:
-            raise InputError(f"{self.source} has no stage {stage!r}; it has: {', '.join(names) or 'none to choose from'}")
+            raise InputError(
+                f"{self.source} has no stage {stage!r}; it has: {', '.join(names) or 'none to choose from'}"
+            )
         config.out_features = [stage]
 
     def _set_layout(self, config: Any, class_token: bool) -> None:

@@ -1,34 +1,161 @@
-"""From the description in a checkpoint or feature store back to the backbone that made the features."""
+"""One string names any backbone; a description in a checkpoint or feature store leads back to the one that made it.
+
+    efficientnet-lite2                     grid; its weights are installed with captrial[models]
+    vgg19:FILE                             grid, conv5_4 (003); plain vgg19 takes torchvision's weights
+    clip:MODEL                             ViT tokens (000); plain clip is openai/clip-vit-base-patch32
+    hf:MODEL                               any transformers vision backbone, by name or folder
+    detr:MODEL                             regions with the detector's own features
+    onnx:FILE, localiser                   regions pooled from the default grid
+    onnx:FILE+hf:MODEL, detr:MODEL+vgg19   regions pooled from the grid behind the plus sign
+
+Settings follow a question mark: `efficientnet-lite2?size=448&mode=crop`, `hf:microsoft/resnet-50?stage=stage3`,
+`onnx:FILE?threshold=0.1+efficientnet-lite2?size=448`; docs/vision.md lists them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from captrial.errors import InputError, MismatchError
 from captrial.vision.backbone import Backbone
 from captrial.vision.efficientnet import EfficientNetLite
+from captrial.vision.identity import identity
+from captrial.vision.naming import Name, split_grid, yes
+from captrial.vision.regions import MOST_REGIONS, Detector, RegionBackbone
+from captrial.vision.restoring import LITE, restore_backbone
 
-_LITE = "efficientnet-lite"
+DEFAULT_GRID = "efficientnet-lite2"
 
 
-def load_backbone(vision: str | Mapping[str, Any]) -> Backbone:
-    """A backbone by name (`efficientnet-lite2`), or the very one that `Backbone.describe` described.
+def load_backbone(vision: str | Mapping[str, Any], source: str | None = None) -> Backbone:
+    """The backbone of a name (see the module), or the one that `Backbone.describe` described.
 
-    One that would see pictures differently than described is refused.
+    A description is met exactly or refused: another network, or other preprocessing, would see pictures differently.
+    `source` is a name to load from where the place in the description is gone.
     """
     if isinstance(vision, str):
-        version = vision.removeprefix(_LITE)
-        if not vision.startswith(_LITE) or not version.isdigit():
-            raise InputError(f"no backbone {vision!r}; there are {_LITE}0, {_LITE}1 and {_LITE}2")
-        return EfficientNetLite(int(version))
-    name, how = str(vision.get("backbone", "")), vision.get("preprocess", {})
-    version = name.removeprefix(_LITE)
-    if not name.startswith(_LITE) or not version.isdigit():
-        raise InputError(
-            f"this captioner looks through {name or 'nothing'!r}, which cannot be made from its name alone"
+        return _named(vision)
+    backbone = restore_backbone(vision) if source is None else _named(source)
+    found, wanted = identity(backbone.describe()), identity(vision)
+    different = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+    if different:
+        raise MismatchError(
+            f"the {backbone.name} found here does not see pictures as this captioner was trained to: "
+            f"another {', '.join(different)}"
         )
-    backbone = EfficientNetLite(int(version), int(how["size"]), str(how["mode"]))
-    if backbone.describe() != {**vision, "preprocess": {**how, "mean": tuple(how["mean"]), "std": tuple(how["std"])}}:
-        raise MismatchError(f"the installed {name} does not see pictures as this captioner was trained to")
     return backbone
+
+
+def load_detector(name: str) -> Detector:
+    """A detector alone: `onnx:FILE`, `detr:MODEL` or `localiser`, with its settings."""
+    return _detector(name, features=True)
+
+
+def _named(text: str) -> Backbone:
+    if Name.parse(text).kind in DETECTORS:
+        return _regions(text)
+    name = Name.parse(text)
+    backbone = _grid_maker(name.kind)(name)
+    name.done()
+    return backbone
+
+
+def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
+    if kind.startswith(LITE):
+        return _lite
+    if kind not in GRIDS:
+        known = ", ".join([f"{LITE}0..2", *GRIDS, *DETECTORS])
+        raise InputError(f"no backbone is called {kind!r}; there are: {known} (see docs/vision.md)")
+    return GRIDS[kind]
+
+
+def _lite(name: Name) -> Backbone:
+    version = name.kind.removeprefix(LITE)
+    size, mode = name.take("size", int, 224), name.take("mode", str, "stretch")
+    return EfficientNetLite(int(version) if version.isdigit() else -1, size, mode)
+
+
+def _vgg(name: Name) -> Backbone:
+    from captrial.vision.vgg import CROP, VGG19
+
+    return VGG19(name.source, name.preprocess(CROP))
+
+
+def _clip(name: Name) -> Backbone:
+    from captrial.vision.transformer import CLIP, clip, usual_preprocess
+
+    source = name.source or CLIP
+    return clip(source, name.preprocess(usual_preprocess(source)), name.take("pickle", yes, False))
+
+
+def _hf(name: Name) -> Backbone:
+    from captrial.vision.transformer import TransformersBackbone, usual_preprocess
+
+    source = name.need_source("a model by name or folder")
+    return TransformersBackbone(
+        source,
+        name.preprocess(usual_preprocess(source)),
+        stage=name.take("stage", str, None),
+        class_token=name.take("class", yes, True),
+        pickle=name.take("pickle", yes, False),
+    )
+
+
+def _regions(text: str) -> Backbone:
+    detecting, grid = split_grid(text)
+    name = Name.parse(detecting)
+    most, whole = name.take("most", int, MOST_REGIONS), name.take("whole", yes, False)
+    detector = DETECTORS[name.kind](name, grid is None)
+    name.done()
+    pooled = None if detector.width is not None else _named(grid or DEFAULT_GRID)
+    return RegionBackbone(detector, pooled, most, whole)
+
+
+def _detector(text: str, features: bool) -> Detector:
+    name = Name.parse(text)
+    if name.kind not in DETECTORS:
+        raise InputError(f"no detector is called {name.kind!r}; there are: {', '.join(DETECTORS)} (see docs/vision.md)")
+    detector = DETECTORS[name.kind](name, features)
+    name.done()
+    return detector
+
+
+def _onnx(name: Name, features: bool) -> Detector:
+    from captrial.vision.onnx import OnnxDetector
+
+    return OnnxDetector(
+        name.need_source("an ONNX file"),
+        name.take("threshold", float, 0.25),
+        name.take("iou", float, 0.7),
+        name.take("labels", _lines, None),
+        name.take("size", _square, None),
+    )
+
+
+def _detr(name: Name, features: bool) -> Detector:
+    from captrial.vision.detr import DetrDetector
+
+    return DetrDetector(
+        name.need_source("a model by name or folder"),
+        name.take("threshold", float, 0.5),
+        name.take("least", int, 1),
+        features,
+        name.take("pickle", yes, False),
+    )
+
+
+def _square(text: str) -> tuple[int, int]:
+    return int(text), int(text)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: the class names cannot be read ({error.strerror}); give one name a line") from None
+
+
+GRIDS: dict[str, Callable[[Name], Backbone]] = {"vgg19": _vgg, "clip": _clip, "hf": _hf}
+DETECTORS: dict[str, Callable[[Name, bool], Detector]] = {"onnx": _onnx, "detr": _detr}

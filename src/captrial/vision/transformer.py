@@ -49,7 +49,7 @@ class TransformersBackbone(Backbone):
     ) -> None:
         super().__init__()
         self.source = resolve_source(source)
-        self.preprocess = preprocess or preprocess_from_settings(image_processor_settings(self.source), source)
+        self.preprocess = preprocess or usual_preprocess(source)
         config = load_config(self.source)
         config = getattr(config, "vision_config", None) or config  # the vision tower of CLIP, SigLIP and the like
         self.name, self.stage = f"hf:{config.model_type}", stage
@@ -121,6 +121,11 @@ class TransformersBackbone(Backbone):
             if self._special or _patch(config) * self.side <= size < _patch(config) * (self.side + 1):
                 self._covered = _patch(config) * self.side / size  # pixels beyond the last whole patch are not seen
         self.class_token = class_token and self._special > 0
+
+
+def usual_preprocess(source: str) -> Preprocess:
+    """How a checkpoint's own image processor prepares pictures."""
+    return preprocess_from_settings(image_processor_settings(resolve_source(source)), source)
 
 
 def clip(source: str = CLIP, preprocess: Preprocess | None = None, pickle: bool = False) -> TransformersBackbone:

@@ -18,6 +18,7 @@ from captrial.vision.backbone import Backbone, grid_boxes
 from captrial.vision.identity import weights_hash
 from captrial.vision.preprocess import Preprocess
 
+CROP = Preprocess(224, "crop", 256)  # 003, section 5.1
 STRIDE = 16  # four poolings; the fifth comes after conv5_4
 CHANNELS: tuple[tuple[int, int], ...] = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))  # (width, convolutions)
 
@@ -34,7 +35,7 @@ class VGG19(Backbone):
     def __init__(self, weights: Path | str | None = None, preprocess: Preprocess | None = None) -> None:
         super().__init__()
         self.name, self.source = "vgg19", None if weights is None else str(weights)
-        self.preprocess = preprocess or Preprocess(224, "crop", 256)
+        self.preprocess = preprocess or CROP
         self.network = VGG19Convolutions()
         _load(self.network, _torchvision_weights() if weights is None else read_weights(Path(weights)), self.source)
         self.requires_grad_(False).eval()

@@ -1,0 +1,95 @@
+"""Tiny transformers checkpoints with random weights, complete on disk: configuration, weights, image processor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+SIDE = 64
+VIT: dict[str, Any] = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "image_size": SIDE,
+    "patch_size": 16,
+}
+TEXT: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "vocab_size": 30,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 2,
+}
+SWIN: dict[str, Any] = {
+    "image_size": SIDE,
+    "patch_size": 4,
+    "embed_dim": 8,
+    "depths": [1, 1, 1],
+    "num_heads": [1, 2, 2],
+    "window_size": 4,
+}
+CONVOLUTIONS: dict[str, Any] = {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}
+STRETCHED: dict[str, Any] = {
+    "do_resize": True,
+    "size": {"height": SIDE, "width": SIDE},
+    "resample": 2,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+
+
+def _clip() -> Any:
+    return transformers.CLIPModel(transformers.CLIPConfig(text_config=TEXT, vision_config=VIT))
+
+
+def _siglip() -> Any:
+    return transformers.SiglipModel(transformers.SiglipConfig(text_config=TEXT, vision_config=VIT))
+
+
+def _registers() -> Any:
+    config = transformers.Dinov2WithRegistersConfig(**VIT, num_register_tokens=4)
+    return transformers.Dinov2WithRegistersModel(config)
+
+
+def _resnet() -> Any:
+    return transformers.ResNetModel(transformers.ResNetConfig(embedding_size=8, **CONVOLUTIONS))
+
+
+BACKBONES: dict[str, Callable[[], Any]] = {
+    "clip": _clip,
+    "clip_vision": lambda: transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**VIT)),
+    "siglip": _siglip,
+    "vit": lambda: transformers.ViTModel(transformers.ViTConfig(**VIT)),
+    "vit_classifier": lambda: transformers.ViTForImageClassification(transformers.ViTConfig(**VIT)),
+    "deit": lambda: transformers.DeiTModel(transformers.DeiTConfig(**VIT)),
+    "dinov2": lambda: transformers.Dinov2Model(transformers.Dinov2Config(**VIT)),
+    "dinov2_registers": _registers,
+    "swin": lambda: transformers.SwinModel(transformers.SwinConfig(**SWIN)),
+    "convnext": lambda: transformers.ConvNextModel(transformers.ConvNextConfig(**CONVOLUTIONS)),
+    "resnet": _resnet,
+}
+
+
+def save_model(model: Any, folder: Path, settings: dict[str, Any] | None = None) -> str:
+    """Write a model and its image processor's settings; the folder's path."""
+    bars = transformers.utils.logging
+    bars.disable_progress_bar()
+    model.save_pretrained(folder)
+    bars.enable_progress_bar()
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings or STRETCHED))
+    return str(folder)
+
+
+def make_backbone(kind: str, folder: Path, settings: dict[str, Any] | None = None) -> str:
+    """A tiny checkpoint of one architecture; the folder's path."""
+    torch.manual_seed(0)
+    return save_model(BACKBONES[kind]().eval(), folder, settings)

@@ -85,7 +85,7 @@ class CaptionData:
         """
         order = generator.permutation(len(self))
         longest = np.array([max(map(len, captions)) for captions in self.token_ids])
-        batches = []
+        batches: list[NDArray[np.int64]] = []
         for start in range(0, len(order), size * BATCHES_SORTED_TOGETHER):
             window = order[start : start + size * BATCHES_SORTED_TOGETHER]
             window = window[np.argsort(longest[window], kind="stable")]

@@ -1,0 +1,46 @@
+"""The table of docs/flickr8k.md from the results that `experiments.flickr8k` wrote.
+
+python -m experiments.flickr8k_table
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from captrial.captioners.registry import ARCHITECTURES
+from experiments.flickr8k import PLAN, RESULTS
+
+
+def rows() -> list[dict[str, Any]]:
+    """Results there are, in the order of the plan."""
+    files = [RESULTS / f"{name}.json" for name in PLAN]
+    return [orjson.loads(path.read_bytes()) for path in files if path.exists()]
+
+
+def table() -> str:
+    """Markdown, scores x100."""
+    lines = [
+        "| captioner | training | BLEU-4 | METEOR | CIDEr | SPICE | parameters | s/epoch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows():
+        title, training = describe(row["name"])
+        scores = " | ".join(f"{100 * row[key]:.1f}" for key in ("bleu_4", "meteor", "cider", "spice"))
+        size = f"{row['parameters'] / 1e6:.1f} M"
+        lines.append(f"| {title} | {training} | {scores} | {size} | {row['seconds_an_epoch']:.0f} |")
+    return "\n".join(lines)
+
+
+def describe(name: str) -> tuple[str, str]:
+    """How an entry is called in the table, and how it was trained."""
+    base = name.removesuffix("-scst").removesuffix("-regions").removesuffix("-no-geometry")
+    title = ARCHITECTURES[base].title
+    title += " without geometry" if "no-geometry" in name else ""
+    title += ", regions" if name.endswith("-regions") else ""
+    return title, "XE + SCST" if name.endswith("-scst") else "XE"
+
+
+if __name__ == "__main__":
+    print(table())

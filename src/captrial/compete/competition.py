@@ -30,7 +30,7 @@ from captrial.compete.others import resemblance_named
 from captrial.compete.pictures import Pictures, class_of
 from captrial.compete.pool import gather
 from captrial.compete.scoring import Contest, Jury
-from captrial.compete.selection import PairSelection, select
+from captrial.compete.selection import PairSelection, Ranker, select
 from captrial.compete.state import SelectionSettings, State, changed
 from captrial.compete.store import StoredPool
 from captrial.compete.verdict import Verdict, verdict
@@ -158,8 +158,12 @@ class Competition:
         again: bool = False,
         workers: int = 1,
         progress: Callable[[], None] = lambda: None,
+        rank: Ranker | None = None,
     ) -> list[Pair]:
-        """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings."""
+        """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
+
+        `rank` is what searches the pool, if not this process: see `captrial.engines.selecting.EngineRanker`.
+        """
         kept = self._state.selection
         settings = settings or kept or SelectionSettings(70, 70)
         if kept not in (None, settings) and not again:
@@ -172,7 +176,7 @@ class Competition:
             self._state.save(self.directory)
         missing = [pair for pair in self.pairs if self._read_selection(pair) is None]
         if missing:
-            for pair, found in zip(missing, self._search(settings, missing, workers, progress), strict=True):
+            for pair, found in zip(missing, self._search(settings, missing, workers, progress, rank), strict=True):
                 self._write_selection(pair, found)
         return missing
 
@@ -276,7 +280,12 @@ class Competition:
     # Inside ----------------------------------------------------------------------------------------------------
 
     def _search(
-        self, settings: SelectionSettings, pairs: Sequence[Pair], workers: int, progress: Callable[[], None]
+        self,
+        settings: SelectionSettings,
+        pairs: Sequence[Pair],
+        workers: int,
+        progress: Callable[[], None],
+        rank: Ranker | None,
     ) -> list[PairSelection]:
         search = partial(select_diverse, fingerprint=self._fingerprint) if settings.diverse else select
         return search(
@@ -289,6 +298,7 @@ class Competition:
             exclude=self.broken() if settings.skip_broken else frozenset(),
             workers=workers,
             progress=progress,
+            rank=rank,
         )
 
     def _fingerprint(self, picture_id: str) -> int | None:

@@ -13,7 +13,7 @@ from functools import cache
 
 from captrial.compete.others import Resemblance
 from captrial.compete.pool import Pool, gather
-from captrial.compete.selection import Ordered, PairSelection, all_pairs, pair_selection, rank_pictures
+from captrial.compete.selection import Ordered, PairSelection, Ranker, all_pairs, pair_selection, rank_pictures
 from captrial.compete.tokens import Tokenizer
 
 ALIKE = 0.8  # Jaccard index of two captions' words from which on they count as near-duplicates
@@ -37,6 +37,7 @@ def select_diverse(
     exclude: frozenset[str] = frozenset(),
     progress: Callable[[], None] = lambda: None,
     fingerprint: Fingerprint = lambda _: None,
+    rank: Ranker | None = None,
 ) -> list[PairSelection]:
     """As `captrial.compete.selection.select`, near-duplicates passed over."""
     pairs = all_pairs(len(pool.models)) if pairs is None else list(pairs)
@@ -44,7 +45,7 @@ def select_diverse(
     needed = k + (k if reserve is None else reserve)
     depth = min(_GENEROUS * needed, len(pool))
     while True:
-        ordered = rank_pictures(pool, depth, seed, pairs, resemblance, workers, tokenize, exclude, progress)
+        ordered = (rank or rank_pictures)(pool, depth, seed, pairs, resemblance, workers, tokenize, exclude, progress)
         words = _words(pool, ordered)
         kept = [_walk(best, pair, words, fingerprint, needed) for best, pair in zip(ordered, pairs, strict=True)]
         if depth >= len(pool) or all(len(best.ids) == needed for best in kept):

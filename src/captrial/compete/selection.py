@@ -26,6 +26,7 @@ from captrial.compete.tokens import TokenEncoder, Tokenizer
 from captrial.errors import InputError
 
 _FIRST = 1024  # pictures compared before there are limits
+Ranker = Callable[..., "list[Ordered]"]  # with the parameters of `rank_pictures`
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +72,19 @@ def select(
     tokenize: Tokenizer | None = None,
     exclude: frozenset[str] = frozenset(),
     progress: Callable[[], None] = lambda: None,
+    rank: Ranker | None = None,
 ) -> list[PairSelection]:
     """D_ij and its reserve (by default k more) for all pairs of models, or for `pairs` (model indices).
 
     `resemblance` is another similarity than NGSM (see `captrial.compete.others`); pictures in `exclude` are passed
-    over; `progress` is called once a block.
+    over; `progress` is called once a block. `rank` stands in for `rank_pictures` (see `captrial.engines.selecting`).
     """
     pairs = all_pairs(len(pool.models)) if pairs is None else list(pairs)
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     reserve = k if reserve is None else reserve
-    ordered = rank_pictures(pool, k + reserve, seed, pairs, resemblance, workers, tokenize, exclude, progress)
+    rank = rank or rank_pictures
+    ordered = rank(pool, k + reserve, seed, pairs, resemblance, workers, tokenize, exclude, progress)
     names = [(pool.models[i], pool.models[j]) for i, j in pairs]
     return [pair_selection(name, best, k) for name, best in zip(names, ordered, strict=True)]
 

@@ -6,23 +6,30 @@ batch by batch. Rows go in as dicts with an `id`; one dict a row comes back, in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import pyarrow as pa
+
+from captrial.errors import CaptrialError, InputError
 
 Row = dict[str, Any]
 
 
-class Job(Protocol):
+class Job(ABC):
     """Something done to every row; its `__init__` loads what it needs."""
 
-    schema: pa.Schema  # of what it adds to a row, without `id` and `error`
+    schema: ClassVar[pa.Schema]  # of what it adds to a row, without `id` and `error`
 
+    def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Make rows ready (download, decode); called in a thread, a batch ahead. A bad row gets an `error`."""
+        return rows
+
+    @abstractmethod
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """One row out for each row in, in order; an `error` in place of results where one could not be done."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -43,22 +50,38 @@ def output_schema(job: type[Job]) -> pa.Schema:
     return pa.schema([pa.field("id", pa.string()), *job.schema, pa.field("error", pa.string())])
 
 
+def prepare_guarded(job: Job, rows: Sequence[Row]) -> list[Row]:
+    """`job.prepare`, errors in the rows that caused them."""
+    return _halving(job.prepare, rows)
+
+
 def run_guarded(job: Job, rows: Sequence[Row]) -> list[Row]:
-    """Call the job; where a batch fails its rows are tried one by one, so that only the bad ones carry an error."""
-    fine = [row for row in rows if not row.get("error")]
-    done = iter(_call(job, fine))
-    return [{"id": row["id"], **(next(done) if not row.get("error") else {"error": row["error"]})} for row in rows]
+    """Call the job on the rows without an error yet; only the rows that make it fail carry one afterwards."""
+    done = iter(_halving(job, [row for row in rows if not row.get("error")]))
+    return [{"id": row["id"], **({"error": row["error"]} if row.get("error") else next(done))} for row in rows]
 
 
-def _call(job: Job, rows: Sequence[Row]) -> list[Row]:
+def _halving(call: Callable[[Sequence[Row]], Sequence[Row]], rows: Sequence[Row]) -> list[Row]:
+    """The answers; where a batch fails each half is tried by itself, down to the rows that cannot be done.
+
+    Errors that are no row's fault (an endpoint that is gone, a part that is not installed) end the part instead.
+    """
     if not rows:
         return []
     try:
-        answers = job(rows)
+        answers = call(rows)
         if len(answers) != len(rows):
-            raise ValueError(f"{type(job).__name__} answered {len(answers)} rows of {len(rows)}")
-        return answers
+            raise ValueError(f"{len(answers)} answers to {len(rows)} rows")
+        return list(answers)
     except Exception as error:
+        if isinstance(error, CaptrialError) and not isinstance(error, InputError):
+            raise
         if len(rows) == 1:
-            return [{"error": f"{type(error).__name__}: {error}"}]
-        return [answer for row in rows for answer in _call(job, [row])]
+            return [{"id": rows[0]["id"], "error": explain(error)}]
+        middle = len(rows) // 2
+        return _halving(call, rows[:middle]) + _halving(call, rows[middle:])
+
+
+def explain(error: Exception) -> str:
+    """An exception in one sentence; our own need no name before them."""
+    return str(error) if isinstance(error, CaptrialError) else f"{type(error).__name__}: {error}"

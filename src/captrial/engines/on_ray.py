@@ -7,26 +7,32 @@ started again and its part repeated; shards are renamed into place, so nothing i
 
 from __future__ import annotations
 
+import logging
+import os
+import pickle
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import astuple
 from typing import Any
 
 from captrial.engines.job import JobSpec
-from captrial.engines.local import Task, attempt
-from captrial.engines.running import PartDone
-from captrial.engines.sources import Part
-from captrial.errors import MissingExtraError
+from captrial.engines.output import Task
+from captrial.engines.running import PartDone, Worker
+from captrial.errors import InputError, MissingExtraError
+
+STORE = 256 << 20  # bytes of the object store of a cluster of our own: only task descriptions go through it
+MOST_BLOCKS = 10_000  # Ray's scheduler looks at every block
 
 
 class RayEngine:
     """Actors on a Ray cluster; without an address one is started on this machine for the time of the run."""
 
     def __init__(self, workers: int = 2, address: str | None = None) -> None:
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # as Ray will; else it warns
         try:
-            import ray  # noqa: F401
+            import ray.data  # noqa: F401
         except ModuleNotFoundError:
             raise MissingExtraError("--engine ray", "ray") from None
-        self.workers, self.address = workers, address
+        self.workers, self.address = max(1, workers), address
 
     def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Iterator[PartDone]:
         """Do every task."""
@@ -34,52 +40,54 @@ class RayEngine:
             return
         import ray
 
-        started = _connect(self.address, self.workers)
+        ours = _connect(self.address, self.workers)
         try:
-            items = [{"number": number, "part": part, "shard": str(shard)} for number, part, shard in tasks]
-            data = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
-                _Worker,
+            rows = [{"task": pickle.dumps(task)} for task in tasks]
+            data = ray.data.from_items(rows, override_num_blocks=min(len(rows), MOST_BLOCKS)).map_batches(
+                _RayWorker,
                 fn_constructor_args=(spec,),
                 batch_size=1,
-                compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(items)), max_tasks_in_flight_per_actor=2),
+                compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(rows)), max_tasks_in_flight_per_actor=2),
                 num_cpus=1,
                 max_restarts=-1,
                 max_task_retries=-1,
             )
             for row in data.iter_rows():
-                yield PartDone(row["number"], row["rows"], row["errors"], row["failure"] or None)
+                yield PartDone(*pickle.loads(row["done"]))
         finally:
-            if started:
+            if ours:
                 ray.shutdown()
 
 
-class _Worker:
-    """One actor: loads the job once, does a part a call."""
+class _RayWorker:
+    """One actor: a `Worker` behind Ray's batches of columns."""
 
     def __init__(self, spec: JobSpec) -> None:
-        self.spec, self.job = spec, spec.make()
+        self.worker = Worker(spec)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        task: tuple[int, Part, Path] = (int(batch["number"][0]), batch["part"][0], Path(batch["shard"][0]))
-        done = attempt(self.job, self.spec, task)
-        return {
-            "number": [done.number],
-            "rows": [done.rows],
-            "errors": [done.errors],
-            "failure": [done.failure or ""],
-        }
+        return {"done": [pickle.dumps(astuple(self.worker.do(pickle.loads(task)))) for task in batch["task"]]}
 
 
 def _connect(address: str | None, workers: int) -> bool:
-    """Join a cluster, or start one here; tells whether it is ours to stop."""
+    """Join a cluster, or start one here; tells whether it is ours to leave."""
     import ray
 
-    if ray.is_initialized():
-        return False
-    settings: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False, "logging_level": "ERROR"}
-    if address is None:
-        ray.init(num_cpus=workers, **settings)
-    else:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    return True
+    if ours := not ray.is_initialized():
+        try:
+            if address is None:
+                ray.init(
+                    num_cpus=workers,
+                    object_store_memory=STORE,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            else:
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InputError(f"--ray-address {address}: no Ray cluster answers there ({error})") from None
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    return ours

@@ -1,12 +1,15 @@
 """Output shards: one Parquet file a part, written aside and renamed, so that what is there is whole.
 
-A run's folder holds `run.json` (job, input, part size) and `part-00000.parquet`, ...; a part that has its file is
+A run's folder holds `run.json` (job, input, part size) and `part-000000.parquet`, ...; a part that has its file is
 finished and never done again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,72 +17,111 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captrial.engines.job import Job, JobSpec, Row, output_schema, run_guarded
+from captrial.engines.job import Job, JobSpec, Row, output_schema, prepare_guarded, run_guarded
 from captrial.engines.sources import Part
 from captrial.errors import MismatchError
 from captrial.files import atomic_path, atomic_write, content_hash
 
-RUN = "run.json"
+RUN, ERRORS = "run.json", "errors"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A part and the file that its output goes to."""
+
+    number: int
+    part: Part
+    shard: Path
 
 
 class OutputFolder:
     """The folder of a run; refuses to mix two jobs or two inputs."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()  # workers may stand in another directory
 
-    def prepare(self, spec: JobSpec, parts: Sequence[Part]) -> list[int]:
-        """Numbers of the parts that are still to be done."""
+    def prepare(self, spec: JobSpec, parts: Sequence[Part]) -> list[Task]:
+        """What is still to be done."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        arguments = orjson.dumps(dict(spec.arguments), default=str, option=orjson.OPT_SORT_KEYS)
         description = {
             "job": spec.job.__name__,
-            "arguments": {key: _plain(value) for key, value in spec.arguments.items()},
+            "arguments": content_hash(arguments) if len(arguments) > 4096 else orjson.loads(arguments),
             "parts": len(parts),
             "input": content_hash(repr(list(parts))),
         }
         path = self.folder / RUN
-        if path.exists() and orjson.loads(path.read_bytes()) != orjson.loads(orjson.dumps(description)):
-            raise MismatchError(f"{self.folder} holds the output of another job or input; choose another --out")
+        if path.exists() and orjson.loads(path.read_bytes()) != description:
+            raise MismatchError(f"{self.folder} holds the output of another job or input; choose another folder")
         atomic_write(path, orjson.dumps(description, option=orjson.OPT_INDENT_2))
-        return [number for number in range(len(parts)) if not self.shard(number).exists()]
+        tasks = (Task(number, part, self.shard(number)) for number, part in enumerate(parts))
+        return [task for task in tasks if not task.shard.exists()]
 
     def shard(self, number: int) -> Path:
         """The file of a part."""
-        return self.folder / f"part-{number:05}.parquet"
+        return self.folder / f"part-{number:06}.parquet"
 
     def shards(self) -> list[Path]:
         """The finished files, in order."""
-        return sorted(self.folder.glob("part-*.parquet"))
+        return sorted(self.folder.glob("part-*.parquet"), key=lambda path: int(path.stem.removeprefix("part-")))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The finished files, read one by one."""
+        return (pq.read_table(path, partitioning=None) for path in self.shards())
 
     def rows(self) -> Iterator[Row]:
         """All rows of the finished parts, in order, a file at a time."""
-        for path in self.shards():
-            yield from pq.read_table(path).to_pylist()
+        for table in self.tables():
+            yield from table.to_pylist()
+
+    def sweep(self) -> None:
+        """Remove what killed workers left half written; only when nobody is at work."""
+        for path in self.folder.glob(".part-*"):
+            path.unlink(missing_ok=True)
 
 
-def do_part(job: Job, spec: JobSpec, part: Part, shard: Path) -> tuple[int, int]:
-    """Read a part, do it batch by batch, write its shard; returns its rows and how many of them have an error."""
-    schema = output_schema(spec.job)
-    total = failed = 0
-    with atomic_path(shard) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        for rows in _batches(part.rows(), spec.batch):
-            done = run_guarded(job, rows)
+def do_part(job: Job, spec: JobSpec, task: Task) -> tuple[int, int]:
+    """Read a part, do it batch by batch, write its shard; returns its rows and how many of them have an error.
+
+    The next batch is made ready in a thread meanwhile: no more than two are ever in memory.
+    """
+    if task.shard.exists():  # done before its worker could tell
+        return counts(task.shard)
+    schema, rows, failed = output_schema(spec.job), 0, 0
+    with atomic_path(task.shard) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for batch in _ahead(job, _batches(task.part.rows(), spec.batch)):
+            done = run_guarded(job, batch)
             writer.write_table(pa.Table.from_pylist(done, schema))
-            total += len(done)
-            failed += sum(bool(row.get("error")) for row in done)
-    return total, failed
+            rows, failed = rows + len(done), failed + sum(bool(row.get("error")) for row in done)
+        writer.add_key_value_metadata({ERRORS: str(failed)})
+    return rows, failed
 
 
-def _batches(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == size:
+def counts(shard: Path) -> tuple[int, int]:
+    """Rows of a finished shard and how many of them have an error, from its footer."""
+    metadata = pq.read_metadata(shard)
+    return metadata.num_rows, int((metadata.metadata or {}).get(ERRORS.encode(), 0))
+
+
+def _ahead(job: Job, batches: Iterator[list[Row]]) -> Iterator[list[Row]]:
+    """Batches made ready, each while the one before is worked on."""
+
+    def ready() -> list[Row]:
+        return prepare_guarded(job, next(batches, []))
+
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(ready)
+        while batch := coming.result():
+            coming = thread.submit(ready)
             yield batch
-            batch = []
-    if batch:
+
+
+def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    numbered = iter(rows)
+    while batch := list(islice(numbered, size)):
         yield batch
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table that carry no error."""
+    return [row for row in table.to_pylist() if not row["error"]]

@@ -18,38 +18,43 @@ LARGEST = 64 << 20  # bytes of a download
 AT_ONCE = 16  # downloads in flight
 
 
-def open_rows(rows: Sequence[Row]) -> list[Image.Image | str]:
-    """The picture of each row, or why it cannot be had; downloads run at the same time."""
+def open_rows(rows: Sequence[Row]) -> list[Row]:
+    """Rows with their `picture`, or with an `error` that says why it cannot be had; downloads run at the same time."""
     if len(rows) > 1 and any("url" in row for row in rows):
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            return list(threads.map(_open, rows))
-    return [_open(row) for row in rows]
+            return list(threads.map(_opened, rows))
+    return [_opened(row) for row in rows]
 
 
-def _open(row: Row) -> Image.Image | str:
+def _opened(row: Row) -> Row:
+    if row.get("error"):
+        return row
     try:
-        for column in ("image", "bytes", "path", "url"):
-            value = row.get(column)
-            if value is not None:
-                if isinstance(value, dict):  # datasets' image column: {"bytes": ..., "path": ...}
-                    value = value.get("bytes") or value["path"]
-                if column == "url":
-                    value = _download(value)
-                return open_picture(value, name=str(row["id"]) if isinstance(value, bytes) else None)
-        return "no picture: the row has no image, bytes, path or url"
-    except (PictureError, httpx.HTTPError, OSError) as error:
-        return str(error) or type(error).__name__
+        return {"id": row["id"], "picture": _open(row)}
+    except (PictureError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        return {"id": row["id"], "error": str(error) or type(error).__name__}
+
+
+def _open(row: Row) -> Image.Image:
+    for column in ("image", "bytes", "path", "url"):
+        value = row.get(column)
+        if isinstance(value, dict):  # the image column of Hugging Face data sets: {"bytes": ..., "path": ...}
+            value = value.get("bytes") or value.get("path")
+        if value is not None:
+            source = _download(value) if column == "url" else value
+            return open_picture(source, name=str(row["id"]) if isinstance(source, bytes) else None)
+    raise PictureError(f"{row['id']}: the row has no image, bytes, path or url")
 
 
 def _download(url: str) -> bytes | str:
     address = urlparse(url)
     if address.scheme in ("", "file"):
         return unquote(address.path)
+    content = bytearray()
     with httpx.stream("GET", url, timeout=TIMEOUT, follow_redirects=True) as answer:
         answer.raise_for_status()
-        content = bytearray()
         for chunk in answer.iter_bytes():
             content += chunk
             if len(content) > LARGEST:
                 raise PictureError(f"{url}: more than {LARGEST >> 20} MiB")
-        return bytes(content)
+    return bytes(content)

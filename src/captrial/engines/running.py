@@ -1,4 +1,4 @@
-"""`run(spec, parts, out)`: a job over all parts, on the engine that is named; and the same for a plain map."""
+"""`run(spec, parts, out, engine)`: a job over all parts of an input, on the engine that is named."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from captrial.engines.job import JobSpec
-from captrial.engines.output import OutputFolder
+from captrial.engines.job import Job, JobSpec, explain
+from captrial.engines.output import OutputFolder, Task, counts, do_part
 from captrial.engines.sources import Part
-from captrial.errors import InputError
+from captrial.errors import CaptrialError, InputError
 from captrial.progress import progress_bar
 
 
@@ -23,26 +23,46 @@ class PartDone:
     rows: int = 0
     errors: int = 0
     failure: str | None = None
+    hopeless: bool = False  # no other part can be done either: the job could not even be loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did."""
+    """What there is after a run."""
 
     folder: Path
     parts: int
-    skipped: int  # finished before
+    skipped: int  # parts that were finished before
     rows: int
-    errors: int
+    errors: int  # rows that could not be done
     seconds: float
 
 
 class Engine(Protocol):
     """Does parts somewhere and tells as each is done, in any order."""
 
-    def do(self, spec: JobSpec, tasks: Sequence[tuple[int, Part, Path]]) -> Iterator[PartDone]:
-        """Do every task (number, part, shard to write)."""
+    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Iterator[PartDone]:
+        """Do every task."""
         ...
+
+
+class Worker:
+    """One process' share of a run: loads the job when the first part comes, then does part after part."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self.spec = spec
+        self._job: Job | None = None
+
+    def do(self, task: Task) -> PartDone:
+        """Do one part; what goes wrong is told, not raised."""
+        try:
+            self._job = self._job or self.spec.make()
+        except Exception as error:
+            return PartDone(task.number, failure=explain(error), hopeless=True)
+        try:
+            return PartDone(task.number, *do_part(self._job, self.spec, task))
+        except Exception as error:
+            return PartDone(task.number, failure=explain(error))
 
 
 def make_engine(name: str = "local", workers: int = 1, ray_address: str | None = None) -> Engine:
@@ -61,21 +81,21 @@ def make_engine(name: str = "local", workers: int = 1, ray_address: str | None =
 def run(spec: JobSpec, parts: Sequence[Part], out: Path | str, engine: Engine) -> Outcome:
     """Do what is not done yet; a part that fails as a whole is an error after all others are finished."""
     folder, started = OutputFolder(out), time.monotonic()
-    todo = folder.prepare(spec, parts)
-    tasks = [(number, parts[number], folder.shard(number)) for number in todo]
-    rows = errors = 0
+    tasks = folder.prepare(spec, parts)
     failures: list[PartDone] = []
     with progress_bar() as bar:
-        task = bar.add_task(spec.job.__name__, total=len(parts), completed=len(parts) - len(todo))
+        bar_task = bar.add_task(spec.job.__name__, total=len(parts), completed=len(parts) - len(tasks))
         for done in engine.do(spec, tasks):
-            rows, errors = rows + done.rows, errors + done.errors
-            if done.failure:
-                failures.append(done)
-            bar.advance(task)
+            if done.hopeless:
+                raise CaptrialError(str(done.failure))
+            failures += [done] * bool(done.failure)
+            bar.advance(bar_task)
     if failures:
-        first = failures[0]
-        raise InputError(
-            f"{len(failures)} of {len(parts)} parts could not be done, such as part {first.number}: {first.failure}; "
-            "the others are finished: run the same command again to retry"
+        raise CaptrialError(
+            f"{len(failures)} of {len(parts)} parts could not be done, such as part {failures[0].number}: "
+            f"{failures[0].failure}; the others are finished: run the same command again to retry"
         )
-    return Outcome(Path(out), len(parts), len(parts) - len(todo), rows, errors, time.monotonic() - started)
+    folder.sweep()
+    totals = [counts(folder.shard(number)) for number in range(len(parts))]
+    rows, errors = (sum(column) for column in zip(*totals, strict=True)) if totals else (0, 0)
+    return Outcome(folder.folder, len(parts), len(parts) - len(tasks), rows, errors, time.monotonic() - started)

@@ -6,9 +6,9 @@ The parts of an input depend only on the input, so a restarted run finds the one
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,19 +17,21 @@ from captrial.data.readers import find_shards, read_folder, read_shards
 from captrial.engines.job import Row
 from captrial.errors import DatasetError
 
-PART = 512  # pictures a part: minutes of captioning, seconds of scoring
+PART = 512  # pictures a part: minutes of captioning on a processor, a tenth of a minute on a GPU
 URLS = (".txt", ".urls")
+Entry = tuple[str, str]  # id and where it is
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of an input: `start` up to `stop` of a file, or the entries named."""
+    """Some rows of an input: `start` up to `stop` of a file of `size` bytes, or the entries named."""
 
-    kind: str  # "files", "tar", "parquet" or "urls"
-    path: str
+    kind: str  # "files", "urls", "items", "tar" or "parquet"
+    path: str = ""
     start: int = 0
     stop: int = 0
-    entries: tuple[str, ...] = ()
+    size: int = 0  # of the file: another one under the same name is noticed
+    entries: tuple[Entry, ...] = ()
 
     def rows(self) -> Iterator[Row]:
         """Read the rows, one by one."""
@@ -38,49 +40,59 @@ class Part:
 
 def find_parts(source: Path | str, size: int = PART) -> list[Part]:
     """The parts of an input, in order; what it is, its name and content say."""
-    path = Path(source)
+    path = Path(source).absolute()
     if path.is_dir():
         return _folder_parts(path, size)
-    if path.suffix == ".parquet":
-        return _parquet_parts([path], size)
+    if path.suffix == ".parquet" and path.is_file():
+        return parquet_parts([path], size)
     if path.suffix in URLS and path.is_file():
-        lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
-        return _chunks("urls", path, lines, size)
+        lines = dict.fromkeys(line.strip() for line in path.read_text().splitlines())
+        return entry_parts("urls", ((line, line) for line in lines if line and not line.startswith("#")), size)
     shards = find_shards(path)
-    if not shards or not shards[0].is_file():
-        raise DatasetError(f"{path}: no such input; give a folder, .tar shards, .parquet files or a .txt of URLs")
-    return [Part("tar", str(shard)) for shard in shards]
+    for shard in shards:
+        if not shard.is_file():
+            raise DatasetError(f"{shard}: no such input; give a folder, .tar shards, .parquet files or a .txt of URLs")
+    return [_tar_part(shard) for shard in shards]
 
 
-def _folder_parts(folder: Path, size: int) -> list[Part]:
-    """A folder holds tar shards, Parquet files, or pictures."""
-    if parquet := sorted(folder.glob("*.parquet")):
-        return _parquet_parts(parquet, size)
-    if shards := find_shards(folder):
-        return [Part("tar", str(shard)) for shard in shards]
-    parts = _chunks("files", folder, (sample.id for sample in read_folder(folder)), size)
-    if not parts:
-        raise DatasetError(f"{folder}: no pictures, no shards and no Parquet files in it")
-    return parts
+def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[Part]:
+    """Parts of things that are named one by one."""
+    numbered = iter(entries)
+    return [Part(kind, entries=chunk) for chunk in iter(lambda: tuple(islice(numbered, size)), ())]
 
 
-def _parquet_parts(paths: Sequence[Path], size: int) -> list[Part]:
+def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[Part]:
+    """Parts of Parquet files."""
     return [
-        Part("parquet", str(path), start, min(start + size, rows))
+        Part("parquet", str(path), start, min(start + size, rows), path.stat().st_size)
         for path in paths
         for rows in [pq.read_metadata(path).num_rows]
         for start in range(0, rows, size)
     ]
 
 
-def _chunks(kind: str, path: Path, names: Iterator[str] | Sequence[str], size: int) -> list[Part]:
-    numbered = iter(names)
-    return [Part(kind, str(path), entries=chunk) for chunk in iter(lambda: tuple(itertools.islice(numbered, size)), ())]
+def _folder_parts(folder: Path, size: int) -> list[Part]:
+    """A folder holds tar shards, Parquet files, or pictures."""
+    if parquet := sorted(folder.glob("*.parquet")):
+        return parquet_parts(parquet, size)
+    if shards := find_shards(folder):
+        return [_tar_part(shard) for shard in shards]
+    parts = entry_parts("files", ((sample.id, str(sample.picture.path)) for sample in read_folder(folder)), size)
+    if not parts:
+        raise DatasetError(f"{folder}: no pictures, no shards and no Parquet files in it")
+    return parts
 
 
-def _read_files(part: Part) -> Iterator[Row]:
-    for name in part.entries:
-        yield {"id": name, "path": str(Path(part.path) / name)}
+def _tar_part(shard: Path) -> Part:
+    return Part("tar", str(shard), size=shard.stat().st_size)
+
+
+def _entry_reader(column: str) -> Callable[[Part], Iterator[Row]]:
+    def read(part: Part) -> Iterator[Row]:
+        for name, place in part.entries:
+            yield {"id": name, column: place}
+
+    return read
 
 
 def _read_tar(part: Part) -> Iterator[Row]:
@@ -104,13 +116,14 @@ def _read_parquet(part: Part) -> Iterator[Row]:
 
 
 def _row_id(row: Row, otherwise: str) -> str:
-    found = next((row[name] for name in ("id", "image_id", "key", "url") if row.get(name) is not None), otherwise)
-    return str(found)
+    names = ("id", "image_id", "key", "url")
+    return str(next((row[name] for name in names if row.get(name) is not None), otherwise))
 
 
-def _read_urls(part: Part) -> Iterator[Row]:
-    for url in part.entries:
-        yield {"id": url, "url": url}
-
-
-_READERS = {"files": _read_files, "tar": _read_tar, "parquet": _read_parquet, "urls": _read_urls}
+_READERS: dict[str, Callable[[Part], Iterator[Row]]] = {
+    "files": _entry_reader("path"),
+    "urls": _entry_reader("url"),
+    "items": _entry_reader("item"),
+    "tar": _read_tar,
+    "parquet": _read_parquet,
+}

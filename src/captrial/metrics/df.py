@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -86,6 +87,33 @@ class DocumentFrequencies:
             documents.append(np.bincount(held % grams, minlength=len(level.keys)))
         return cls(sentences.vocabulary, int(image_of.max(initial=-1)) + 1, tuple(keys), tuple(documents))
 
+    @classmethod
+    def merge(cls, tables: Sequence[DocumentFrequencies]) -> DocumentFrequencies:
+        """The table of all images of tables about different images; in whatever order, the same.
+
+        Tables of one vocabulary keep it; otherwise the words of all are sorted.
+        """
+        if not tables:
+            raise InputError("there is no table of document frequencies to merge")
+        words = tables[0].words
+        if any(table.words != words for table in tables):
+            words = tuple(sorted({word for table in tables for word in table.words}))
+        number = {word: index for index, word in enumerate(words)}
+        own = [np.array([number[word] for word in table.words], dtype=np.int64) for table in tables]
+        counts = np.concatenate([table.documents[0] for table in tables])
+        keys = [np.arange(len(words))]
+        documents = [_summed(np.concatenate(own), counts, len(words))]
+        prefixes = own
+        for order in range(1, ORDERS):
+            named = zip(tables, own, prefixes, strict=True)
+            pairs = [_renamed(table.keys[order], mine, prefix, len(words)) for table, mine, prefix in named]
+            every, where = np.unique(np.concatenate(pairs), return_inverse=True)
+            counts = np.concatenate([table.documents[order] for table in tables])
+            keys.append(every)
+            documents.append(_summed(where, counts, len(every)))
+            prefixes = np.split(where, np.cumsum([len(pair) for pair in pairs])[:-1])
+        return cls(words, sum(table.images for table in tables), tuple(keys), tuple(documents))
+
     @property
     def fingerprint(self) -> str:
         """The vocabulary this table is written in; for a captioner's, the same as `Vocabulary.fingerprint`."""
@@ -120,18 +148,27 @@ class DocumentFrequencies:
 
     def save(self, path: Path | str) -> None:
         """Write the table (`.npz`, no pickle)."""
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            self.write(stream)
+
+    def write(self, stream: BinaryIO) -> None:
+        """Write the table's file to a stream."""
         arrays = {f"keys_{k}": keys for k, keys in enumerate(self.keys, 1)}
         arrays |= {f"documents_{k}": counts for k, counts in enumerate(self.documents, 1)}
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
         head = {"format": np.array(FORMAT), "images": np.array(self.images), "fingerprint": np.array(self.fingerprint)}
-        with atomic_path(path) as temporary, temporary.open("wb") as stream:
-            np.savez_compressed(stream, allow_pickle=False, words=words, **head, **arrays)
+        np.savez_compressed(stream, allow_pickle=False, words=words, **head, **arrays)
 
     @classmethod
     def load(cls, path: Path | str) -> DocumentFrequencies:
         """Read a table; one whose words do not fit its fingerprint is refused."""
+        return cls.read(path, path)
+
+    @classmethod
+    def read(cls, source: Path | str | BinaryIO, path: Path | str) -> DocumentFrequencies:
+        """As `load`, from an open file too; `path` stands in messages."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(source, allow_pickle=False) as file:
                 if str(file["format"]) != FORMAT:
                     raise InputError(f"{path}: written in another format ({file['format']}); build the table again")
                 words = tuple(file["words"].tobytes().decode().split("\n"))
@@ -143,3 +180,14 @@ class DocumentFrequencies:
             raise InputError(f"{path}: not a table of document frequencies ({error})") from None
         table.require(expected, f"the fingerprint inside {path}")
         return table
+
+
+def _renamed(keys: Ints, words: Ints, prefixes: Ints, size: int) -> Ints:
+    """Packed keys of one table in merged numbers: `words[w]` is word w's, `prefixes[g]` that of the gram before."""
+    prefix, last = np.divmod(keys, max(len(words), 1))
+    renamed: Ints = prefixes[prefix] * size + words[last]
+    return renamed
+
+
+def _summed(where: Ints, counts: Ints, size: int) -> Ints:
+    return np.bincount(where, counts, minlength=size).astype(np.int64)  # floats inside: exact below 2**53

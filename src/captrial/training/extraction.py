@@ -38,7 +38,7 @@ def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str
             part = todo[start : start + batch]
             opened = _open(part, outcome.refused)
             if opened:
-                writer.add(list(opened), *_see(backbone, list(opened.values())))
+                writer.add(list(opened), *see(backbone, list(opened.values())))
             outcome.extracted += len(opened)
             bar.advance(task, len(part))
         outcome.pictures = len(writer.done)
@@ -58,7 +58,7 @@ def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image
     return opened
 
 
-def _see(backbone: Backbone, pictures: list[Image.Image]) -> tuple[Features, list[dict[str, Any]]]:
+def see(backbone: Backbone, pictures: list[Image.Image]) -> tuple[Features, list[dict[str, Any]]]:
     """Features, and labels and scores where the elements are regions."""
     if not isinstance(backbone, RegionBackbone):
         return backbone.see(pictures), []

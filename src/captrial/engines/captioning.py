@@ -1,0 +1,66 @@
+"""Captions of any number of pictures: a job for every captioner that the package can load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from captrial.captioners.loading import load_captioner
+from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.output import OutputFolder
+from captrial.engines.pictures import open_rows
+from captrial.engines.running import Engine, Outcome, run
+from captrial.engines.sources import PART, find_parts
+
+BATCH = 16  # pictures a call of a captioner of ours
+WAVES = 4  # an endpoint gets so many times its requests in flight a call: few moments when it waits for us
+
+
+class CaptionJob(Job):
+    """Says something about every picture."""
+
+    schema: ClassVar[pa.Schema] = pa.schema([("caption", pa.string())])
+
+    def __init__(self, model: str, beam: int = 5, in_flight: int | None = None) -> None:
+        self.captioner = load_captioner(model, beam)
+        if in_flight is not None and hasattr(self.captioner, "concurrency"):
+            self.captioner.concurrency = in_flight
+
+    def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Open the pictures."""
+        return open_rows(rows)
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """One caption a picture."""
+        said = self.captioner.caption([row["picture"] for row in rows])
+        return [{"caption": text} for text in said]
+
+
+def caption_all(
+    source: Path | str,
+    out: Path | str,
+    model: str,
+    engine: Engine,
+    *,
+    beam: int = 5,
+    in_flight: int = 8,
+    part: int = PART,
+) -> Outcome:
+    """Caption a folder, shards, Parquet files or a list of URLs into Parquet shards: `id`, `caption`, `error`.
+
+    `in_flight` is for endpoints: requests that a worker keeps open at once.
+    """
+    endpoint = model.startswith(("http://", "https://"))
+    arguments = {"model": model, "beam": beam, **({"in_flight": in_flight} if endpoint else {})}
+    spec = JobSpec(CaptionJob, arguments, batch=WAVES * in_flight if endpoint else BATCH)
+    return run(spec, find_parts(source, part), out, engine)
+
+
+def read_captions_of(out: Path | str) -> Iterator[tuple[str, str]]:
+    """Id and caption of all pictures of a run that could be captioned, in the order of the input."""
+    for row in OutputFolder(out).rows():
+        if not row["error"]:
+            yield row["id"], row["caption"]

@@ -1,0 +1,129 @@
+"""Every kind of input gives the same pictures, and what is broken becomes an error of its row."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from captrial.data.readers.shards import write_shards
+from captrial.engines.pictures import open_rows
+from captrial.engines.sources import find_parts
+from captrial.errors import DatasetError
+from captrial.records import Picture, Sample
+
+SIZES = {f"{number}.png": (8 + number, 5) for number in range(7)}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "pictures"
+    made.mkdir()
+    for name, size in SIZES.items():
+        Image.new("RGB", size, "red").save(made / name)
+    (made / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nrest is missing")
+    return made
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[str]:
+    made = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{made.server_address[1]}"
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def opened(source: Path, size: int = 3) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
+    """Sizes of pictures by id, and errors by id; every part read by itself."""
+    rows = [row for part in find_parts(source, size) for row in open_rows(list(part.rows()))]
+    assert len({row["id"] for row in rows}) == len(rows)
+    good = {row["id"]: row["picture"].size for row in rows if "picture" in row}
+    return good, {row["id"]: row["error"] for row in rows if "error" in row}
+
+
+def test_a_folder(folder: Path) -> None:
+    good, bad = opened(folder)
+    assert good == SIZES
+    assert list(bad) == ["broken.png"]
+    assert [len(part.entries) for part in find_parts(folder, 3)] == [3, 3, 2]
+
+
+def test_parquet_files_with_bytes_paths_and_a_datasets_column(folder: Path, tmp_path: Path) -> None:
+    content = [(folder / name).read_bytes() for name in SIZES]
+    paths = [str(folder / name) for name in SIZES]
+    tables = {
+        "bytes": {"image_id": list(SIZES), "bytes": content},
+        "paths": {"id": list(SIZES), "path": paths},
+        "column": {"key": list(SIZES), "image": [{"bytes": one, "path": None} for one in content]},
+    }
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet", row_group_size=2)
+        assert opened(tmp_path / f"{name}.parquet") == (SIZES, {})
+    pq.write_table(pa.table({"path": paths}), tmp_path / "unnamed.parquet")
+    good, _ = opened(tmp_path / "unnamed.parquet")
+    assert list(good) == [f"unnamed.parquet#{number}" for number in range(7)]
+
+
+def test_tar_shards_with_a_broken_member(folder: Path, tmp_path: Path) -> None:
+    samples = [Sample(Picture(name.removesuffix(".png"), folder / name)) for name in SIZES]
+    write_shards(samples, tmp_path / "shards", size=3)
+    good, bad = opened(tmp_path / "shards")
+    assert (good, bad) == ({name.removesuffix(".png"): size for name, size in SIZES.items()}, {})
+    assert len(find_parts(tmp_path / "shards")) == 3
+    shard = find_parts(tmp_path / "shards")[0].path
+    Path(shard).write_bytes(Path(shard).read_bytes()[:700])
+    good, bad = opened(tmp_path / "shards")
+    assert len(good) == 4
+    assert any("damaged" in why for why in bad.values())
+
+
+def test_urls(folder: Path, tmp_path: Path, server: str) -> None:
+    urls = [*(f"{server}/{name}" for name in [*SIZES, "nothing.png", "broken.png"]), f"file://{folder}/0.png"]
+    (tmp_path / "list.txt").write_text("\n".join([*urls, urls[0], "# a remark", ""]))
+    good, bad = opened(tmp_path / "list.txt")
+    assert list(good.values()) == [*SIZES.values(), SIZES["0.png"]]
+    assert set(bad) == {urls[7], urls[8]}
+    assert "404" in bad[urls[7]]
+
+
+def test_parts_are_the_same_every_time_and_notice_another_file(folder: Path, tmp_path: Path) -> None:
+    assert find_parts(folder) == find_parts(folder)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": ["1"], "path": ["x"]}), path)
+    before = find_parts(path)
+    pq.write_table(pa.table({"id": ["1"], "path": ["xx" * 500]}), path)
+    assert find_parts(path) != before
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no such input"):
+        find_parts(tmp_path / "absent.tar")
+    with pytest.raises(DatasetError, match="no such input"):
+        find_parts(tmp_path / "absent.parquet")
+    with pytest.raises(DatasetError, match="no pictures"):
+        find_parts(tmp_path)
+
+
+def test_a_row_without_a_picture() -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (3, 3)).save(buffer, "PNG")
+    rows = open_rows([{"id": "1", "text": "x"}, {"id": "2", "error": "lost"}, {"id": "3", "bytes": buffer.getvalue()}])
+    assert "no image, bytes, path or url" in rows[0]["error"]
+    assert rows[1]["error"] == "lost"
+    assert rows[2]["picture"].size == (3, 3)

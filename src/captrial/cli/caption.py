@@ -1,28 +1,49 @@
-"""`captrial caption`: what a captioner says about some pictures."""
+"""`captrial caption`: what a captioner says about some pictures, or about millions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.errors import InputError
+
+CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
 
 def caption(
-    pictures: Annotated[list[Path], typer.Argument(help="Picture files.")],
+    pictures: Annotated[
+        list[Path], typer.Argument(help="Picture files; or a folder, .tar shards, .parquet files, a .txt of URLs.")
+    ],
     model: Annotated[
         str | None,
         typer.Option(help="A shipped captioner, a run folder, a checkpoint, or an endpoint: http://host/v1#model."),
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Width of the beam search.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Also write a caption file: .json, .jsonl, .csv, .parquet.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write a caption file: .json, .jsonl, .csv, .parquet; or a folder of Parquet shards."),
+    ] = None,
+    engine: EngineName = "local",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests at once to an endpoint, a worker.")] = 8,
     json: JsonFlag = False,
 ) -> None:
-    """Caption pictures; without --model by a small captioner that comes with the package."""
-    from captrial.captioners.loading import load_captioner
+    """Caption pictures; without --model by a small captioner that comes with the package.
+
+    captrial caption photos/ --out captions/ --workers 4
+    """
     from captrial.captioners.shipped import DEFAULT
+
+    if wants_engine(engine, workers) or any(_is_many(path) for path in pictures):
+        _caption_many(pictures, model or DEFAULT, beam, out, in_flight, (engine, workers, ray_address), json)
+        return
+    from captrial.captioners.loading import load_captioner
     from captrial.data import write_captions
     from captrial.data.pictures import open_picture
 
@@ -35,3 +56,34 @@ def caption(
         print_json(captions)
     else:
         print_table("captions", ["picture", "caption"], captions.items())
+
+
+def _is_many(path: Path) -> bool:
+    """Whether a path is something that holds pictures."""
+    return path.is_dir() or path.suffix.lower() in (".tar", ".tgz", ".gz", ".parquet", ".txt", ".urls")
+
+
+def _caption_many(
+    pictures: Sequence[Path],
+    model: str,
+    beam: int,
+    out: Path | None,
+    in_flight: int,
+    engine: tuple[str, int | None, str | None],
+    json: bool,
+) -> None:
+    from captrial.data import write_captions
+    from captrial.engines.captioning import caption_all, read_captions_of
+
+    if out is None:
+        raise InputError("say where the captions of so many pictures should go: --out FOLDER, or --out FILE.jsonl")
+    one_file = out.suffix in CAPTION_FILES
+    shards = out.with_name(f"{out.name}.parts") if one_file else out
+    outcome = caption_all(pictures, shards, model, chosen_engine(*engine), beam=beam, in_flight=in_flight)
+    if one_file:
+        write_captions(out, dict(read_captions_of(shards)))
+    facts = {"captions": str(out), "pictures": outcome.rows, "unreadable": outcome.errors, "seconds": outcome.seconds}
+    if json:
+        print_json(facts)
+    else:
+        print_table(f"captions by {model}", ["", "value"], facts.items())

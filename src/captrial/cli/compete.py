@@ -19,6 +19,7 @@ from captrial.cli.compete_options import (
     say_next,
     warn,
 )
+from captrial.cli.engine_options import RayAddress, chosen_engine
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
@@ -85,7 +86,11 @@ def select(
         bool | None, typer.Option("--skip-broken", help="Leave out pictures with a broken caption.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Select anew with other settings; labels are kept.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads. [default: one a processor]")] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="local (processes) or ray; by default threads of this process.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads or workers. [default: one a processor]")] = None,
+    ray_address: RayAddress = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
@@ -102,7 +107,13 @@ def select(
         diverse=kept.diverse if diverse is None else diverse,
         skip_broken=kept.skip_broken if skip_broken is None else skip_broken,
     )
-    fresh = _select(competition, settings, again, workers)
+    if engine is None:
+        fresh = _select(competition, settings, again, workers)
+    else:
+        from captrial.engines.selecting import EngineRanker
+
+        made = chosen_engine(engine, workers or _processors(), ray_address)
+        fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
     if json:
         print_json(selection_json(competition))
         return

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
 
 BackboneOption = Annotated[str, typer.Option("--backbone", help="What looks at the pictures; see docs/vision.md.")]
@@ -22,6 +23,9 @@ def features(
     images: ImagesOption = None,
     split: Annotated[str | None, typer.Option("--split", help="Only these splits, e.g. train+val.")] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures at once.")] = 32,
+    engine: EngineName = "local",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
     json: JsonFlag = False,
 ) -> None:
     """Extract features of all pictures once, for training; a stopped extraction continues.
@@ -29,10 +33,18 @@ def features(
     captrial features dataset_flickr8k.json --out features/flickr8k
     """
     from captrial.data import read_dataset
-    from captrial.training.extraction import extract
+    from captrial.training.extraction import Extraction, extract
     from captrial.vision.loading import load_backbone
 
-    outcome = extract(read_dataset(data, split=split, images=images), load_backbone(backbone), out, batch)
+    if wants_engine(engine, workers):
+        from captrial.engines.features import extract_all, sample_parts
+
+        parts = sample_parts(read_dataset(data, split=split, images=images))
+        outcome = Extraction(
+            *extract_all(parts, out, backbone, chosen_engine(engine, workers, ray_address), batch=batch)
+        )
+    else:
+        outcome = extract(read_dataset(data, split=split, images=images), load_backbone(backbone), out, batch)
     if json:
         print_json({"store": str(out), **vars(outcome)})
         return

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, console_err, print_json
 from captrial.cli.score_tables import print_scores
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
+    from captrial.engines.running import Engine
+    from captrial.metrics import ScoreTable
     from captrial.metrics.nouns import WordSimilarity
 
 
@@ -52,6 +55,12 @@ def score(
         Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the resampling behind intervals and tests.")] = 0,
+    engine: EngineName = "local",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
+    work: Annotated[
+        Path | None, typer.Option("--work", help="Folder where workers leave their parts; a stopped run continues.")
+    ] = None,
 ) -> None:
     """Score captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE, NW, Coverage and more, without Java.
 
@@ -74,17 +83,20 @@ def score(
     known = {image: known[image] for image in images}
     if save_df:
         DocumentFrequencies.of(known).save(save_df)
-    table = score_captions(
-        {name: {image: said[image] for image in images} for name, said in captions.items()},
-        known,
-        metrics.split(",") if metrics is not None else None,
-        document_frequencies=DocumentFrequencies.load(df) if df else None,
-        similarity=_similarity(similarity, vectors),
-        objects=_objects(objects, images),
-        training=_training(training),
-        pictures=_pictures(pictures, images),
-        clip=clip,
-    )
+    said_of_all = {name: {image: said[image] for image in images} for name, said in captions.items()}
+    names = metrics.split(",") if metrics is not None else None
+    options: dict[str, Any] = {
+        "document_frequencies": DocumentFrequencies.load(df) if df else None,
+        "objects": _objects(objects, images),
+        "training": _training(training),
+        "pictures": _pictures(pictures, images),
+        "clip": clip,
+    }
+    if wants_engine(engine, workers):
+        options["similarity"] = None if _is_default(similarity, vectors) else (similarity, vectors)
+        table = _score_on(chosen_engine(engine, workers, ray_address), said_of_all, known, names, work, options)
+    else:
+        table = score_captions(said_of_all, known, names, similarity=_similarity(similarity, vectors), **options)
     if per_image:
         table.write_per_image(per_image)
     if json:
@@ -93,6 +105,23 @@ def score(
             _warn(note)
         return
     print_scores(table, seed)
+
+
+def _score_on(
+    engine: Engine,
+    captions: Mapping[str, Mapping[str, str]],
+    known: Mapping[str, Sequence[str]],
+    metrics: Sequence[str] | None,
+    work: Path | None,
+    options: Mapping[str, Any],
+) -> ScoreTable:
+    """Score on an engine; without a folder for the parts they live as long as the run."""
+    from tempfile import TemporaryDirectory
+
+    from captrial.engines.scoring import score_all
+
+    with TemporaryDirectory(prefix="captrial-score-") as temporary:
+        return score_all(captions, known, metrics, work or temporary, engine, **options)
 
 
 def _read(
@@ -159,9 +188,13 @@ def _shortened(
     return captions
 
 
+def _is_default(mode: str, vectors: Path | None) -> bool:
+    return mode == "table+vectors" and vectors is None
+
+
 def _similarity(mode: str, vectors: Path | None) -> WordSimilarity | None:
     """None for the default, which is opened only if a metric needs it."""
-    if mode == "table+vectors" and vectors is None:
+    if _is_default(mode, vectors):
         return None
     from captrial.language.similarity import Similarity
     from captrial.language.vectors import WordVectors

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from captrial.captioners.endpoint import EndpointCaptioner
 from captrial.captioners.loading import load_captioner
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
 from captrial.engines.pictures import open_rows
 from captrial.engines.running import Engine, Outcome, run
-from captrial.engines.sources import PART, find_parts
+from captrial.engines.sources import PART, parts_of_all
 
 BATCH = 16  # pictures a call of a captioner of ours
 WAVES = 4  # an endpoint gets so many times its requests in flight a call: few moments when it waits for us
@@ -26,7 +27,7 @@ class CaptionJob(Job):
 
     def __init__(self, model: str, beam: int = 5, in_flight: int | None = None) -> None:
         self.captioner = load_captioner(model, beam)
-        if in_flight is not None and hasattr(self.captioner, "concurrency"):
+        if isinstance(self.captioner, EndpointCaptioner) and in_flight is not None:
             self.captioner.concurrency = in_flight
 
     def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -40,7 +41,7 @@ class CaptionJob(Job):
 
 
 def caption_all(
-    source: Path | str,
+    sources: Sequence[Path | str],
     out: Path | str,
     model: str,
     engine: Engine,
@@ -49,14 +50,14 @@ def caption_all(
     in_flight: int = 8,
     part: int = PART,
 ) -> Outcome:
-    """Caption a folder, shards, Parquet files or a list of URLs into Parquet shards: `id`, `caption`, `error`.
+    """Caption folders, shards, Parquet files, lists of URLs or pictures into Parquet shards: `id`, `caption`, `error`.
 
     `in_flight` is for endpoints: requests that a worker keeps open at once.
     """
     endpoint = model.startswith(("http://", "https://"))
     arguments = {"model": model, "beam": beam, **({"in_flight": in_flight} if endpoint else {})}
     spec = JobSpec(CaptionJob, arguments, batch=WAVES * in_flight if endpoint else BATCH)
-    return run(spec, find_parts(source, part), out, engine)
+    return run(spec, parts_of_all(sources, part), out, engine)
 
 
 def read_captions_of(out: Path | str) -> Iterator[tuple[str, str]]:

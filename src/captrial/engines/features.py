@@ -65,17 +65,17 @@ def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[Part]:
 
 def extract_all(
     parts: Sequence[Part], store: Path | str, backbone: str, engine: Engine, *, batch: int = 32
-) -> tuple[int, dict[str, str]]:
+) -> tuple[int, int, dict[str, str]]:
     """Extract into `store` (its shards are kept in `store/shards` until all are gathered).
 
-    Returns how many pictures the store holds, and why others could not be opened, by id.
+    Returns how many pictures the store holds, how many of them are new, and by id why others could not be opened.
     """
     shards = Path(store) / "shards"
     run(JobSpec(FeatureJob, {"backbone": backbone}, batch), parts, shards, engine)
     return gather(shards, store, backbone)
 
 
-def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, dict[str, str]]:
+def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, int, dict[str, str]]:
     """Move finished shards into a feature store, in order; a killed gathering continues."""
     from captrial.vision.loading import load_backbone
     from captrial.vision.store import FeatureWriter
@@ -83,6 +83,7 @@ def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, d
     vision = load_backbone(backbone).describe()
     folder, refused = OutputFolder(shards), dict[str, str]()
     with FeatureWriter(store, vision) as writer:
+        before = len(writer.done)
         rows = (row for row in _fine(folder, refused) if row["id"] not in writer.done)
         while some := list(islice(rows, TOGETHER)):
             notes = [orjson.loads(row["notes"] or "{}") for row in some]
@@ -91,7 +92,7 @@ def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, d
     for path in (*folder.shards(), folder.folder / "run.json"):
         path.unlink()
     folder.folder.rmdir()
-    return total, refused
+    return total, total - before, refused
 
 
 def _fine(folder: OutputFolder, refused: dict[str, str]) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from captrial.data.readers import find_shards, read_folder, read_shards
+from captrial.data.readers.folder import is_picture
 from captrial.engines.job import Row
 from captrial.errors import DatasetError
 
@@ -53,6 +54,14 @@ def find_parts(source: Path | str, size: int = PART) -> list[Part]:
         if not shard.is_file():
             raise DatasetError(f"{shard}: no such input; give a folder, .tar shards, .parquet files or a .txt of URLs")
     return [_tar_part(shard) for shard in shards]
+
+
+def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[Part]:
+    """The parts of several inputs, one after the other; single pictures among them are parts together."""
+    paths = [Path(source).absolute() for source in sources]
+    pictures = [path for path in paths if path.is_file() and is_picture(path)]
+    parts = [part for path in paths if path not in pictures for part in find_parts(path, size)]
+    return [*parts, *entry_parts("files", ((str(path), str(path)) for path in pictures), size)]
 
 
 def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[Part]:

@@ -1,0 +1,170 @@
+"""What is global merges to the very numbers of one process, whatever the parts and their order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captrial.cli.app import app
+from captrial.compete import Competition, SelectionSettings
+from captrial.compete.selection import Ordered
+from captrial.engines import scoring, selecting
+from captrial.engines.local import LocalEngine
+from captrial.engines.output import OutputFolder
+from captrial.engines.running import Engine
+from captrial.engines.scoring import score_all
+from captrial.engines.selecting import EngineRanker, merge_slices
+from captrial.errors import InputError
+from captrial.metrics import score
+from captrial.metrics.cider import cider
+from captrial.metrics.df import DocumentFrequencies
+from compete import made
+
+captions = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass"]), max_size=7).map(" ".join)
+images = st.lists(st.lists(captions, min_size=1, max_size=3), min_size=1, max_size=12)
+
+
+@settings(max_examples=60)
+@given(images, st.lists(st.integers(0, 3), min_size=12, max_size=12), st.randoms())
+def test_document_frequencies_merge_exactly_in_any_order(
+    known: list[list[str]], owner: list[int], random: object
+) -> None:
+    shards = [[of for of, who in zip(known, owner, strict=False) if who == shard] for shard in range(4)]
+    tables = [DocumentFrequencies.of(shard) for shard in shards if shard]
+    whole, merged = DocumentFrequencies.of(known), DocumentFrequencies.merge(tables)
+    random.shuffle(tables)  # type: ignore[attr-defined]
+    again = DocumentFrequencies.merge(tables)
+    assert merged.images == again.images == whole.images
+    assert merged.words == again.words or len({table.words for table in tables}) == 1
+    found = merged.lookup(whole.keys, whole.words)
+    for order in range(4):
+        assert np.array_equal(merged.keys[order], again.keys[order])
+        assert np.array_equal(merged.documents[order], again.documents[order])
+        kept = whole.documents[order] > 0  # a word of nobody may stand in the vocabulary
+        assert np.array_equal(merged.documents[order][found[order][kept]], whole.documents[order][kept])
+        assert merged.documents[order].sum() == whole.documents[order].sum()
+
+
+def test_merged_tables_score_as_the_whole_one(tmp_path: Path) -> None:
+    texts = made.captions(60, 1)
+    known = [[text, f"{text} today"] for text in texts["truth"].values()]
+    said = list(texts["model0"].values())
+    tables = [DocumentFrequencies.of(known[start : start + 7]) for start in range(0, 60, 7)]
+    tables[0].save(tmp_path / "one.npz")
+    merged = DocumentFrequencies.merge([DocumentFrequencies.load(tmp_path / "one.npz"), *tables[1:]])
+    one, other = cider(said, known), cider(said, known, merged)
+    np.testing.assert_allclose(other.per_image, one.per_image, rtol=0, atol=1e-12)
+    with pytest.raises(InputError, match="no table"):
+        DocumentFrequencies.merge([])
+
+
+METRICS = ["bleu", "rouge", "cider", "cider_plain", "meteor", "nw", "coverage", "chair", "repetition", "statistics"]
+
+
+def same_scores(tmp_path: Path, engine: Engine, metrics: list[str] = METRICS) -> None:
+    """Corpus, images, intervals and tests of an engine's table against those of one process."""
+    texts = made.captions(50, 2)
+    known = {name: [text, "Wii U.", f"A {text}"] for name, text in texts.pop("truth").items()}
+    texts["model0"]["7"] = ""
+    objects = {name: ["dog", "cat"] for name in known}
+    one = score(texts, known, metrics, objects=objects)
+    other = score_all(texts, known, metrics, tmp_path / "work", engine, objects=objects)
+    assert other.columns == one.columns
+    assert other.notes == one.notes
+    for system, columns in one.scores.items():
+        for name, expected in columns.items():
+            found = other.scores[system][name]
+            assert found.corpus == pytest.approx(expected.corpus, rel=0, abs=1e-12, nan_ok=True), name
+            np.testing.assert_allclose(found.per_image, expected.per_image, rtol=0, atol=1e-12)
+    for system, of_system in one.intervals(200).items():
+        for name, expected_interval in of_system.items():
+            found_interval = other.intervals(200)[system][name]
+            assert (found_interval.low, found_interval.high) == pytest.approx(
+                (expected_interval.low, expected_interval.high), rel=0, abs=1e-12, nan_ok=True
+            )
+    assert [row.bootstrap_p for row in other.compare(200)] == [row.bootstrap_p for row in one.compare(200)]
+
+
+def test_scores_in_parts_are_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SLICE", 16)
+    same_scores(tmp_path, LocalEngine())
+    assert len(OutputFolder(tmp_path / "work" / "scores").shards()) == 4
+
+
+def test_bleu_in_parts_is_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SLICE", 9)
+    texts = made.captions(50, 1)
+    known = {name: [text] for name, text in texts.pop("truth").items()}
+    one, other = score(texts, known, ["bleu"]), score_all(texts, known, ["bleu"], tmp_path, LocalEngine())
+    assert one.to_dict() == other.to_dict()
+    assert one.intervals(100) == other.intervals(100)
+
+
+def test_changed_captions_are_not_mistaken_for_finished_ones(tmp_path: Path) -> None:
+    known = {"1": ["a dog runs"], "2": ["a cat sits"]}
+    score_all({"a": {"1": "a dog", "2": "a cat"}}, known, ["bleu"], tmp_path, LocalEngine())
+    from captrial.errors import MismatchError
+
+    with pytest.raises(MismatchError, match="another job or input"):
+        score_all({"a": {"1": "a dog", "2": "a bat"}}, known, ["bleu"], tmp_path, LocalEngine())
+
+
+def competition(folder: Path, pictures: int = 300) -> Competition:
+    """Blocks of 16 pictures, so that there are many."""
+    texts = made.captions(pictures, 3)
+    texts.pop("truth")
+    texts["truth"] = {}
+    files, _ = made.write_files(folder, texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("captrial.compete.store.BLOCK", 16)
+        return Competition.create(folder / "competition", files)
+
+
+@pytest.mark.parametrize("changes", [{}, {"diverse": True}, {"similarity": "engines.toys:longer"}])
+def test_selection_in_slices_is_that_of_one_search(tmp_path: Path, changes: dict[str, object]) -> None:
+    contest = competition(tmp_path)
+    chosen = SelectionSettings(8, 8, **changes)  # type: ignore[arg-type]
+    contest.select(chosen)
+    expected = [contest.chosen(*pair) for pair in contest.pairs]
+    for pair in contest.pairs:
+        contest._selection_file(pair).unlink()
+    contest.select(chosen, rank=EngineRanker(LocalEngine(), contest.directory, chosen.similarity))
+    assert [contest.chosen(*pair) for pair in contest.pairs] == expected
+    assert not list((contest.directory / "selection").glob("slices-*"))
+
+
+def test_slices_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contest = competition(tmp_path)
+    kept: list[dict[str, object]] = []
+    real = selecting.merge_slices
+
+    def spy(rows: object, pairs: int, depth: int) -> list[Ordered]:
+        kept.extend(rows)  # type: ignore[arg-type]
+        return real(iter(kept), pairs, depth)
+
+    monkeypatch.setattr(selecting, "merge_slices", spy)
+    best = EngineRanker(LocalEngine(), contest.directory)(contest.pool, 10, 0, contest.pairs)
+    assert len(kept) == 5
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(kept))
+        shuffled = merge_slices(iter([kept[index] for index in order]), 3, 10)
+        assert all(one.ids.tolist() == other.ids.tolist() for one, other in zip(best, shuffled, strict=True))
+    kept[0]["error"] = "similarity is not a number"
+    with pytest.raises(InputError, match="blocks 0:4: similarity is not"):
+        merge_slices(iter(kept), 3, 10)
+
+
+def test_the_command_line_selects_and_scores_on_an_engine(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    contest = competition(tmp_path)
+    line = ["compete", "select", str(contest.directory), "--k", "5", "--json"]
+    done = CliRunner().invoke(app, [*line, "--engine", "local", "--workers", "1"])
+    assert done.exit_code == 0, done.output
+    again = CliRunner().invoke(app, [*line, "--again"])
+    assert json.loads(done.stdout)["pairs"] == json.loads(again.stdout)["pairs"]

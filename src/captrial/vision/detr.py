@@ -131,8 +131,10 @@ class Frame:
         """The (width, height) a picture is resized to: shorter side as asked, unless the longer would be too long."""
         if "shortest_edge" not in self.size:
             return int(self.size["width"]), int(self.size["height"])
-        scale = min(self.size["shortest_edge"] / min(width, height), self.size["longest_edge"] / max(width, height))
-        return max(round(width * scale), 1), max(round(height * scale), 1)
+        short, long = min(width, height), max(width, height)
+        exact = min(float(self.size["shortest_edge"]), self.size["longest_edge"] * short / long)
+        sides = max(round(exact), 1), max(int(exact * long / short + 1e-6), 1)  # rounded as in DETR's own processor
+        return sides if width < height else (sides[1], sides[0])
 
     def describe(self) -> dict[str, Any]:
         """Plain values that name this preprocessing."""

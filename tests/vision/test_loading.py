@@ -1,0 +1,127 @@
+"""One name for every backbone, and back from the description of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from captrial.errors import InputError, MismatchError
+from captrial.vision.loading import load_backbone, load_detector
+from captrial.vision.store import FeatureStore, FeatureWriter
+from captrial.vision.vgg import VGG19Convolutions
+from vision.onnx_files import write_onnx
+from vision.small_models import make_backbone, make_detector
+
+NOTES = {"names": "['dog', 'cat']", "imgsz": "[64, 64]"}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A name of every kind whose weights can be made here."""
+    folder = tmp_path_factory.mktemp("named")
+    torch.manual_seed(0)
+    save_file(VGG19Convolutions().state_dict(), folder / "vgg19.safetensors")
+    rows = np.zeros((1, 6, 9), np.float32)
+    rows[0, :, 0] = [32, 32, 40, 20, 0.9, 0]
+    onnx = write_onnx(folder / "yolo.onnx", rows, ("batch", 3, "height", "width"), NOTES)
+    vit, detr = make_backbone("vit", folder / "vit"), make_detector("detr", folder / "detr")
+    return {
+        "lite": "efficientnet-lite0?size=64",
+        "vgg": f"vgg19:{folder / 'vgg19.safetensors'}?size=32&mode=stretch",
+        "clip": f"clip:{make_backbone('clip', folder / 'clip')}",
+        "hf": f"hf:{vit}?class=no",
+        "stage": f"hf:{make_backbone('resnet', folder / 'resnet')}?stage=stage3&size=128",
+        "detr": f"detr:{detr}?threshold=0.99&least=2",
+        "detr+vit": f"detr:{detr}?least=2+hf:{vit}",
+        "onnx+lite": f"onnx:{onnx}?threshold=0.3&most=5&whole=yes+efficientnet-lite0?size=64",
+    }
+
+
+EXPECTED = {  # elements of one picture, and their width
+    "lite": (4, 1280),
+    "vgg": (4, 512),
+    "clip": (17, 24),
+    "hf": (16, 24),
+    "stage": (64, 16),
+    "detr": (2, 16),
+    "detr+vit": (2, 24),
+    "onnx+lite": (2, 1280),
+}
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_there_and_back(names: dict[str, str], kind: str, tmp_path: Path) -> None:
+    """By name, then from its description as JSON: the same elements; a store made with one opens with the other."""
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8))
+    backbone = load_backbone(names[kind])
+    features = backbone.see([picture])
+    assert features.elements.shape[1:] == EXPECTED[kind]
+    again = load_backbone(orjson.loads(orjson.dumps(backbone.describe())))
+    assert torch.equal(again.see([picture]).elements, features.elements)
+    with FeatureWriter(tmp_path / "store", backbone.describe()) as writer:
+        writer.add(["a"], features)
+    assert FeatureStore(tmp_path / "store", again.describe()).get(["a"]).elements.shape == features.elements.shape
+    other = load_backbone(names["lite" if kind != "lite" else "hf"])
+    with pytest.raises(MismatchError):
+        FeatureStore(tmp_path / "store", other.describe())
+
+
+def test_changed_weights_are_refused(names: dict[str, str], tmp_path: Path) -> None:
+    described = load_backbone(names["hf"]).describe()
+    torch.manual_seed(5)
+    changed = Path(names["hf"].removeprefix("hf:").partition("?")[0])
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in changed.iterdir():
+        (moved / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match="nowhere is no folder"):
+        load_backbone({**described, "source": "./nowhere"})
+    assert load_backbone({**described, "source": "./nowhere"}, f"hf:{moved}?class=no").width == 24
+    with pytest.raises(MismatchError, match="another class_token"):
+        load_backbone(described, f"hf:{moved}")
+    with pytest.raises(MismatchError, match="another weights"):
+        load_backbone({**described, "weights": "0123456789abcdef"})
+
+
+def test_detectors_alone(names: dict[str, str]) -> None:
+    onnx = load_detector(names["onnx+lite"].partition("?")[0] + "?iou=0.4&size=96")
+    assert onnx.labels == ("dog", "cat")
+    assert onnx.describe()["frame"] == [96, 96]
+    assert load_detector(names["detr"]).width == 16
+    with pytest.raises(InputError, match="no detector is called 'vgg19'"):
+        load_detector("vgg19")
+
+
+def test_class_names_from_a_file(names: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("wolf\nlynx\n")
+    onnx = names["onnx+lite"].partition("?")[0]
+    assert load_detector(f"{onnx}?labels={tmp_path / 'names.txt'}").labels == ("wolf", "lynx")
+    with pytest.raises(InputError, match="class names cannot be read"):
+        load_detector(f"{onnx}?labels={tmp_path / 'none.txt'}")
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("resnet", "no backbone is called 'resnet'; there are: efficientnet-lite0..2, vgg19, clip, hf"),
+        ("efficientnet-lite7", "no EfficientNet-Lite7"),
+        ("hf", "hf needs a model by name or folder"),
+        ("onnx", "onnx needs an ONNX file"),
+        ("efficientnet-lite0?sides=3", "no setting sides"),
+        ("efficientnet-lite0?size=big", "size=big is not understood"),
+    ],
+)
+def test_names_that_mean_nothing(name: str, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        load_backbone(name)
+
+
+def test_regions_need_the_whole_picture(names: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="whole picture"):
+        load_backbone(names["onnx+lite"].replace("size=64", "size=64&mode=crop"))

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.manners import LENGTH_POWER, usual_constraints
 from captrial.decoding import beam_search
 from captrial.vision.backbone import Backbone
 from captrial.vision.loading import load_backbone
@@ -34,5 +35,12 @@ class TrainedCaptioner:
         captioner = self.checkpoint.captioner
         device = next(captioner.parameters()).device
         memory = captioner.encode(self.backbone.see(pictures).to(device))
-        found = beam_search(captioner, memory, beam=self.beam, max_words=self.max_words)
+        found = beam_search(
+            captioner,
+            memory,
+            beam=self.beam,
+            max_words=self.max_words,
+            length_power=LENGTH_POWER,
+            constraints=usual_constraints(self.checkpoint.vocabulary),
+        )
         return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found.best()]

@@ -15,7 +15,7 @@ from PIL import Image
 
 from captrial.errors import CaptrialError, InputError
 
-PROMPT = "Describe this picture in one sentence."
+PROMPT = "Describe this picture in one plain sentence."
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504}
 

@@ -1,0 +1,156 @@
+"""Captioners and VLMs of the transformers library, by name or folder, behind the contract of any captioner.
+
+`load_transformers` finds out which family a checkpoint is of (see `hf_families`). All of them caption
+deterministically, in batches in which a picture's neighbours do not matter, and can be explained by gradients where
+the architecture has one tensor of pixels a picture (see `captrial.captioners.explainable`).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from captrial.captioners.explainable import Heard, Seen, SpokenWord
+from captrial.captioners.hf_loading import quietly
+from captrial.captioners.hf_pixels import visible_window
+from captrial.captioners.hf_words import spell
+from captrial.errors import InputError
+
+
+@dataclass(frozen=True)
+class HfOptions:
+    """How a transformers captioner is loaded and asked."""
+
+    prompt: str | None = None  # chat models: the question; captioners: the beginning that they continue
+    beam: int | None = None  # None: 5 for captioners, 1 for chat models
+    max_tokens: int = 50
+    batch: int = 8  # pictures at a time
+    device: str = "auto"  # cuda where there is one
+    dtype: str = "auto"  # float32 on the CPU, what the checkpoint is stored in elsewhere
+    revision: str | None = None  # of a name on the hub
+    trust_remote_code: bool = False  # run Python files that come with the checkpoint
+    allow_pickle: bool = False  # read weights that are not safetensors
+
+    def torch_device(self) -> torch.device:
+        """The device asked for."""
+        name = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        try:
+            return torch.empty(0, device=name).device
+        except (RuntimeError, AssertionError) as error:
+            raise InputError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+
+    def torch_dtype(self) -> torch.dtype | str:
+        """The dtype asked for; "auto" leaves it to the checkpoint."""
+        if self.dtype == "auto":
+            return torch.float32 if self.torch_device().type == "cpu" else "auto"
+        dtype = getattr(torch, self.dtype, None)
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise InputError(f"dtype {self.dtype!r}: there are float32, bfloat16 and float16")
+        return dtype
+
+
+class HfCaptioner(abc.ABC):
+    """A transformers model that captions pictures; one subclass a family (see `hf_families`)."""
+
+    default_beam = 5
+
+    def __init__(self, model: Any, processor: Any, options: HfOptions) -> None:
+        self.model, self.processor, self.options = model.eval().requires_grad_(False), processor, options
+        self.tokenizer, self.image_processor = processor.tokenizer, processor.image_processor
+        self.tokenizer.padding_side = "left"  # decoders continue at the right end
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+
+    @abc.abstractmethod
+    def prepare(self, pictures: Sequence[Image.Image]) -> dict[str, Tensor]:
+        """The model's inputs for some RGB pictures."""
+
+    @abc.abstractmethod
+    def encode(self, inputs: Tensor) -> Any:
+        """The visual part of the model for pixels (b, 3, h, w); differentiable."""
+
+    @abc.abstractmethod
+    def decode(self, memory: Any, tokens: Tensor) -> Heard:
+        """Teacher forcing of `tokens` (n, t) on every row of memory: logits (b, n, t, vocabulary)."""
+
+    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
+        """One caption a picture, in order."""
+        return [self._text(tokens) for tokens in self._generate(pictures)]
+
+    def see(self, picture: Image.Image) -> Seen:
+        """The normalised pixels of a picture, and which part of it they show."""
+        pixels = self.prepare([picture.convert("RGB")])["pixel_values"]
+        return Seen(pixels[0], None, visible_window(self.image_processor, picture.size))
+
+    def say(self, picture: Image.Image) -> list[int]:
+        """Token ids of the caption of a picture."""
+        return self._generate([picture])[0]
+
+    def read(self, sentence: str) -> list[int]:
+        """Token ids of a sentence."""
+        return list(self.tokenizer(sentence, add_special_tokens=False)["input_ids"])
+
+    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
+        """The words of some tokens, sub-words merged."""
+        return spell(self.tokenizer, tokens)
+
+    @torch.inference_mode()
+    def _generate(self, pictures: Sequence[Image.Image]) -> list[list[int]]:
+        """Token ids of one caption a picture, without prompt and special tokens."""
+        found: list[list[int]] = []
+        for start in range(0, len(pictures), self.options.batch):
+            inputs = self.prepare([picture.convert("RGB") for picture in pictures[start : start + self.options.batch]])
+            with quietly():
+                said = self.model.generate(**inputs, **self._search())
+            found += [self._own_words(row) for row in self._continuation(said, inputs).tolist()]
+        return found
+
+    def _search(self) -> dict[str, Any]:
+        """Beam search without chance, whatever the checkpoint's own generation settings say."""
+        beam = self.options.beam or self.default_beam
+        silent = {"temperature": None, "top_k": None, "top_p": None}
+        return {"do_sample": False, "num_beams": beam, "max_new_tokens": self.options.max_tokens, **silent}
+
+    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """What was generated after the prompt; models that repeat the prompt have it in front."""
+        prompt = inputs.get("input_ids")
+        if prompt is None or said.shape[1] < prompt.shape[1] or not torch.equal(said[:, : prompt.shape[1]], prompt):
+            return said
+        return said[:, prompt.shape[1] :]
+
+    def _own_words(self, tokens: list[int]) -> list[int]:
+        special = {*self.tokenizer.all_special_ids, *self._ends()}
+        body = tokens[1:] if tokens and tokens[0] in special else tokens  # a decoder's start may be its end, too
+        length = next((place for place, token in enumerate(body) if token in self._ends()), len(body))
+        return [token for token in body[:length] if token not in special]
+
+    def _ends(self) -> set[int]:
+        """Ids of the tokens that end a caption."""
+        told = self.model.generation_config.eos_token_id
+        ends = set(told) if isinstance(told, list) else {told}
+        return {end for end in {*ends, self.tokenizer.eos_token_id, self.tokenizer.sep_token_id} if end is not None}
+
+    def _text(self, tokens: list[int]) -> str:
+        return " ".join(self.tokenizer.decode(tokens, skip_special_tokens=True).split())
+
+    def _to_model(self, inputs: Any) -> dict[str, Tensor]:
+        """Tensors on the model's device, floating ones in its dtype."""
+        model = self.model
+        return {
+            name: value.to(model.device, model.dtype if value.is_floating_point() else None)
+            for name, value in inputs.items()
+            if isinstance(value, Tensor)
+        }
+
+
+def load_transformers(source: str, options: HfOptions | None = None) -> HfCaptioner:
+    """The captioner of a transformers checkpoint, by folder or by name on the hub."""
+    from captrial.captioners.hf_families import open_family
+
+    return open_family(source, options or HfOptions())

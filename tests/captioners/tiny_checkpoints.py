@@ -193,6 +193,66 @@ def llava(folder: Path, told: Lesson) -> None:
     _save(folder, model, processor)
 
 
+def qwen2_vl(folder: Path, told: Lesson) -> None:
+    """Qwen2-VL, untrained: pictures become as many tokens as their size asks for; its processor wants video, too."""
+    tokenizer = bytes_pairs(told.captions, extra_special_tokens={"image_token": "<|image_pad|>"})
+    names = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+    tokenizer.add_tokens(names, special_tokens=True)
+    tokenizer.chat_template = CHAT.replace("<image>", "<|vision_start|><|image_pad|><|vision_end|>")
+    fields = ["vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id"]
+    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
+    config = transformers.Qwen2VLConfig(
+        text_config={**_text(tokenizer), "rope_parameters": rope},
+        vision_config={"depth": 1, "embed_dim": 32, "hidden_size": WIDTH, "num_heads": 2, "mlp_ratio": 2},
+        **dict(zip(fields, tokenizer.convert_tokens_to_ids(names), strict=True)),
+    )
+    image_processor = transformers.Qwen2VLImageProcessorPil(
+        size={"shortest_edge": 28 * 28 * 2, "longest_edge": 28 * 28 * 16}
+    )
+    _save(folder, transformers.Qwen2VLForConditionalGeneration(config), image_processor, tokenizer)
+    (folder / "processor_config.json").write_text('{"processor_class": "Qwen2VLProcessor"}')
+
+
+def smolvlm(folder: Path, told: Lesson) -> None:
+    """SmolVLM, untrained: large pictures are cut into tiles."""
+    tokenizer = bytes_pairs(told.captions)
+    tiles = [f"<row_{row}_col_{column}>" for row in range(1, 4) for column in range(1, 4)]
+    names = ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *tiles]
+    tokenizer.add_tokens(names, special_tokens=True)
+    tokenizer.chat_template = CHAT
+    config = transformers.SmolVLMConfig(
+        text_config={**_text(tokenizer), "model_type": "llama"},
+        vision_config={**VISION, "patch_size": 16},
+        scale_factor=2,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+    )
+    image_processor = transformers.SmolVLMImageProcessorPil(
+        size={"longest_edge": 2 * SIDE}, max_image_size={"longest_edge": SIDE}
+    )
+    _save(folder, transformers.SmolVLMForConditionalGeneration(config), image_processor, tokenizer)
+    (folder / "processor_config.json").write_text('{"processor_class": "SmolVLMProcessor", "image_seq_len": 4}')
+
+
+def paligemma(folder: Path, told: Lesson) -> None:
+    """PaliGemma, untrained: no chat template."""
+    tokenizer = bytes_pairs(told.captions)
+    config = transformers.PaliGemmaConfig(
+        text_config={**_text(tokenizer), "model_type": "gemma", "head_dim": 16},
+        vision_config={**VISION, "projection_dim": WIDTH},
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        projection_dim=WIDTH,
+    )
+    image_processor = _stretch("SiglipImageProcessorPil")
+    image_processor.image_seq_length = (SIDE // PATCH) ** 2
+    _save(folder, transformers.PaliGemmaForConditionalGeneration(config), image_processor, tokenizer)
+    (folder / "processor_config.json").write_text('{"processor_class": "PaliGemmaProcessor"}')
+
+
+def _text(tokenizer: Any) -> dict[str, Any]:
+    ends = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    return {**SIZES, **ends, "vocab_size": len(tokenizer), "num_key_value_heads": 2}
+
+
 def _learn(model: Any, loss: Loss, steps: int = 400, enough: float = 0.02) -> None:
     """Adam on all pictures at once until the loss is small."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
@@ -215,4 +275,9 @@ def _save(folder: Path, *parts: Any) -> None:
         part.save_pretrained(folder)
 
 
+UNTRAINED: dict[str, Callable[[Path, Lesson], None]] = {
+    "qwen2_vl": qwen2_vl,
+    "smolvlm": smolvlm,
+    "paligemma": paligemma,
+}
 MAKERS: dict[str, Callable[[Path, Lesson], None]] = {"blip": blip, "git": git, "vit_gpt2": vit_gpt2, "llava": llava}

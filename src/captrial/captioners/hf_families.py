@@ -135,7 +135,8 @@ class Chat(HfCaptioner):
     def see(self, picture: Image.Image) -> Seen:
         """The pixels, where they are one tensor of fixed size a picture."""
         seen = super().see(picture)
-        if seen.inputs.shape != self._blank["pixel_values"].shape[1:] or seen.inputs.ndim < 3:
+        whole = seen.inputs.ndim >= 3 and seen.inputs.shape[:-3].numel() == 1
+        if not whole or seen.inputs.shape != self._blank["pixel_values"].shape[1:]:
             raise InputError(
                 f"a {self.model.config.model_type} model sees pictures in pieces that depend on their size; "
                 "explanations need one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA)"
@@ -227,7 +228,8 @@ def open_family(source: str, options: HfOptions) -> HfCaptioner:
 def _why(error: Exception) -> str:
     told = " ".join(str(error).split())
     if "trust_remote_code" in told:
-        return "it runs code of its own; read that code, then allow it (--trust-remote-code)"
+        flag = "--trust-remote-code, or ?trust_remote_code=true behind its name"
+        return f"it runs code of its own; read that code, then allow it: {flag}"
     return f"transformers cannot load it ({told[:200]})"
 
 

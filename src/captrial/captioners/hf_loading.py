@@ -48,7 +48,7 @@ def _other_weights(folder: Path) -> str:
         return "nor any other file of weights; fetch it anew"
     return (
         f"only {pickled[0]}, a pickle that can run code when it is read; convert it to safetensors, "
-        "or allow pickles (--allow-pickle) if you trust it"
+        "or allow it if you trust it: --allow-pickle, or ?allow_pickle=true behind its name"
     )
 
 

@@ -1,20 +1,106 @@
-"""Any captioner by what names it: a run folder, a checkpoint, or the address of an endpoint (without torch)."""
+"""Any captioner by what names it; endpoints need no torch.
+
+| source | what it is |
+| --- | --- |
+| `transformer` | a captioner that comes with the package |
+| `runs/mine` | a run folder or checkpoint of this package |
+| `path/to/checkpoint`, `owner/model` | a transformers captioner or VLM, by folder or by name on the hub |
+| `http://host/v1#model` | an OpenAI-compatible endpoint |
+
+Options stand behind a question mark: `owner/model?prompt=Describe it.&beam=3`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
 from captrial.captioners.running import AnyCaptioner
 from captrial.captioners.shipped import shipped
-from captrial.errors import MissingExtraError
+from captrial.errors import InputError, MissingExtraError
+
+ENDPOINT_OPTIONS = {"prompt": str, "max_tokens": int, "concurrency": int, "timeout": float, "longest_side": int}
+TRAINED_OPTIONS = {"beam": int}
+HF_OPTIONS = {
+    "prompt": str,
+    "beam": int,
+    "max_tokens": int,
+    "batch": int,
+    "device": str,
+    "dtype": str,
+    "revision": str,
+    "trust_remote_code": bool,
+    "allow_pickle": bool,
+}
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def load_captioner(source: str, beam: int = 5) -> AnyCaptioner:
-    """A captioner by its name (shipped), run folder or checkpoint, or by an endpoint (`http://host/v1#model`)."""
-    if source.startswith(("http://", "https://")):
+def load_captioner(source: str, beam: int | None = None, **options: Any) -> AnyCaptioner:
+    """A captioner by its source (see the module's table); options given here go before those behind the source."""
+    given = {name: value for name, value in {"beam": beam, **options}.items() if value is not None}
+    name, told = split_source(source)
+    chosen = {**told, **given}
+    if _is_address(name):
         from captrial.captioners.endpoint import EndpointCaptioner
 
-        return EndpointCaptioner.parse(source)
+        asked = EndpointCaptioner.parse(name)
+        for option, value in read_options(source, chosen, ENDPOINT_OPTIONS).items():
+            setattr(asked, option, value)
+        return asked
     try:
-        from captrial.captioners.trained import TrainedCaptioner
+        return _load(shipped().get(name, name), source, chosen)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"captioner {source} ({error.name} is not installed)", "models") from None
-    return TrainedCaptioner.load(shipped().get(source, source), beam)
+
+
+def _load(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
+    """One of ours where the source is a folder of ours, otherwise a transformers model."""
+    from captrial.captioners.hf_loading import is_transformers
+    from captrial.captioners.trained import TrainedCaptioner
+
+    if Path(name).is_dir() and not is_transformers(Path(name)):
+        return TrainedCaptioner.load(name, **read_options(source, options, TRAINED_OPTIONS))
+    from captrial.captioners.hf import HfOptions, load_transformers
+
+    return load_transformers(str(name), HfOptions(**read_options(source, options, HF_OPTIONS)))
+
+
+def split_source(source: str) -> tuple[str, dict[str, str]]:
+    """The source and the options behind its question mark.
+
+    >>> split_source("owner/model?prompt=What is this?&beam=3")
+    ('owner/model', {'prompt': 'What is this?', 'beam': '3'})
+    """
+    address, hash_, model = source.partition("#") if _is_address(source) else ("", "", source)
+    name, _, query = model.partition("?")
+    return address + hash_ + name, dict(parse_qsl(query, keep_blank_values=True))
+
+
+def with_options(source: str, **options: object) -> str:
+    """The source with options behind it; those that are None are left out.
+
+    >>> with_options("owner/model?beam=3", prompt="What is it?", batch=None)
+    'owner/model?beam=3&prompt=What+is+it%3F'
+    """
+    name, told = split_source(source)
+    chosen = {**told, **{option: value for option, value in options.items() if value is not None}}
+    return f"{name}?{urlencode(chosen)}" if chosen else name
+
+
+def read_options(source: str, given: Mapping[str, Any], known: Mapping[str, type]) -> dict[str, Any]:
+    """Options with the types they have; strings are read."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"{source}: no option {name!r} for such a captioner; there are: {', '.join(known)}")
+        try:
+            found[name] = _TRUTH[str(value).lower()] if known[name] is bool else known[name](value)
+        except (ValueError, KeyError):
+            raise InputError(f"{source}: option {name} cannot be {value!r}") from None
+    return found
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith(("http://", "https://"))

@@ -21,9 +21,21 @@ def caption(
     ],
     model: Annotated[
         str | None,
-        typer.Option(help="A shipped captioner, a run folder, a checkpoint, or an endpoint: http://host/v1#model."),
+        typer.Option(
+            help="A shipped captioner, a run folder, a transformers captioner or VLM (folder, or owner/model), or an "
+            "endpoint (http://host/v1#model). Options behind a ?: owner/model?max_tokens=40&dtype=bfloat16."
+        ),
     ] = None,
-    beam: Annotated[int, typer.Option(min=1, help="Width of the beam search.")] = 5,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False)
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="What to ask a VLM or an endpoint.", show_default=False)] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run Python files that come with a transformers checkpoint.")
+    ] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read transformers weights that are not safetensors.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Also write a caption file: .json, .jsonl, .csv, .parquet; or a folder of Parquet shards."),
@@ -38,17 +50,19 @@ def caption(
 
     captrial caption photos/ --out captions/ --workers 4
     """
+    from captrial.captioners.loading import load_captioner, with_options
     from captrial.captioners.shipped import DEFAULT
 
+    trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
+    source = with_options(model or DEFAULT, prompt=prompt, **trust)
     if wants_engine(engine, workers) or any(_is_many(path) for path in pictures):
-        _caption_many(pictures, model or DEFAULT, beam, out, in_flight, (engine, workers, ray_address), json)
+        _caption_many(pictures, source, beam, out, in_flight, (engine, workers, ray_address), json)
         return
-    from captrial.captioners.loading import load_captioner
     from captrial.data import write_captions
     from captrial.data.pictures import open_picture
 
     opened = [open_picture(path) for path in pictures]
-    said = load_captioner(model or DEFAULT, beam).caption(opened)
+    said = load_captioner(source, beam).caption(opened)
     captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
     if out:
         write_captions(out, captions)
@@ -66,7 +80,7 @@ def _is_many(path: Path) -> bool:
 def _caption_many(
     pictures: Sequence[Path],
     model: str,
-    beam: int,
+    beam: int | None,
     out: Path | None,
     in_flight: int,
     engine: tuple[str, int | None, str | None],

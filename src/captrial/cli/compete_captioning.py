@@ -15,7 +15,8 @@ Captioners = Annotated[
     typer.Option(
         "--captioner",
         metavar="NAME=RUN",
-        help="A captioner to run over the pictures first: run folder, checkpoint, or http://host/v1#model.",
+        help="A captioner to run over the pictures first: run folder, transformers checkpoint or owner/model, or "
+        "http://host/v1#model; options behind a ?, e.g. owner/model?beam=3.",
         show_default=False,
     ),
 ]

@@ -25,7 +25,7 @@ class CaptionJob(Job):
 
     schema: ClassVar[pa.Schema] = pa.schema([("caption", pa.string())])
 
-    def __init__(self, model: str, beam: int = 5, in_flight: int | None = None) -> None:
+    def __init__(self, model: str, beam: int | None = None, in_flight: int | None = None) -> None:
         self.captioner = load_captioner(model, beam)
         if isinstance(self.captioner, EndpointCaptioner) and in_flight is not None:
             self.captioner.concurrency = in_flight
@@ -46,7 +46,7 @@ def caption_all(
     model: str,
     engine: Engine,
     *,
-    beam: int = 5,
+    beam: int | None = None,
     in_flight: int = 8,
     part: int = PART,
 ) -> Outcome:

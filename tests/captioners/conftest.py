@@ -1,0 +1,38 @@
+"""Tiny transformers checkpoints, made once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def lesson() -> Any:
+    """Twenty toy pictures and their captions."""
+    from captioners.tiny_checkpoints import lesson as make
+
+    return make()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[[str], Path]:
+    """The checkpoint folder of a tiny model by name, made when first asked for."""
+    import torch
+
+    from captioners.tiny_checkpoints import MAKERS, UNTRAINED
+    from captrial.captioners.hf_loading import quietly
+
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(name)
+            with torch.random.fork_rng(), quietly():
+                torch.manual_seed(0)
+                {**MAKERS, **UNTRAINED}[name](made[name], lesson)
+        return made[name]
+
+    return get

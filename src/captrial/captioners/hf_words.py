@@ -15,15 +15,17 @@ _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")  # a word with inner apostrop
 def spell(tokenizer: Any, tokens: Sequence[int]) -> list[SpokenWord]:
     """The words of `tokens`; a token that touches two words belongs to the one it begins in.
 
-    Tokens that add no visible text (special tokens, lone spaces) belong to no word.
+    A token that is only the space before a word belongs to the word; special tokens belong to none.
     """
     text, starts, ends = _spans(tokenizer, tokens)
-    words = []
+    words: list[SpokenWord] = []
     token = 0
     for match in _WORD.finditer(text):
         while token < len(tokens) and ends[token] <= match.start():
             token += 1
         first = token
+        while first > (words[-1].end if words else 0) and text[starts[first - 1] : ends[first - 1]].isspace():
+            first -= 1
         while token < len(tokens) and _begins(text, starts[token], ends[token]) < match.end():
             token += 1
         if token > first:

@@ -1,6 +1,6 @@
 """Does supervision make attention correct? Paper 003's question on the toy world, where the truth is known.
 
-python -m benchmarks.attention_study --out FOLDER [--pictures 400] [--test 150] [--seeds 3] [--epochs 24]
+python -m benchmarks.attention_study --out FOLDER [--pictures 400] [--test 150] [--seeds 3] [--epochs 12]
 
 Trains Show-Attend-Tell with implicit, strongly and weakly supervised attention on the same pictures, `--seeds` times
 each, and prints the tables of docs/attend.md: correctness by model, by object size, against caption quality. Every
@@ -83,7 +83,7 @@ def reduce(source: Path, target: Path, pictures: Sequence[str]) -> None:
             writer.add(todo[start : start + 32], features.with_elements(elements))
 
 
-def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, weight: float) -> None:
+def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, weight: float, only: set[str]) -> None:
     """One run a kind and seed."""
     from captrial.training.run import train
     from captrial.vision.store import FeatureStore
@@ -91,6 +91,8 @@ def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int,
     store = FeatureStore(out / "reduced")
     for seed in range(seeds):
         for kind in KINDS:
+            if only and f"{kind}-{seed}" not in only:
+                continue
             chosen = {"attention": kind, "attention_weight": weight, "seed": seed, "epochs": epochs}
             options = {**RECIPE, **{name: str(value) for name, value in chosen.items()}}
             folder = run_folder(out, kind, seed)
@@ -108,14 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pictures", type=int, default=400)
     parser.add_argument("--test", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=24)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--weight", type=float, default=1.0)
+    parser.add_argument("--only", default="", help="train these runs alone, e.g. implicit-0,weak-2; then stop")
     chosen = parser.parse_args(arguments)
     counts = {"train": chosen.pictures, "val": max(20, chosen.pictures // 10), "test": chosen.test}
     made = samples(counts)
     extract(chosen.out / "features", counts)
     reduce(chosen.out / "features", chosen.out / "reduced", [sample.id for sample in made["train"][:100]])
-    train_all(chosen.out, made, chosen.seeds, chosen.epochs, chosen.weight)
+    train_all(chosen.out, made, chosen.seeds, chosen.epochs, chosen.weight, set(filter(None, chosen.only.split(","))))
 
 
 if __name__ == "__main__":

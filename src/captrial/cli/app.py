@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from captrial.cli import annotate, caption, compete, data, demo, doctor, features, models, pool, score, train
+from captrial.cli import (
+    annotate,
+    attend,
+    caption,
+    compete,
+    data,
+    demo,
+    doctor,
+    features,
+    ground,
+    models,
+    pool,
+    score,
+    train,
+)
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
@@ -22,10 +36,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("attend")(attend.attend)
 app.command("caption")(caption.caption)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 app.command("features")(features.features)
+app.command("ground")(ground.ground)
 app.command("models")(models.models)
 app.command("score")(score.score)
 app.command("train")(train.train)

@@ -137,8 +137,10 @@ def looked_at(look: Look, sample: Sample, preprocess: Preprocess) -> list[str]:
 def grounding_table(results: Sequence[Grounded], *, checkable: bool = False, seed: int = 0) -> Table:
     """000's Tables 2-4: rows are models under their features, columns methods x delta; means x100 with intervals."""
     methods = list(dict.fromkeys(result.method for result in results))
-    models = list(dict.fromkeys((result.features, result.model) for result in results))
-    models.sort(key=lambda model: [features for features, _ in models].index(model[0]))
+    seen = list(dict.fromkeys(result.features for result in results))
+    models = [
+        pair for kind in seen for pair in dict.fromkeys((r.features, r.model) for r in results if r.features == kind)
+    ]
     found = {(result.features, result.model, result.method): result for result in results}
     rows: list[tuple[Cell, ...]] = []
     sections: dict[int, str] = {}

@@ -1,0 +1,123 @@
+"""`captrial attend`: is a captioner's attention where a person would look?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from captrial.cli.explain_options import (
+    BeamOption,
+    BoxesOption,
+    DataOption,
+    FeaturesOption,
+    ImagesOption,
+    LimitOption,
+    ModelsOption,
+    OutOption,
+    SeedOption,
+    SimilarityOption,
+    SplitOption,
+    VectorsOption,
+    features_for,
+    load_checkpoints,
+    open_similarity,
+    print_tables,
+    read_samples,
+)
+from captrial.cli.output import JsonFlag, print_json
+from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from captrial.explain.attending import Attended
+    from captrial.explain.looking import Looker
+    from captrial.records import Sample
+
+
+def attend(
+    data: DataOption,
+    models: ModelsOption,
+    out: OutOption = Path("attend"),
+    images: ImagesOption = None,
+    boxes: BoxesOption = None,
+    split: SplitOption = None,
+    limit: LimitOption = None,
+    features: FeaturesOption = None,
+    methods: Annotated[
+        str, typer.Option("--methods", help="attention, or attribution methods, with commas between.")
+    ] = "attention",
+    captions: Annotated[
+        str, typer.Option("--captions", help="forced (the references), generated, or both with a comma.")
+    ] = "forced,generated",
+    phrase: Annotated[str, typer.Option("--phrase", help="A phrase is the max or the mean of its words.")] = "max",
+    masks: Annotated[bool, typer.Option("--masks", help="Measure against masks where there are some.")] = False,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="Phrases drawn side by side; 0: none.")] = 6,
+    beam: BeamOption = 5,
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Attention correctness of captioners (paper 003): by size, against caption quality, with intervals and figures.
+
+    captrial attend --data toyworld --split test --models runs/implicit,runs/strong --out attend
+    """
+    from captrial.explain.attending import FORCED, GENERATED
+    from captrial.explain.attending import attend as measure
+    from captrial.explain.attention_tables import all_tables
+    from captrial.explain.looking import make_looker
+    from captrial.explain.tables import write_tables
+    from captrial.files import atomic_write
+
+    settings = captions.split(",")
+    if not set(settings) <= {FORCED, GENERATED}:
+        raise InputError(f"--captions {captions}: there are {FORCED} and {GENERATED}")
+    if phrase not in ("max", "mean"):
+        raise InputError(f"--phrase {phrase}: there are max and mean")
+    words = open_similarity(similarity, vectors)
+    samples = read_samples(data, images, boxes, split, limit)
+    lookers: list[Looker] = []
+    results: list[Attended] = []
+    for name, checkpoint in load_checkpoints(models).items():
+        store = features_for(checkpoint, samples, features, out)
+        for method in methods.split(","):
+            looker = make_looker(name, checkpoint, store, method, beam)
+            found = measure(looker, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
+            atomic_write(out / "scores" / f"{name}-{method}.json", orjson.dumps(found.to_dict()))
+            lookers.append(looker)
+            results.append(found)
+    tables = all_tables(results, samples, seed)
+    write_tables(tables, out)
+    draw(lookers, results, samples, settings, out, examples)
+    if json:
+        print_json({table.name: table.to_dict() for table in tables})
+    else:
+        print_tables(tables)
+
+
+def draw(
+    lookers: Sequence[Looker],
+    results: Sequence[Attended],
+    samples: Sequence[Sample],
+    settings: Sequence[str],
+    out: Path,
+    most: int,
+) -> None:
+    """003's Fig. 4 for every setting; Fig. 3, 5 and 6 where examples are wanted."""
+    from captrial.explain.attention_figures import draw_histograms
+    from captrial.explain.attention_tables import improvements
+    from captrial.explain.examples import draw_side_by_side, draw_targets
+
+    names = [f"{result.model}, {result.method}" for result in results]
+    for setting in settings:
+        values = {name: improvements(result, setting) for name, result in zip(names, results, strict=True)}
+        draw_histograms(values, out / f"histogram-{setting}.png", f"{setting} captions")
+        if most:
+            draw_side_by_side(lookers, results, samples, setting, out / f"examples-{setting}.png", most)
+    boxed = [sample for sample in samples if any(region.label for region in sample.regions)]
+    if most and boxed:
+        draw_targets(boxed[: min(most, 4)], lookers[0].preprocess, out / "targets.png")

@@ -1,0 +1,110 @@
+"""What `captrial ground` and `captrial attend` share: data with boxes, captioners, features, how words compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from captrial.cli.output import console_err, print_table
+from captrial.errors import DatasetError, InputError
+
+if TYPE_CHECKING:
+    from captrial.captioners.checkpoint import Checkpoint
+    from captrial.explain.tables import Table
+    from captrial.language.similarity import Similarity
+    from captrial.records import Sample
+    from captrial.vision.store import FeatureStore
+
+DataOption = Annotated[
+    Path, typer.Option("--data", help="Pictures with captions: a toy world, Karpathy JSON, COCO ...")
+]
+ModelsOption = Annotated[str, typer.Option("--models", help="Run folders or shipped names, with commas between.")]
+ImagesOption = Annotated[
+    Path | None, typer.Option("--images", help="Folder of the pictures, if not beside the annotations.")
+]
+BoxesOption = Annotated[
+    Path | None, typer.Option("--boxes", help='Boxes by picture id: {"id": [[x1, y1, x2, y2, "class"], ...]}.')
+]
+SplitOption = Annotated[str | None, typer.Option("--split", help="Only this split of the data.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N pictures.")]
+FeaturesOption = Annotated[
+    Path | None, typer.Option("--features", help="A store made by `captrial features`; made in --out if absent.")
+]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder of the results; a stopped study goes on there.")]
+BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")]
+SimilarityOption = Annotated[
+    str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
+]
+VectorsOption = Annotated[Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Of the resampling behind the intervals.")]
+
+
+def read_samples(
+    data: Path, images: Path | None, boxes: Path | None, split: str | None, limit: int | None
+) -> list[Sample]:
+    """The pictures of a data set that are here, with the boxes of a file in place of its own."""
+    from captrial.data import join, present, read_dataset
+    from captrial.data.readers import read_boxes
+
+    samples = read_dataset(data, split=split, images=images)
+    if boxes is not None:
+        known = {sample.id for sample in samples}
+        found = [other for other in read_boxes(boxes) if other.id in known]
+        if not found:
+            raise DatasetError(f"{boxes}: none of its ids is a picture of {data}")
+        samples = join([replace(sample, regions=()) for sample in samples], found)
+    here = present(samples)
+    if not here:
+        raise DatasetError(f"{data}: none of its {len(samples)} pictures is here; give their folder with --images")
+    if len(here) < len(samples):
+        console_err.print(f"captrial: {len(here)} of {len(samples)} pictures of {data.name} are here", style="yellow")
+    return here[:limit]
+
+
+def load_checkpoints(models: str) -> dict[str, Checkpoint]:
+    """Checkpoints by name: `best` of a run folder, a checkpoint folder, or a shipped captioner."""
+    from captrial.captioners.checkpoint import Checkpoint
+    from captrial.captioners.shipped import shipped
+
+    found: dict[str, Checkpoint] = {}
+    for source in models.split(","):
+        path = Path(shipped().get(source, source))
+        best = path / "best"
+        name = path.parent.name if path.name == "best" else path.name
+        if name in found:
+            raise InputError(f"--models: two captioners are called {name}; rename one of the folders")
+        found[name] = Checkpoint.from_pretrained(best if best.is_dir() else path)
+    return found
+
+
+def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path | None, out: Path) -> FeatureStore:
+    """The features a captioner looks at: the store given, if it is of the right kind, else one kept in `out`."""
+    from captrial.files import content_hash
+    from captrial.training.extraction import features_of
+    from captrial.vision.loading import load_backbone
+    from captrial.vision.store import FeatureStore
+
+    if given is not None:
+        return FeatureStore(given, checkpoint.vision)
+    name = content_hash(repr(sorted(checkpoint.vision.items(), key=str)), 8)
+    return features_of(samples, load_backbone(checkpoint.vision), out / "features" / name)
+
+
+def open_similarity(mode: str, vectors: Path | None) -> Similarity:
+    """How words compare."""
+    from captrial.language.similarity import Similarity
+    from captrial.language.vectors import WordVectors
+
+    if mode == "table+vectors" and vectors is None:
+        return Similarity.default()
+    return Similarity(WordVectors.open(vectors), mode=mode)  # type: ignore[arg-type]
+
+
+def print_tables(tables: Sequence[Table]) -> None:
+    """Tables for people."""
+    for table in tables:
+        print_table(table.title, table.headings(), table.shown(), table.notes)

@@ -1,0 +1,120 @@
+"""`captrial ground`: does a captioner look at what it says? GroundingScore and a verdict a noun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from captrial.cli.explain_options import (
+    BeamOption,
+    BoxesOption,
+    DataOption,
+    FeaturesOption,
+    ImagesOption,
+    LimitOption,
+    ModelsOption,
+    OutOption,
+    SeedOption,
+    SimilarityOption,
+    SplitOption,
+    VectorsOption,
+    features_for,
+    load_checkpoints,
+    open_similarity,
+    print_tables,
+    read_samples,
+)
+from captrial.cli.output import JsonFlag, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from captrial.records import Sample
+
+METHODS = "saliency,guided_backprop,integrated_gradients"
+
+
+def ground(
+    data: DataOption,
+    models: ModelsOption,
+    out: OutOption = Path("ground"),
+    methods: Annotated[str, typer.Option("--methods", help="Attribution methods, or attention.")] = METHODS,
+    regions: Annotated[
+        str,
+        typer.Option("--regions", help="data (its boxes), a detector (onnx:FILE, detr:MODEL, localiser), or elements."),
+    ] = "data",
+    images: ImagesOption = None,
+    boxes: BoxesOption = None,
+    split: SplitOption = None,
+    limit: LimitOption = None,
+    features: FeaturesOption = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
+    ] = None,
+    beam: BeamOption = 5,
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """GroundingScore of captioners (paper 000): models x features x attribution methods, verdicts, intervals.
+
+    captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
+    """
+    from captrial.explain.grounding import Grounder
+    from captrial.explain.grounding_study import ground as measure
+    from captrial.explain.grounding_study import grounding_table, verdict_table
+    from captrial.explain.looking import make_looker
+    from captrial.explain.tables import write_tables
+
+    words = open_similarity(similarity, vectors)
+    samples = read_samples(data, images, boxes, split, limit)
+    shared = None if regions == "elements" else with_regions(samples, regions, out)
+    results = []
+    for name, checkpoint in load_checkpoints(models).items():
+        store = features_for(checkpoint, samples, features, out)
+        seen, labels = shared or elements_of(samples, store)
+        for method in methods.split(","):
+            looker = make_looker(name, checkpoint, store, method, beam)
+            grounder = Grounder(labels, words, threshold)
+            keep = out / "nouns" / f"{name}-{method}.jsonl"
+            results.append(measure(looker, seen, grounder, describe(checkpoint.vision), keep))
+    tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
+    tables.append(verdict_table(results))
+    write_tables(tables, out)
+    if json:
+        print_json({table.name: table.to_dict() for table in tables})
+    else:
+        print_tables(tables)
+
+
+def with_regions(samples: Sequence[Sample], regions: str, out: Path) -> tuple[list[Sample], list[str]]:
+    """Samples with the regions to ground on, and all labels that these can have."""
+    from captrial.data.sizes import with_size
+    from captrial.explain.region_sources import detect_regions, labels_of
+
+    if regions == "data":
+        sized = [with_size(sample) for sample in samples]
+        return sized, labels_of(sized)
+    from captrial.vision.loading import load_detector
+
+    detector = load_detector(regions)
+    found = detect_regions(samples, detector, out / "regions.json")
+    return [with_size(sample) for sample in found], list(detector.labels)
+
+
+def elements_of(samples: Sequence[Sample], store: object) -> tuple[list[Sample], list[str]]:
+    """Samples with the regions that a captioner's features are of."""
+    from captrial.data.sizes import with_size
+    from captrial.explain.region_sources import element_regions, labels_of
+
+    found = element_regions([with_size(sample) for sample in samples], store)  # type: ignore[arg-type]
+    return found, labels_of(found)
+
+
+def describe(vision: object) -> str:
+    """What a captioner sees, as the heading above its rows."""
+    name = vision.get("backbone", "features") if hasattr(vision, "get") else "features"
+    return f"{name}, regions" if hasattr(vision, "get") and vision.get("regions") else str(name)

@@ -1,0 +1,100 @@
+"""`captrial ground` and `captrial attend` on a small toy world, from the command line to tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from captrial.cli.app import app
+from captrial.data.toyworld import read_toyworld, write_toyworld
+from captrial.errors import DatasetError, InputError, MismatchError
+from captrial.vision.store import FeatureWriter
+from explain.toys import VISION, ToyFeatures, toy_checkpoint
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A toy world, features of it, and two untrained captioners."""
+    folder = tmp_path_factory.mktemp("study")
+    write_toyworld(folder / "world", 6, size=64, shares={"test": 1})
+    names = [sample.id for sample in read_toyworld(folder / "world")]
+    with FeatureWriter(folder / "features", VISION) as writer:
+        writer.add(names, ToyFeatures().get(names))
+    for number, name in enumerate(("one", "two")):
+        toy_checkpoint(seed=number).save_pretrained(folder / name / "best")
+    return folder
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def common(place: Path) -> list[str | Path]:
+    return [
+        "--data",
+        place / "world",
+        "--models",
+        f"{place / 'one'},{place / 'two' / 'best'}",
+        "--features",
+        place / "features",
+    ]
+
+
+def test_attend_writes_tables_and_figures(place: Path, tmp_path: Path) -> None:
+    printed = run("attend", *common(place), "--out", tmp_path, "--beam", "1", "--examples", "2", "--json")
+    document = orjson.loads(printed)
+    assert {row["model"] for row in document["correctness"]["rows"]} == {"one", "two"}
+    assert document == orjson.loads((tmp_path / "tables.json").read_bytes())
+    for name in ("correctness.csv", "correctness.tex", "size-forced.csv", "spearman.tex", "scores/one-attention.json"):
+        assert (tmp_path / name).stat().st_size > 0
+    for name in ("histogram-forced.png", "histogram-generated.png", "examples-forced.png", "targets.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert min(picture.size) > 100
+    shown = run("attend", *common(place), "--out", tmp_path, "--captions", "forced", "--examples", "0", "--limit", "2")
+    assert "Attention correctness (003 Table 1)" in shown
+
+
+def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
+    arguments = ["ground", *common(place), "--out", tmp_path, "--methods", "attention", "--beam", "1"]
+    document = orjson.loads(run(*arguments, "--json"))
+    assert set(document) == {"grounding", "grounding-checkable", "verdicts"}
+    row = document["grounding"]["rows"][0]
+    assert row["section"] == "made up"
+    values = [row[f"Attention δ={delta}"]["value"] for delta in ("0", "1", "3", "5", "∞")]
+    assert values == sorted(values)
+    kept = tmp_path / "nouns" / "one-attention.jsonl"
+    lines = kept.read_bytes().splitlines(keepends=True)
+    kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])  # killed while writing the third picture
+    assert orjson.loads(run(*arguments, "--json")) == document
+    assert sorted(kept.read_bytes().splitlines()) == sorted(line.rstrip() for line in lines)
+    assert "tau_g" in run(*arguments)
+    with pytest.raises(MismatchError, match="made with other settings"):
+        run(*arguments, "--threshold", "0.5")
+
+
+def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--captions spoken: there are forced and generated"):
+        run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")
+    with pytest.raises(InputError, match="two captioners are called one"):
+        run("ground", "--data", place / "world", "--models", f"{place / 'one'},{place / 'one'}", "--out", tmp_path)
+    with pytest.raises(DatasetError, match="no labels; they are no regions"):
+        run("ground", *common(place), "--out", tmp_path, "--regions", "elements", "--methods", "attention")
+    boxes = tmp_path / "boxes.json"
+    boxes.write_text('{"nobody": [[0, 0, 1, 1, "dog"]]}')
+    with pytest.raises(DatasetError, match="none of its ids is a picture"):
+        run("ground", *common(place), "--out", tmp_path, "--boxes", boxes)
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    Image.new("RGB", (40, 30)).save(pictures / "plain.png")
+    with pytest.raises(DatasetError, match="no picture has a region with a label"):
+        run("ground", "--data", pictures, "--models", place / "one", "--out", tmp_path)
+    with pytest.raises(DatasetError, match=r"picture plain.png has no reference caption"):
+        run(
+            "attend", "--data", pictures, "--models", place / "one", "--out", tmp_path, "--features", place / "features"
+        )

@@ -1,0 +1,99 @@
+"""Integrated Gradients (Sundararajan et al. 2017) of all words of a caption, as exactly as asked for.
+
+    A = (I_0 - I_b) * integral over alpha in [0, 1] of dS(I_b + alpha (I_0 - I_b)) / dI       (000 Eq. 12, sign corrected)
+
+The quadrature was chosen by measurement on trained captioners (`python -m benchmarks.explain --quadrature`). Two things
+make the integrand hard: nearly all change happens close to the baseline, hence the bent path of `quadrature`; and
+thousands of ReLUs switch along the way, each making every gradient jump, which no choice of nodes can see. So each node
+of a Gauss-Legendre rule lets every ReLU act with its mean derivative over the node's share of the path
+(`relus.AveragedRelus`) instead of that at the node alone. Steps grow until the completeness error (SPEC section 3) of
+every word is under the tolerance: sums of attributions are compared with S(picture) - S(baseline), computed directly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from captrial.errors import InputError
+from captrial.explain.gradients import PathGradients
+from captrial.explain.quadrature import Bend, Rule, find_bend, gauss_legendre
+
+RuleName = Literal["averaged", "gauss_legendre"]
+FIRST, MOST = 12, 384  # steps of the first try, and of the last
+_SCOUTS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 17)])
+
+
+class Integral(NamedTuple):
+    """Integrated gradients of `w` words."""
+
+    attribution: Tensor  # (w, *input)
+    changes: Tensor  # (w,) S(picture) - S(baseline)
+    errors: Tensor  # (w,) completeness errors
+    steps: int  # nodes of the rule that was kept
+
+
+def integrate(
+    path: PathGradients,
+    tolerance: float = 0.01,
+    steps: int | None = None,
+    rule: RuleName = "averaged",
+    max_steps: int = MOST,
+) -> Integral:
+    """Integrate along `path`, with `steps` nodes or with as many as bring every word's error under `tolerance`.
+
+    `rule="gauss_legendre"` is the textbook's: straight path, plain gradients, the same numbers as captum's. Where
+    `max_steps` do not reach the tolerance the errors say so.
+    """
+    if rule not in ("averaged", "gauss_legendre"):
+        raise InputError(f"no quadrature rule {rule!r}; there are: averaged, gauss_legendre")
+    if (steps is not None and steps < 1) or tolerance <= 0:
+        raise InputError("integrated gradients need at least one step and a tolerance above 0")
+    bend = scout(path) if rule == "averaged" else Bend()
+    nodes = steps or min(FIRST, max_steps)
+    while True:
+        result = _apply(path, gauss_legendre(nodes, bend), averaged=rule == "averaged")
+        worst = float(result.errors.max()) if len(result.errors) else 0.0
+        if steps is not None or worst <= tolerance or nodes >= max_steps:
+            return result
+        nodes = min(max_steps, more_steps(nodes, worst, tolerance))
+
+
+def scout(path: PathGradients) -> Bend:
+    """Look at the scores along the path, without gradients, for where it should be walked slowly."""
+    alphas = torch.as_tensor(_SCOUTS, dtype=path.start.dtype, device=path.start.device)
+    return find_bend(_SCOUTS, path.scores(alphas).double().cpu().numpy())
+
+
+def more_steps(nodes: int, error: float, tolerance: float) -> int:
+    """How many steps to try next, were the error to fall with their square; at least half more, at most thrice.
+
+    >>> more_steps(12, 0.02, 0.01)
+    20
+    """
+    wanted = nodes * math.sqrt(1.3 * error / tolerance)
+    return math.ceil(min(3.0 * nodes, max(1.5 * nodes, wanted)))
+
+
+def completeness_errors(sums: Tensor, changes: Tensor) -> Tensor:
+    """|sum A - dS| / max(|dS|, 0.05 max |dS|) a word (SPEC section 3); 0 where nothing changes at all."""
+    if not len(changes):
+        return changes.abs()
+    size = changes.abs()
+    scale = size.clamp(min=float(0.05 * size.max()))
+    missed = (sums - changes).abs()
+    return torch.where(missed == 0, missed, missed / scale.clamp(min=torch.finfo(scale.dtype).tiny))
+
+
+def _apply(path: PathGradients, rule: Rule, averaged: bool) -> Integral:
+    kind = {"dtype": path.start.dtype, "device": path.start.device}
+    alphas, weights, ends = (torch.as_tensor(part, **kind) for part in rule)  # type: ignore[call-overload]
+    pulled = path.pull(alphas, weights, ends if averaged else None)
+    attribution = pulled.gradient * path.direction
+    changes = path.ends[1] - path.ends[0]
+    sums = attribution.double().flatten(1).sum(1).to(changes)
+    return Integral(attribution, changes, completeness_errors(sums, changes), len(alphas))

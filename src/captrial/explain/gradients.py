@@ -98,7 +98,13 @@ class PathGradients:
         return Pulled(scores.detach(), torch.cat(slopes).T, torch.cat(gradients))
 
     def _pull_words(
-        self, path: StraightPath, scores: Tensor, memory: list[Tensor], cut: list[Tensor], weights: Tensor, words: Tensor
+        self,
+        path: StraightPath,
+        scores: Tensor,
+        memory: list[Tensor],
+        cut: list[Tensor],
+        weights: Tensor,
+        words: Tensor,
     ) -> Sequence[Tensor]:
         """Gradients (words, *input) and derivatives along the path (words, m) of some words."""
         wanted = torch.zeros(len(words), *scores.shape, dtype=scores.dtype, device=scores.device)

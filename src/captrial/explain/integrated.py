@@ -1,6 +1,6 @@
 """Integrated Gradients (Sundararajan et al. 2017) of all words of a caption, as exactly as asked for.
 
-    A = (I_0 - I_b) * integral over alpha in [0, 1] of dS(I_b + alpha (I_0 - I_b)) / dI       (000 Eq. 12, sign corrected)
+    A = (I_0 - I_b) * integral over alpha in [0, 1] of dS(I_b + alpha (I_0 - I_b)) / dI    (000 Eq. 12, sign corrected)
 
 The quadrature was chosen by measurement on trained captioners (`python -m benchmarks.explain --quadrature`). Two things
 make the integrand hard: nearly all change happens close to the baseline, hence the bent path of `quadrature`; and

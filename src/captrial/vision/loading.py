@@ -14,7 +14,7 @@ Settings follow a question mark: `efficientnet-lite2?size=448&mode=crop`, `hf:mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from captrial.vision.backbone import Backbone
 from captrial.vision.efficientnet import EfficientNetLite
 from captrial.vision.identity import identity
 from captrial.vision.naming import Name, split_grid, yes
+from captrial.vision.precomputed import PrecomputedFeatures
 from captrial.vision.regions import MOST_REGIONS, Detector, RegionBackbone
 from captrial.vision.restoring import LITE, restore_backbone
+from captrial.vision.store import FeatureStore
 
 DEFAULT_GRID = "efficientnet-lite2"
 
@@ -51,6 +53,32 @@ def load_backbone(vision: str | Mapping[str, Any], source: str | None = None) ->
 def load_detector(name: str) -> Detector:
     """A detector alone: `onnx:FILE`, `detr:MODEL` or `localiser`, with its settings."""
     return _detector(name, features=True)
+
+
+def load_features(
+    name: str,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+    boxes: bool = True,
+    labels: Sequence[str] | None = None,
+) -> FeatureStore | PrecomputedFeatures:
+    """Features by picture id: a feature store's folder, or `tsv:PATH`, `hdf5:FILE`, `npz:FOLDER` made elsewhere.
+
+    `sizes` (id -> width, height), `boxes` and `labels` are for the latter (see `PrecomputedFeatures`).
+    """
+    kind, _, path = name.partition(":")
+    if kind == "tsv":
+        from captrial.vision.tsv import TsvFeatures
+
+        return TsvFeatures(path, sizes, boxes, labels)
+    if kind == "hdf5":
+        from captrial.vision.hdf5 import Hdf5Features
+
+        return Hdf5Features(path, sizes, boxes, labels)
+    if kind == "npz":
+        from captrial.vision.npz import NpzFeatures
+
+        return NpzFeatures(path, sizes, boxes, labels)
+    return FeatureStore(name)
 
 
 def _named(text: str) -> Backbone:

@@ -55,8 +55,7 @@ class Preprocess:
         """The preprocessing that a checkpoint or feature store describes (see `Backbone.describe`)."""
         if "preprocess" not in vision:
             raise InputError("these features do not say how pictures were resized; boxes cannot be put on them")
-        how = vision["preprocess"]
-        return cls(**{**how, "mean": tuple(how["mean"]), "std": tuple(how["std"])})
+        return cls.from_description(vision["preprocess"])
 
     def to_square(self, picture: Image.Image) -> Image.Image:
         """The square the model sees, in RGB."""

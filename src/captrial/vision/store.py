@@ -69,8 +69,10 @@ class FeatureStore:
         entry = self.entry(picture_id)
         rows = slice(entry["start"], entry["start"] + entry["rows"])
         elements = torch.from_numpy(self._elements[rows].astype(np.float32)).unsqueeze(0)
-        boxes = torch.from_numpy(self._boxes[rows].astype(np.float32)).unsqueeze(0)
-        return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), boxes)
+        mask = torch.ones(elements.shape[:2], dtype=torch.bool)
+        if not entry.get("boxes", True):
+            return Features(elements, mask)
+        return Features(elements, mask, torch.from_numpy(self._boxes[rows].astype(np.float32)).unsqueeze(0))
 
     def _map(self, name: str, width: int) -> NDArray[np.float16]:
         path = self.directory / name
@@ -104,12 +106,14 @@ class FeatureWriter:
         for number, picture_id in enumerate(picture_ids):
             valid = features.mask[number]
             elements = features.elements[number][valid].to(torch.float16).cpu().numpy()
+            if not np.isfinite(elements).all():
+                raise DatasetError(f"features of {picture_id!r} are not finite numbers in half precision")
             boxes = np.zeros((len(elements), 4), np.float16)
             if features.boxes is not None:
                 boxes = features.boxes[number][valid].to(torch.float16).cpu().numpy()
             self._elements.write(elements.tobytes())
             self._boxes.write(boxes.tobytes())
-            note = notes[number] if notes else {}
+            note = {**(notes[number] if notes else {}), **({} if features.boxes is not None else {"boxes": False})}
             lines.append({"id": picture_id, "start": self._rows, "rows": len(elements), **note})
             self._rows += len(elements)
         for file in (self._elements, self._boxes):

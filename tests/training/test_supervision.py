@@ -1,4 +1,4 @@
-"""`--set attention=strong|weak`: targets from samples and a recipe, and a run that trains on them."""
+"""`--set supervision=strong|weak`: targets from samples and a recipe, and a run that trains on them."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def test_names_of_several_words_count_as_one() -> None:
 
 def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
     bare = Sample(Picture("1", width=8, height=8), ("A dog.",))
-    with pytest.raises(DatasetError, match="attention=strong needs phrases"):
+    with pytest.raises(DatasetError, match="supervision=strong needs phrases"):
         make_targets("strong", [bare], VISION)
-    with pytest.raises(DatasetError, match="attention=weak needs regions"):
+    with pytest.raises(DatasetError, match="supervision=weak needs regions"):
         make_targets("weak", [bare], VISION)
     with pytest.raises(InputError, match="implicit, strong, weak"):
         make_targets("forced", [bare], VISION)
@@ -99,7 +99,7 @@ def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["strong", "weak"])
 def test_a_run_learns_to_look(kind: str, world: list[Sample], tmp_path: Path) -> None:
-    options = {"attention": kind, "epochs": "2", "batch": "3", "min_count": "1", "warmup": "1"}
+    options = {"supervision": kind, "epochs": "2", "batch": "3", "min_count": "1", "warmup": "1"}
     train("show_attend_tell-small", world, world[:2], GridOfColours(), VISION, tmp_path, options)  # type: ignore[arg-type]
     header, *rows = (tmp_path / "metrics.csv").read_text().splitlines()
     losses = [float(row.split(",")[header.split(",").index("attention_loss")]) for row in rows]

@@ -42,7 +42,7 @@ class Recipe:
     smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     doubly_stochastic: float = 0.0
-    attention: str = "implicit"  # or "strong", "weak": supervised attention (003)
+    supervision: str = "implicit"  # or "strong", "weak": supervised attention (003)
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
     scst_samples: int = 5

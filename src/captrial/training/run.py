@@ -49,7 +49,7 @@ def train(
 
     `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint. With `start` the
     weights and the vocabulary are those of another checkpoint: self-critical training after cross-entropy, or one's
-    own pictures after somebody else's. With the option `attention` "strong" or "weak" the training samples' phrases
+    own pictures after somebody else's. With the option `supervision` "strong" or "weak" the training samples' phrases
     or labelled regions supervise the attention, unless `attention_targets` are given.
     """
     run = Path(run)
@@ -70,7 +70,7 @@ def train(
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})})
-    targets = attention_targets or make_targets(recipe.attention, train_samples, vision)
+    targets = attention_targets or make_targets(recipe.supervision, train_samples, vision)
     stages = make_stages(captioner, data, recipe, targets, critic)
     keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
     validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
@@ -130,7 +130,7 @@ def _write_configuration(
     }
     encoded = orjson.dumps(config, option=orjson.OPT_INDENT_2)
     path = run / CONFIG
-    if path.exists() and orjson.loads(path.read_bytes()) != orjson.loads(encoded):
+    if path.exists() and not _same_run(orjson.loads(path.read_bytes()), orjson.loads(encoded)):
         raise MismatchError(f"{run} was begun with other settings or data (see {path.name}); choose another --out")
     atomic_write(path, encoded)
     environment = {
@@ -142,3 +142,10 @@ def _write_configuration(
         "command": sys.argv,
     }
     atomic_write(run / ENVIRONMENT, orjson.dumps(environment, option=orjson.OPT_INDENT_2))
+
+
+def _same_run(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether two configurations mean the same run; options that one of two versions did not know have defaults."""
+    defaults = orjson.loads(orjson.dumps(dataclasses.asdict(Recipe())))
+    stored = {**stored, "recipe": {**defaults, **{k: v for k, v in stored["recipe"].items() if k in defaults}}}
+    return stored == wanted

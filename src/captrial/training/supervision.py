@@ -1,4 +1,4 @@
-"""From `--set attention=strong|weak` to the targets a run trains on (003; SPEC section 1).
+"""From `--set supervision=strong|weak` to the targets a run trains on (003; SPEC section 1).
 
 *Strong* needs phrases with regions (Flickr30k Entities, the toy world); *weak* needs regions with labels, from people,
 a detector or a localiser, whose classes the captions' nouns are linked to.
@@ -33,7 +33,7 @@ def make_targets(
     `vision` is what the features were made with (`Backbone.describe()`): boxes move along with its preprocessing.
     """
     if kind not in KINDS:
-        raise InputError(f"--set attention={kind}: there are {', '.join(KINDS)}")
+        raise InputError(f"--set supervision={kind}: there are {', '.join(KINDS)}")
     if kind == "implicit":
         return None
     preprocess = Preprocess.of(vision)
@@ -45,8 +45,8 @@ def _strong(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTarge
     aligned = [replace(sample, phrases=aligned_phrases(sample)) for sample in samples]
     if not any(phrase.regions for sample in aligned for phrases in sample.phrases for phrase in phrases):
         raise DatasetError(
-            "--set attention=strong needs phrases with regions (Flickr30k Entities, the toy world), and no caption of "
-            "these training pictures has one; with boxes and classes alone use attention=weak"
+            "--set supervision=strong needs phrases with regions (Flickr30k Entities, the toy world), and no caption of "
+            "these training pictures has one; with boxes and classes alone use supervision=weak"
         )
     return strong_targets(aligned, preprocess)
 
@@ -54,7 +54,7 @@ def _strong(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTarge
 def _weak(samples: Sequence[Sample], preprocess: Preprocess, similarity: Similarity | None) -> AttentionTargets:
     if not any(region.label for sample in samples for region in sample.regions):
         raise DatasetError(
-            "--set attention=weak needs regions with labels, and no training picture has one; give boxes of a "
+            "--set supervision=weak needs regions with labels, and no training picture has one; give boxes of a "
             "detector or of people ({id: [[x1, y1, x2, y2, class], ...]})"
         )
     from captrial.language.similarity import Similarity

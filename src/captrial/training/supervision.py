@@ -45,8 +45,8 @@ def _strong(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTarge
     aligned = [replace(sample, phrases=aligned_phrases(sample)) for sample in samples]
     if not any(phrase.regions for sample in aligned for phrases in sample.phrases for phrase in phrases):
         raise DatasetError(
-            "--set supervision=strong needs phrases with regions (Flickr30k Entities, the toy world), and no caption of "
-            "these training pictures has one; with boxes and classes alone use supervision=weak"
+            "--set supervision=strong needs phrases with regions (Flickr30k Entities, the toy world), and no caption "
+            "of these training pictures has one; with boxes and classes alone use supervision=weak"
         )
     return strong_targets(aligned, preprocess)
 

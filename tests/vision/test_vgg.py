@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError
 from captrial.vision.preprocess import Preprocess
@@ -64,6 +65,23 @@ def test_reads_torch_files_without_running_them(tmp_path: Path, weights: Path) -
     torch.save(network, tmp_path / "code.pth")
     with pytest.raises(InputError, match=r"code.pth cannot be read as weights"):
         VGG19(tmp_path / "code.pth")
+
+
+def test_takes_torchvisions_weights_where_it_is_installed(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for torchvision, with the call that its documentation gives for the weights alone."""
+    asked = []
+
+    def get_state_dict(progress: bool, check_hash: bool) -> dict[str, torch.Tensor]:
+        asked.append((progress, check_hash))
+        return load_file(weights)
+
+    imagenet = SimpleNamespace(get_state_dict=get_state_dict)
+    fake = ModuleType("torchvision.models")
+    fake.VGG19_Weights = SimpleNamespace(IMAGENET1K_V1=imagenet)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torchvision", ModuleType("torchvision"))
+    monkeypatch.setitem(sys.modules, "torchvision.models", fake)
+    assert VGG19().fingerprint == VGG19(weights).fingerprint
+    assert asked == [(False, True)]
 
 
 def test_says_what_is_wrong_with_weights(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ The weights are not ours to ship: they come from torchvision where it is install
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -101,13 +102,13 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
 
 def _torchvision_weights() -> Mapping[str, Tensor]:
     try:
-        from torchvision.models import VGG19_Weights  # type: ignore[import-not-found,unused-ignore]
+        models = importlib.import_module("torchvision.models")  # no extra brings it: it would resolve another torch
     except ImportError:
         raise InputError(
             "VGG-19 weights do not come with captrial: name a file with torchvision's VGG-19 weights, vgg19:FILE "
             "(.safetensors or .pth), or install torchvision to download them"
         ) from None
-    weights: Mapping[str, Tensor] = VGG19_Weights.IMAGENET1K_V1.get_state_dict(progress=False, check_hash=True)
+    weights: Mapping[str, Tensor] = models.VGG19_Weights.IMAGENET1K_V1.get_state_dict(progress=False, check_hash=True)
     return weights
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -202,3 +204,23 @@ def test_stores_refuse_other_weights_and_other_preprocessing(tmp_path: Path, fol
     other = save_model(transformers.ViTModel(transformers.ViTConfig(**VIT)), tmp_path / "other", STRETCHED)
     with pytest.raises(MismatchError, match="weights"):
         FeatureStore(tmp_path / "store", TransformersBackbone(other).describe())
+
+
+@pytest.mark.slow
+def test_by_name_from_the_hubs_cache(tmp_path: Path) -> None:
+    """What a download leaves in the cache is found by name, and a revision by `name@revision`, without a network."""
+    repository = tmp_path / "models--someone--tiny"
+    for revision, kind in (("main", "vit"), ("convolutions", "resnet")):
+        commit = revision[0] * 40
+        make_backbone(kind, repository / "snapshots" / commit)
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / revision).write_text(commit)
+    code = (
+        "from captrial.vision.loading import load_backbone\n"
+        "for name in ('hf:someone/tiny', 'hf:someone/tiny@convolutions?size=64', 'hf:someone/absent'):\n"
+        "    print(load_backbone(name).name)\n"
+    )
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["hf:vit", "hf:resnet"], done.stderr
+    assert "InputError: someone/absent cannot be loaded with transformers: We couldn't connect" in done.stderr

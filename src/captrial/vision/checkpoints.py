@@ -13,11 +13,14 @@ from torch import Tensor, nn
 
 from captrial.errors import InputError, MissingExtraError
 
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?")
 
 
 def resolve_source(source: str) -> str:
-    """A local folder as it is, else a name on the hub; what can only be a path and is not there is an error."""
+    """A local folder as it is, else a name on the hub (`name` or `name@revision`).
+
+    What can only be a path and is not there is an error.
+    """
     folder = Path(source).expanduser()
     if folder.is_dir():
         return str(folder)
@@ -29,7 +32,7 @@ def resolve_source(source: str) -> str:
 def load_config(source: str) -> Any:
     """The configuration of a checkpoint."""
     with quiet_transformers("A transformers checkpoint") as transformers, _one_sentence(source):
-        return transformers.AutoConfig.from_pretrained(source)
+        return transformers.AutoConfig.from_pretrained(**_place(source))
 
 
 def load_network(source: str, auto: str, config: Any, pickle: bool = False) -> tuple[nn.Module, frozenset[str]]:
@@ -43,7 +46,7 @@ def load_network(source: str, auto: str, config: Any, pickle: bool = False) -> t
         if auto == "AutoBackbone":  # asks the hub even about local folders
             model = transformers.MODEL_FOR_BACKBONE_MAPPING[type(config)]
         network, report = model.from_pretrained(
-            source,
+            **_place(source),
             config=config,
             dtype=torch.float32,
             use_safetensors=None if pickle else True,
@@ -81,8 +84,9 @@ def image_processor_settings(source: str) -> Mapping[str, Any]:
         from transformers.image_processing_base import ImageProcessingMixin
 
         try:
-            settings, _ = ImageProcessingMixin.get_image_processor_dict(source)
+            settings, _ = ImageProcessingMixin.get_image_processor_dict(**_place(source))
         except OSError:
+            load_config(source)  # where nothing can be had of this checkpoint, that is the error
             raise InputError(
                 f"{source} does not say how its pictures are prepared: it has no preprocessor_config.json; add the one "
                 "of the model it was made from, or pass preprocess=Preprocess(...)"
@@ -107,6 +111,14 @@ def quiet_transformers(what: str) -> Iterator[Any]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+def _place(source: str) -> dict[str, str]:
+    """The arguments by which transformers finds a checkpoint."""
+    if Path(source).is_dir():
+        return {"pretrained_model_name_or_path": source}
+    name, _, revision = source.partition("@")
+    return {"pretrained_model_name_or_path": name, "revision": revision or "main"}
 
 
 @contextmanager

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing.connection import wait as wait_for
@@ -14,9 +13,8 @@ from threading import Thread
 
 from captrial.engines.job import JobSpec
 from captrial.engines.output import Task
-from captrial.engines.running import PartDone, Worker
-
-ATTEMPTS = 3  # a part during which a worker died so often is given up
+from captrial.engines.running import ATTEMPTS, PartDone, Worker, times_begun
+from captrial.errors import CaptrialError
 
 
 class LocalEngine:
@@ -30,33 +28,37 @@ class LocalEngine:
         if self.workers <= 1:
             yield from map(Worker(spec).do, tasks)
             return
-        waiting, deaths = {task.number: task for task in tasks}, Counter[int]()
+        waiting, idle = {task.number: task for task in tasks}, 0
         while waiting:
-            for done in self._until_a_death(spec, list(waiting.values()), deaths):
+            idle += 1
+            for done in self._until_a_death(spec, *self._next(list(waiting.values()))):
                 del waiting[done.number]
+                idle = 0
                 yield done
-            for number in [number for number in waiting if deaths[number] >= ATTEMPTS]:
-                del waiting[number]
-                yield PartDone(number, failure=f"its worker died {ATTEMPTS} times; is there enough memory?")
+            if idle > ATTEMPTS:
+                raise CaptrialError("workers die as soon as they start; is there enough memory?")
 
-    def _until_a_death(self, spec: JobSpec, tasks: list[Task], deaths: Counter[int]) -> Iterator[PartDone]:
-        """Parts as they are done; ends early, with the parts in work counted, when a worker is killed."""
-        workers, queue = min(self.workers, len(tasks)), iter(tasks)
-        running: dict[Future[PartDone], int] = {}
+    def _next(self, tasks: list[Task]) -> tuple[list[Task], int]:
+        """What to do now, and by how many: a death ends all workers, so what died twice is tried last and alone."""
+        innocent = [task for task in tasks if times_begun(task) < ATTEMPTS - 1]
+        return (innocent, min(self.workers, len(innocent))) if innocent else (tasks[:1], 1)
+
+    def _until_a_death(self, spec: JobSpec, tasks: list[Task], workers: int) -> Iterator[PartDone]:
+        """Parts as they are done; ends early when a worker is killed."""
+        queue = iter(tasks)
         context = multiprocessing.get_context("spawn")  # forking a process with threads in it may hang
         with ProcessPoolExecutor(workers, context, _start, (spec, workers)) as pool:
             try:
-                for task in islice(queue, workers + 1):  # one in reserve keeps workers busy
-                    running[pool.submit(_work, task)] = task.number
+                running = {
+                    pool.submit(_work, task) for task in islice(queue, workers + 1)
+                }  # one waits for a free worker
                 while running:
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        done = future.result()
-                        del running[future]
-                        yield done
-                        for task in islice(queue, 1):
-                            running[pool.submit(_work, task)] = task.number
+                        running.remove(future)
+                        yield future.result()
+                        running |= {pool.submit(_work, task) for task in islice(queue, 1)}
             except BrokenProcessPool:
-                deaths.update(running.values())
+                return
             except GeneratorExit:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

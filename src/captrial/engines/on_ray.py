@@ -48,9 +48,7 @@ class RayEngine:
                 fn_constructor_args=(spec,),
                 batch_size=1,
                 compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(rows)), max_tasks_in_flight_per_actor=2),
-                num_cpus=1,
-                max_restarts=-1,
-                max_task_retries=-1,
+                num_cpus=1,  # actors that die are started again and their tasks repeated: Ray Data's default
             )
             for row in data.iter_rows():
                 yield PartDone(*pickle.loads(row["done"]))

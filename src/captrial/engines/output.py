@@ -54,6 +54,8 @@ class OutputFolder:
         if path.exists() and orjson.loads(path.read_bytes()) != description:
             raise MismatchError(f"{self.folder} holds the output of another job or input; choose another folder")
         atomic_write(path, orjson.dumps(description, option=orjson.OPT_INDENT_2))
+        for tries in self.folder.glob(".part-*.tries"):  # of a driver that was killed
+            tries.unlink(missing_ok=True)
         tasks = (Task(number, part, self.shard(number)) for number, part in enumerate(parts))
         return [task for task in tasks if not task.shard.exists()]
 

@@ -14,6 +14,8 @@ from captrial.engines.sources import Part
 from captrial.errors import CaptrialError, InputError
 from captrial.progress import progress_bar
 
+ATTEMPTS = 3  # a part during which a worker died so often is given up
+
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
@@ -46,6 +48,15 @@ class Engine(Protocol):
         ...
 
 
+def times_begun(task: Task) -> int:
+    """How often a part was begun and not ended: its workers were killed."""
+    return _tries(task).stat().st_size if _tries(task).exists() else 0
+
+
+def _tries(task: Task) -> Path:
+    return task.shard.with_name(f".{task.shard.stem}.tries")  # a byte a try: outlives a worker that is killed
+
+
 class Worker:
     """One process' share of a run: loads the job when the first part comes, then does part after part."""
 
@@ -54,7 +65,18 @@ class Worker:
         self._job: Job | None = None
 
     def do(self, task: Task) -> PartDone:
-        """Do one part; what goes wrong is told, not raised."""
+        """Do one part; what goes wrong is told, not raised. A part that was begun too often is given up."""
+        begun, tries = times_begun(task), _tries(task)
+        if begun >= ATTEMPTS:
+            done = PartDone(task.number, failure=f"its worker died {begun} times; is there enough memory?")
+        else:
+            with tries.open("ab") as file:
+                file.write(b".")
+            done = self._try(task)
+        tries.unlink(missing_ok=True)
+        return done
+
+    def _try(self, task: Task) -> PartDone:
         try:
             self._job = self._job or self.spec.make()
         except Exception as error:

@@ -12,12 +12,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
 from captrial.data.toyworld import ToyWorld
 from captrial.progress import track
 from captrial.records import Sample
+
+if TYPE_CHECKING:
+    from captrial.explain.attending import Attended
+    from captrial.explain.looking import Looker
+    from captrial.explain.tables import Table
 
 KINDS = ("implicit", "strong", "weak")
 SIZE = 448  # pixels: 14 x 14 cells, as paper 003 measures
@@ -99,6 +105,179 @@ def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int,
             train("show_attend_tell-small", made["train"], made["val"], store, store.vision, folder, options)
 
 
+def measure_all(out: Path, made: dict[str, list[Sample]], seeds: int) -> dict[tuple[str, int], Attended]:
+    """Attention correctness of every run on the test pictures, kept in the folder."""
+    import orjson
+
+    from captrial.explain.attending import Attended, attend
+    from captrial.files import atomic_write
+
+    found = {}
+    for seed in range(seeds):
+        for kind in KINDS:
+            path = out / "scores" / f"{kind}-{seed}.json"
+            if not path.exists():
+                result = attend(looker(out, kind, seed), made["test"])
+                atomic_write(path, orjson.dumps(result.to_dict()))
+            found[kind, seed] = Attended.from_dict(orjson.loads(path.read_bytes()))
+    return found
+
+
+def looker(out: Path, kind: str, seed: int) -> Looker:
+    """A trained captioner and its attention."""
+    from captrial.captioners.checkpoint import Checkpoint
+    from captrial.explain.looking import AttentionLooker
+    from captrial.vision.store import FeatureStore
+
+    checkpoint = Checkpoint.from_pretrained(run_folder(out, kind, seed) / "best")
+    return AttentionLooker(kind, checkpoint, FeatureStore(out / "reduced"), beam=3)
+
+
+def merged(found: dict[tuple[str, int], Attended], kind: str) -> Attended:
+    """All seeds of a kind as one result; intervals still resample pictures, with everything said of them."""
+    from collections import Counter
+    from dataclasses import replace
+
+    from captrial.explain.attending import Attended
+
+    own = {seed: result for (name, seed), result in found.items() if name == kind}
+    scores = [
+        replace(score, caption=100 * seed + score.caption) for seed, result in own.items() for score in result.scores
+    ]
+    dropped = {
+        setting: sum((result.dropped[setting] for result in own.values()), Counter[str]())
+        for setting in ("forced", "generated")
+    }
+    return Attended(kind, "attention", scores, {}, dropped)
+
+
+def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int], Attended], seeds: int) -> None:
+    """Print the tables and draw the figures."""
+    from captrial.explain.attention_figures import draw_histograms
+    from captrial.explain.attention_tables import correctness_table, improvements, size_table, spearman_table
+    from captrial.explain.examples import draw_side_by_side, draw_targets
+    from captrial.explain.tables import write_tables
+
+    results = [merged(found, kind) for kind in KINDS]
+    tables = [correctness_table(results), spearman_table(results)]
+    tables += [table for setting in ("forced", "generated") if (table := size_table(results, setting))]
+    tables += [gain_table(results), per_seed_table(found, seeds), *quality_tables(found, made["test"], seeds)]
+    write_tables(tables, out / "tables")
+    for table in tables:
+        print(f"\n### {table.title}\n\n| {' | '.join(table.headings())} |\n|{' --- |' * len(table.columns)}")
+        print("\n".join(f"| {' | '.join(row)} |" for row in table.shown()))
+        print("".join(f"\n{note}" for note in table.notes))
+    shown = with_files(out, made["test"])
+    for setting in ("forced", "generated"):
+        values = {result.model: improvements(result, setting) for result in results}
+        draw_histograms(values, out / "figures" / f"histogram-{setting}.png", f"{setting} captions, {seeds} seeds")
+        first = [found[kind, 0] for kind in KINDS]
+        lookers = [looker(out, kind, 0) for kind in KINDS]
+        draw_side_by_side(lookers, first, shown, setting, out / "figures" / f"examples-{setting}.png", 5)
+    draw_targets(shown[:4], lookers[0].preprocess, out / "figures" / "targets.png")
+
+
+def gain_table(results: Sequence[Attended]) -> Table:
+    """What supervision adds, on the phrases that all models have, with intervals of the differences."""
+    import numpy as np
+
+    from captrial.explain.attention_tables import SIZES, same_matches, terciles
+    from captrial.explain.intervals import estimate
+    from captrial.explain.tables import Cell, Table
+
+    rows: list[tuple[Cell, ...]] = []
+    for setting in ("forced", "generated"):
+        shared = same_matches(results, setting)
+        pictures = np.array([score.picture for score in shared[0]])
+        parts = terciles(np.array([score.area for score in shared[0]]))
+        for number in range(1, len(results)):
+            pairs = zip(shared[0], shared[number], strict=True)
+            gains = np.array([after.correctness - before.correctness for before, after in pairs])
+            cells: list[Cell] = [*estimate(pictures, gains[:, None])]
+            for size in range(len(SIZES)):
+                cells += estimate(pictures[parts == size], gains[parts == size][:, None])
+            rows.append((setting, f"{results[number].model} - {results[0].model}", len(gains), *cells))
+    return Table(
+        "gains",
+        "What supervision adds to attention correctness",
+        ("captions", "models", "phrases", "all", *SIZES),
+        tuple(rows),
+    )
+
+
+def per_seed_table(found: dict[tuple[str, int], Attended], seeds: int) -> Table:
+    """Correctness of every run."""
+    import numpy as np
+
+    from captrial.explain.tables import Cell, Table
+
+    rows: list[tuple[Cell, ...]] = []
+    for setting in ("forced", "generated"):
+        for kind in KINDS:
+            values = [
+                float(np.mean([score.correctness for score in found[kind, seed].scores if score.setting == setting]))
+                for seed in range(seeds)
+            ]
+            rows.append((setting, kind, *values))
+    return Table("seeds", "Attention correctness by seed", ("captions", "model", *map(str, range(seeds))), tuple(rows))
+
+
+def quality_tables(found: dict[tuple[str, int], Attended], test: Sequence[Sample], seeds: int) -> list[Table]:
+    """Caption quality of every kind, and of the captions with high, middle and low correctness; means over seeds."""
+    import numpy as np
+
+    from captrial.explain.attention_tables import quality_table
+    from captrial.explain.tables import Cell, Table
+    from captrial.metrics import score
+
+    names = ("bleu_3", "bleu_4", "meteor", "cider")
+    references = {sample.id: list(sample.captions) for sample in test}
+    rows: list[tuple[Cell, ...]] = []
+    for kind in KINDS:
+        table = score(
+            {str(seed): found[kind, seed].captions for seed in range(seeds)}, references, ["bleu", "meteor", "cider"]
+        ).to_dict()
+        values = np.array([[100 * float(table[str(seed)][name] or 0) for name in names] for seed in range(seeds)])
+        spread = zip(values.mean(0), values.std(0), strict=True)
+        rows.append((kind, *(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in spread)))
+    tables = [Table("captions", "Caption quality, mean ± sd over seeds (003 Table 3)", ("model", *names), tuple(rows))]
+    for kind in KINDS:
+        parts = [part for seed in range(seeds) if (part := quality_table(found[kind, seed], test))]
+        if parts:
+            columns = [parts[0].columns.index(name) for name in ("mean", *names)]
+            cells = np.array([[[float(row[column] or 0) for column in columns] for row in part.rows] for part in parts])  # type: ignore[arg-type]
+            shown = [
+                (
+                    str(parts[0].rows[level][0]),
+                    *(
+                        f"{mean:.2f} ± {deviation:.2f}"
+                        for mean, deviation in zip(cells[:, level].mean(0), cells[:, level].std(0), strict=True)
+                    ),
+                )
+                for level in range(3)
+            ]
+            title = f"Caption quality by attention correctness, {kind}, mean ± sd over seeds (003 Table 4)"
+            tables.append(
+                Table(f"quality-{kind}", title, ("correctness", "mean", *names), tuple(shown), parts[0].notes)
+            )
+    return tables
+
+
+def with_files(out: Path, made: Sequence[Sample]) -> list[Sample]:
+    """The samples with their pictures as files, for figures."""
+    from dataclasses import replace
+
+    world, found = ToyWorld(seed=0, size=SIZE), []
+    (out / "pictures").mkdir(exist_ok=True)
+    for sample in made:
+        path = out / "pictures" / f"{sample.id}.png"
+        if not path.exists():
+            split, _, index = sample.id.rpartition("_")
+            Image.fromarray(world.render(split, int(index)).pixels).save(path)
+        found.append(replace(sample, picture=replace(sample.picture, path=path)))
+    return found
+
+
 def run_folder(out: Path, kind: str, seed: int) -> Path:
     """Where the run of a kind and seed is."""
     return out / "runs" / f"{kind}-{seed}"
@@ -119,6 +298,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     extract(chosen.out / "features", counts)
     reduce(chosen.out / "features", chosen.out / "reduced", [sample.id for sample in made["train"][:100]])
     train_all(chosen.out, made, chosen.seeds, chosen.epochs, chosen.weight, set(filter(None, chosen.only.split(","))))
+    if not chosen.only:
+        report(chosen.out, made, measure_all(chosen.out, made, chosen.seeds), chosen.seeds)
 
 
 if __name__ == "__main__":

@@ -122,8 +122,8 @@ def same_matches(results: Sequence[Attended], setting: str) -> list[list[PhraseS
         own: dict[tuple[object, ...], PhraseScore] = {}
         for score in result.scores:
             if score.setting == setting:
-                place = (score.caption, score.start) if setting == FORCED else ()
-                own.setdefault((score.picture, score.text, *place), score)
+                place = score.start if setting == FORCED else None  # a caption's own phrase may stand anywhere
+                own.setdefault((score.picture, score.caption, score.text, place), score)
         found.append(own)
     keys = [key for key in found[0] if all(key in own for own in found)] if found else []
     return [[own[key] for key in keys] for own in found]

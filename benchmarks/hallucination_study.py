@@ -1,10 +1,10 @@
 """Do the verdicts catch a captioner that hallucinates? Captioners trained with wrong objects, on the toy world.
 
-python -m benchmarks.hallucination_study --out FOLDER [--pictures 400] [--test 150] [--seeds 3] [--epochs 30]
+python -m benchmarks.hallucination_study --out FOLDER [--pictures 400] [--test 150] [--seeds 3] [--epochs 20]
 
-In the training captions half of the kinds are called by the name of another kind ("a boat" for every dog), and every
-picture of some places gets an object that is not there ("... and a clock"). The captioner (000's Transformer, small)
-learns to say so. Visual elements are the regions of the picture, as in 000; the truth about every noun of the test
+In the training captions a third of the kinds are called by the name of another kind ("a boat" for every dog), and
+every picture of every third place gets an object that is not there ("... with a clock"). The captioner (000's
+Transformer, small) learns to say so. Visual elements are the regions of the picture, as in 000; the truth about every noun of the test
 captions is known: it is hallucinated if nothing of that kind is in the picture. Prints precision, recall and F1 of
 the verdict *hallucinated* for every attribution method, with the F1 of flagging as many nouns at random beside it.
 """
@@ -30,19 +30,19 @@ RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "60", "min_c
 
 
 def wrong_names(seed: int) -> dict[str, str]:
-    """For half of the kinds, the kind they are called by: another one, never each other."""
+    """For a third of the kinds, the kind they are called by: another of that third."""
     generator = np.random.default_rng(seed)
     kinds = generator.permutation(sorted(KINDS))
-    half = len(kinds) // 2
-    return dict(zip(kinds[:half].tolist(), np.roll(kinds[:half], 1).tolist(), strict=True))
+    chosen = kinds[: len(kinds) // 3]
+    return dict(zip(chosen.tolist(), np.roll(chosen, 1).tolist(), strict=True))
 
 
 def added_objects(seed: int) -> dict[str, str]:
-    """For every other place of the toy world, a kind that is always said to be there."""
+    """For every third place of the toy world, a kind that is always said to be there."""
     from captrial.data.toyworld import SCENES
 
     generator = np.random.default_rng((seed, 1))
-    places = sorted(SCENES)[::2]
+    places = sorted(SCENES)[::3]
     return dict(zip(places, generator.choice(sorted(KINDS), len(places)).tolist(), strict=True))
 
 
@@ -99,10 +99,10 @@ def study(
 ) -> list[dict[str, object]]:
     """Train and judge one captioner a seed; rows of the table."""
     from captrial.captioners.checkpoint import Checkpoint
+    from captrial.explain.attributing import make_looker
     from captrial.explain.detection import caught, classes_present
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground
-    from captrial.explain.looking import make_looker
     from captrial.training.run import train
     from captrial.vision.store import FeatureStore
 
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pictures", type=int, default=400)
     parser.add_argument("--test", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--methods", default=",".join(METHODS))
     chosen = parser.parse_args(arguments)
     counts = {"train": chosen.pictures, "val": max(20, chosen.pictures // 10), "test": chosen.test}

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from captrial.errors import DatasetError
+from captrial.errors import DatasetError, InputError
 from captrial.explain.attending import FORCED, GENERATED, Attended, PhraseScore, attend
 from captrial.explain.attention_tables import (
     all_tables,
@@ -22,6 +22,7 @@ from captrial.explain.attention_tables import (
     spearman,
     terciles,
 )
+from captrial.explain.attributing import make_looker
 from captrial.explain.correctness import attention_correctness
 from captrial.explain.intervals import Estimate, estimate
 from captrial.explain.looking import AttentionLooker, cells_alone
@@ -42,7 +43,7 @@ from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize_all
 from captrial.records import Box, Picture, Region, Sample
 from captrial.vision.preprocess import Preprocess
-from explain.toys import SIDE, ToyFeatures, toy_checkpoint, toy_samples
+from explain.toys import SIDE, WIDTH, ToyFeatures, toy_checkpoint, toy_samples
 
 DOG, OTHER = Region(Box(0, 0, 50, 50), "dog"), Region(Box(50, 50, 100, 100), "dog")
 
@@ -276,3 +277,71 @@ def test_tables_are_written_in_all_forms() -> None:
         {"section": "grid", "model": "a_b & c", "saliency δ=0": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 7},
          "saliency δ=∞": None}
     ]  # fmt: skip
+
+
+# attribution --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["saliency", "guided_backprop", "integrated_gradients", "input_x_gradient"])
+def test_attribution_maps_are_measured_like_attention(method: str) -> None:
+    asked = make_looker("one", toy_checkpoint(), ToyFeatures(), method, beam=1)
+    words = ["a", "dog", "near", "a", "tree"]
+    look = asked.look([toy_samples()[0].id], [[words, words[:1], []]])[0]
+    assert [one.weights.shape for one in look] == [(5, 16), (1, 16), (0, 16)]
+    assert look[0].grid == (SIDE, SIDE)
+    assert np.all(look[0].weights >= 0)
+    assert look[0].weights.any()
+    result = attend(asked, toy_samples()[:2], [FORCED])
+    assert result.method == method
+    assert all(0 <= score.correctness <= 1 for score in result.scores)
+
+
+def test_saliency_is_the_gradient_of_the_words_logit() -> None:
+    """The word's own logit moves, to first order, by the gradient that the scores are the sums of."""
+    import torch
+
+    checkpoint, name = toy_checkpoint(), toy_samples()[0].id
+    features = ToyFeatures().get([name])
+    elements = features.elements.clone().requires_grad_()
+    dog = checkpoint.vocabulary["dog"]
+    tokens = torch.tensor([[checkpoint.vocabulary.encode(["a"], eos=False)]])
+    logit = checkpoint.captioner(features.with_elements(elements), tokens).logits[0, 0, 1, dog]
+    (gradient,) = torch.autograd.grad(logit, elements)
+    look = make_looker("one", checkpoint, ToyFeatures(), "saliency").look([name], [[["a", "dog"]]])[0][0]
+    assert look.weights[1] == pytest.approx(gradient[0].abs().sum(-1).numpy(), rel=1e-4)
+
+
+def test_methods_that_cannot_be_had_are_said() -> None:
+    with pytest.raises(InputError, match="no method 'occlusion' for a whole data set; there are attention, "):
+        make_looker("one", toy_checkpoint(), ToyFeatures(), "occlusion")
+
+
+def test_pixels_through_the_backbone(tmp_path: Path) -> None:
+    """A backbone of one convolution: the pixels that matter are those of the cells that matter."""
+    import torch
+    from PIL import Image
+
+    from captrial.vision.backbone import Backbone, grid_boxes
+
+    class Patches(Backbone):
+        name, width, preprocess = "patches", WIDTH, Preprocess(16)
+
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.look = torch.nn.Conv2d(3, WIDTH, 4, 4)
+
+        def elements(self, pixels: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.look(pixels)
+            return found.flatten(2).transpose(1, 2)
+
+        def cells(self) -> torch.Tensor:
+            return grid_boxes(SIDE, SIDE)
+
+    Image.effect_noise((32, 32), 80).convert("RGB").save(tmp_path / "noise.png")
+    pictures = {"noise": tmp_path / "noise.png"}
+    looker = make_looker("m", toy_checkpoint(), ToyFeatures(), "saliency", backbone=Patches(), pictures=pictures)
+    look = looker.look(["noise"], [[["a", "dog"]]])[0][0]
+    assert look.weights.shape == (2, 256)
+    assert look.grid == (16, 16)
+    assert square_maps(look.weights, look.boxes, look.grid).sum((1, 2)) == pytest.approx([1, 1])

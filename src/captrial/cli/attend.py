@@ -69,7 +69,7 @@ def attend(
     from captrial.explain.attending import FORCED, GENERATED
     from captrial.explain.attending import attend as measure
     from captrial.explain.attention_tables import all_tables
-    from captrial.explain.looking import make_looker
+    from captrial.explain.attributing import make_looker
     from captrial.explain.tables import write_tables
     from captrial.files import atomic_write
 

@@ -63,10 +63,10 @@ def ground(
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
+    from captrial.explain.attributing import make_looker
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground as measure
     from captrial.explain.grounding_study import grounding_table, verdict_table
-    from captrial.explain.looking import make_looker
     from captrial.explain.tables import write_tables
 
     words = open_similarity(similarity, vectors)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.decoding import beam_search
 from captrial.decoding.result import PAD
-from captrial.errors import InputError
 from captrial.explain.maps import grid_of
 from captrial.vision.features import Features
 from captrial.vision.preprocess import Preprocess
@@ -121,10 +120,3 @@ def cells_alone(weights: Floats, boxes: NDArray[np.floating]) -> Look:
     left = weights[:, ~whole]
     sums = left.sum(1, keepdims=True)
     return Look(left / np.where(sums > 0, sums, 1), np.asarray(boxes[~whole], np.float64), grid)
-
-
-def make_looker(name: str, checkpoint: Checkpoint, features: FeatureSource, method: str, beam: int = 5) -> Looker:
-    """A captioner that is asked by one method where it looks: `attention`, or an attribution method on its features."""
-    if method == "attention":
-        return AttentionLooker(name, checkpoint, features, beam)
-    raise InputError(f"no method {method!r}")

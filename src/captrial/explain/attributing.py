@@ -1,0 +1,90 @@
+"""Where a captioner looks by an attribution method, over its visual elements or over pixels; see `looking`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.explainable import SpokenWord
+from captrial.data.pictures import open_picture
+from captrial.errors import InputError
+from captrial.explain.attribution import tile
+from captrial.explain.looking import AttentionLooker, FeatureSource, Look, Looker, Sentence, cells_alone
+from captrial.explain.methods import GRADIENT_METHODS, Settings, attribute
+from captrial.explain.subject import Subject, from_features, from_pixels
+from captrial.explain.targets import word_targets
+from captrial.vision.backbone import Backbone
+
+ATTENTION = "attention"
+
+
+@dataclass(eq=False)
+class AttributionLooker(AttentionLooker):
+    """One of our captioners, asked by gradients which visual elements its words come from."""
+
+    settings: Settings = field(default_factory=Settings)
+
+    def look(self, picture_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:
+        """One attribution a sentence; the picture is encoded once for all its words."""
+        looked = []
+        for picture, said in zip(picture_ids, sentences, strict=True):
+            subject = self.subject(picture)
+            looked.append([self._look(subject, words) for words in said])
+        return looked
+
+    def subject(self, picture: str) -> Subject:
+        """The captioner before a picture."""
+        features = self.features.get([picture]).to(self._device())
+        return from_features(self.checkpoint.captioner, features)
+
+    def _look(self, subject: Subject, words: Sentence) -> Look:
+        tokens = self.checkpoint.vocabulary.encode(words, bos=False, eos=False)
+        spoken = [SpokenWord(word, place, place + 1) for place, word in enumerate(words)]
+        found = attribute(subject, word_targets(tokens, spoken), self.method, self.settings)
+        scores = np.asarray(found.scores, np.float64)
+        if subject.is_pixels:
+            rows, columns = subject.inputs.shape[1:]
+            return Look(scores, tile(rows, columns).astype(np.float64), (rows, columns))
+        return cells_alone(scores, np.asarray(found.boxes, np.float64))
+
+
+@dataclass(eq=False)
+class PixelLooker(AttributionLooker):
+    """The same through the backbone: which pixels its words come from. Slow: a backward pass through the backbone."""
+
+    backbone: Backbone | None = None
+    pictures: Mapping[str, Path] = field(default_factory=dict)
+
+    def subject(self, picture: str) -> Subject:
+        """The captioner and its backbone before a picture."""
+        assert self.backbone is not None
+        return from_pixels(self.checkpoint.captioner, self.backbone, open_picture(self.pictures[picture]))
+
+
+def make_looker(
+    name: str,
+    checkpoint: Checkpoint,
+    features: FeatureSource,
+    method: str,
+    beam: int = 5,
+    *,
+    backbone: Backbone | None = None,
+    pictures: Mapping[str, Path] | None = None,
+) -> Looker:
+    """A captioner that is asked by one method where it looks: `attention`, or an attribution method.
+
+    With a backbone and the files of the pictures, attribution is over their pixels instead of the visual elements.
+    """
+    if method == ATTENTION:
+        return AttentionLooker(name, checkpoint, features, beam)
+    if method not in GRADIENT_METHODS:
+        raise InputError(
+            f"no method {method!r} for a whole data set; there are {', '.join((ATTENTION, *GRADIENT_METHODS))}"
+        )
+    if backbone is None:
+        return AttributionLooker(name, checkpoint, features, beam, method=method)
+    return PixelLooker(name, checkpoint, features, beam, method=method, backbone=backbone, pictures=pictures or {})

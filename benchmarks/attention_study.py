@@ -99,7 +99,7 @@ def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int,
         for kind in KINDS:
             if only and f"{kind}-{seed}" not in only:
                 continue
-            chosen = {"attention": kind, "attention_weight": weight, "seed": seed, "epochs": epochs}
+            chosen = {"supervision": kind, "attention_weight": weight, "seed": seed, "epochs": epochs}
             options = {**RECIPE, **{name: str(value) for name, value in chosen.items()}}
             folder = run_folder(out, kind, seed)
             train("show_attend_tell-small", made["train"], made["val"], store, store.vision, folder, options)

@@ -4,9 +4,10 @@ python -m benchmarks.hallucination_study --out FOLDER [--pictures 400] [--test 1
 
 In the training captions a third of the kinds are called by the name of another kind ("a boat" for every dog), and
 every picture of every third place gets an object that is not there ("... with a clock"). The captioner (000's
-Transformer, small) learns to say so. Visual elements are the regions of the picture, as in 000; the truth about every noun of the test
-captions is known: it is hallucinated if nothing of that kind is in the picture. Prints precision, recall and F1 of
-the verdict *hallucinated* for every attribution method, with the F1 of flagging as many nouns at random beside it.
+Transformer, small) learns to say so. Visual elements are the regions of the picture, as in 000; the truth about every
+noun of the test captions is known: it is hallucinated if nothing of that kind is in the picture. Prints precision,
+recall and F1 of the verdict *hallucinated* for every attribution method, with the F1 of flagging as many nouns at
+random beside it.
 """
 
 from __future__ import annotations

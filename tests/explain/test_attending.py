@@ -345,3 +345,22 @@ def test_pixels_through_the_backbone(tmp_path: Path) -> None:
     assert look.weights.shape == (2, 256)
     assert look.grid == (16, 16)
     assert square_maps(look.weights, look.boxes, look.grid).sum((1, 2)) == pytest.approx([1, 1])
+
+
+def test_wide_tables_are_shown_group_by_group() -> None:
+    groups = (("", 1), ("saliency", 2), ("attention", 1))
+    table = Table("t", "T", ("model", "δ=0", "δ=1", "δ=0"), (("m", 1, 2, 3),), ("note",), groups)
+    first, second = table.parts()
+    assert (first.title, first.columns, first.rows, first.notes) == (
+        "T: saliency",
+        ("model", "δ=0", "δ=1"),
+        (("m", 1, 2),),
+        (),
+    )
+    assert (second.title, second.columns, second.rows, second.notes) == (
+        "T: attention",
+        ("model", "δ=0"),
+        (("m", 3),),
+        ("note",),
+    )
+    assert first.parts() == [first]

@@ -79,7 +79,7 @@ def attend(
     if phrase not in ("max", "mean"):
         raise InputError(f"--phrase {phrase}: there are max and mean")
     words = open_similarity(similarity, vectors)
-    samples = read_samples(data, images, boxes, split, limit)
+    samples, _ = read_samples(data, images, boxes, split, limit)
     lookers: list[Looker] = []
     results: list[Attended] = []
     for name, checkpoint in load_checkpoints(models).items():

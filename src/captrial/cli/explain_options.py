@@ -45,8 +45,8 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of the resampling behin
 
 def read_samples(
     data: Path, images: Path | None, boxes: Path | None, split: str | None, limit: int | None
-) -> list[Sample]:
-    """The pictures of a data set that are here, with the boxes of a file in place of its own."""
+) -> tuple[list[Sample], list[str]]:
+    """The pictures of a data set that are here, with the boxes of a file in place of its own; and all its labels."""
     from captrial.data import join, present, read_dataset
     from captrial.data.readers import read_boxes
 
@@ -62,7 +62,8 @@ def read_samples(
         raise DatasetError(f"{data}: none of its {len(samples)} pictures is here; give their folder with --images")
     if len(here) < len(samples):
         console_err.print(f"captrial: {len(here)} of {len(samples)} pictures of {data.name} are here", style="yellow")
-    return here[:limit]
+    labels = sorted({region.label for sample in samples for region in sample.regions if region.label})
+    return here[:limit], labels
 
 
 def load_checkpoints(models: str) -> dict[str, Checkpoint]:
@@ -105,6 +106,7 @@ def open_similarity(mode: str, vectors: Path | None) -> Similarity:
 
 
 def print_tables(tables: Sequence[Table]) -> None:
-    """Tables for people."""
+    """Tables for people; one with groups of columns is printed group by group, since it would be too wide."""
     for table in tables:
-        print_table(table.title, table.headings(), table.shown(), table.notes)
+        for part in table.parts():
+            print_table(part.title, part.columns, part.shown(), part.notes)

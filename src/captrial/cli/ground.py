@@ -70,8 +70,8 @@ def ground(
     from captrial.explain.tables import write_tables
 
     words = open_similarity(similarity, vectors)
-    samples = read_samples(data, images, boxes, split, limit)
-    shared = None if regions == "elements" else with_regions(samples, regions, out)
+    samples, known = read_samples(data, images, boxes, split, limit)
+    shared = None if regions == "elements" else with_regions(samples, known, regions, out)
     results = []
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
@@ -90,14 +90,17 @@ def ground(
         print_tables(tables)
 
 
-def with_regions(samples: Sequence[Sample], regions: str, out: Path) -> tuple[list[Sample], list[str]]:
+def with_regions(
+    samples: Sequence[Sample], known: Sequence[str], regions: str, out: Path
+) -> tuple[list[Sample], list[str]]:
     """Samples with the regions to ground on, and all labels that these can have."""
     from captrial.data.sizes import with_size
     from captrial.explain.region_sources import detect_regions, labels_of
 
     if regions == "data":
-        sized = [with_size(sample) for sample in samples]
-        return sized, labels_of(sized)
+        if not known:
+            labels_of(samples)  # says what to do
+        return [with_size(sample) for sample in samples], list(known)
     from captrial.vision.loading import load_detector
 
     detector = load_detector(regions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,22 @@ class Table:
             if number in self.sections:
                 yield [self.sections[number], *[""] * (len(self.columns) - 1)]
             yield [self.show(cell) for cell in row]
+
+    def parts(self) -> list[Table]:
+        """A table a group of columns, each with the first column; the table itself where it has no groups."""
+        if len(self.groups) < 2:
+            return [self]
+        first, found = self.groups[0][1], []
+        start = first
+        for number, (heading, span) in enumerate(self.groups[1:], 1):
+            chosen = [*range(first), *range(start, start + span)]
+            rows = tuple(tuple(row[column] for column in chosen) for row in self.rows)
+            notes = self.notes if number == len(self.groups) - 1 else ()
+            title = f"{self.title}: {heading}"
+            columns = tuple(self.columns[column] for column in chosen)
+            found.append(replace(self, title=title, columns=columns, rows=rows, notes=notes, groups=()))
+            start += span
+        return found
 
     def headings(self) -> list[str]:
         """Columns with the headings above them."""

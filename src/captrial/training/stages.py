@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from torch import Tensor, nn
 from captrial.captioners.contract import Captioner, Forced
 from captrial.captioners.stack_cap import StackCap
 from captrial.decoding import beam_search, greedy, sample
+from captrial.decoding.constraints import Suppress
 from captrial.decoding.protocol import Speaker
 from captrial.decoding.result import BOS, PAD
 from captrial.errors import InputError
+from captrial.language.vocabulary import UNK
 from captrial.training.batches import Batch
 from captrial.training.losses import (
     baseline,
@@ -32,6 +34,8 @@ from captrial.training.losses import (
 from captrial.training.schedules import Schedule
 
 Logs = dict[str, float]
+# The unknown word stands in references too: it would be rewarded, and nobody wants to read it.
+SAMPLING = (Suppress((UNK,)),)
 Reward = Callable[[Tensor, Tensor], Tensor]  # tokens (b, n, t), rows (b,) -> rewards (b, n)
 
 
@@ -136,18 +140,23 @@ class SelfCritical:
         forced = self.captioner(batch.features, shifted(tokens))
         return self_critical(log_probs_of(forced, tokens), tokens, advantage), {"reward": float(rewards.mean())}
 
+    def how_to_speak(self) -> dict[str, Any]:
+        """Arguments of greedy, beam search and sampling."""
+        return {"max_words": self.max_words, "constraints": SAMPLING}
+
     def draw(self, speaker: Speaker, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Sampled captions (b, n, t), their advantages and rewards (b, n)."""
+        said = self.how_to_speak()
         with evaluating(self.captioner), torch.no_grad():
             memory = self.captioner.encode(batch.features)
             if self.samples_by == "beam":
-                found = beam_search(speaker, memory, beam=self.samples, keep=self.samples, max_words=self.max_words)
+                found = beam_search(speaker, memory, beam=self.samples, keep=self.samples, **said)
             else:
-                found = sample(speaker, memory, samples=self.samples, max_words=self.max_words)
+                found = sample(speaker, memory, samples=self.samples, **said)
             rewards = self.reward(found.tokens, batch.rows)
             compared = None
             if self.baseline == "greedy":
-                compared = self.reward(greedy(speaker, memory, max_words=self.max_words).tokens, batch.rows)[:, 0]
+                compared = self.reward(greedy(speaker, memory, **said).tokens, batch.rows)[:, 0]
         return found.tokens, rewards - baseline(rewards, self.baseline, compared), rewards
 
 
@@ -165,12 +174,13 @@ class StageWiseSelfCritical(SelfCritical):
         captioner = self.captioner
         assert isinstance(captioner, StackCap)
         losses, before, rewards = [], None, torch.zeros(())
+        said = self.how_to_speak()
         for stage in range(captioner.config.stages):
             speaker = captioner.at_stage(stage)
             with evaluating(captioner), torch.no_grad():
                 memory = captioner.encode(batch.features)
-                found = sample(speaker, memory, samples=self.samples, max_words=self.max_words).tokens
-                best = self.reward(greedy(speaker, memory, max_words=self.max_words).tokens, batch.rows)
+                found = sample(speaker, memory, samples=self.samples, **said).tokens
+                best = self.reward(greedy(speaker, memory, **said).tokens, batch.rows)
                 rewards = self.reward(found, batch.rows)
             advantage = rewards - best
             if before is not None:

@@ -21,6 +21,8 @@ from captrial.explain.shortcuts import Shortcuts, StraightPath
 from captrial.explain.subject import Subject
 from captrial.explain.targets import Targets
 
+NO_GRADIENTS = "this captioner gives no gradients (it detaches its input); use method='occlusion'"
+
 
 class Pulled(NamedTuple):
     """Scores of `w` words at `m` points of a path, and their gradients."""
@@ -59,7 +61,7 @@ class PathGradients:
         """Scores (m, w) at some points, without gradients."""
         rows = max(1, self.chunk // 2)
         with torch.no_grad():
-            return torch.cat([self._scores(self._path(part, track=False))[0] for part in alphas.split(rows)])
+            return torch.cat([self._scores(self._path(part, track=False))[0] for part in torch.split(alphas, rows)])
 
     def pull(self, alphas: Tensor, weights: Tensor, ends: Tensor | None = None) -> Pulled:
         """Gradients of all words, summed over the points with `weights`; points beyond `chunk` in several goes.
@@ -87,11 +89,11 @@ class PathGradients:
     def _pull(self, alphas: Tensor, weights: Tensor) -> Pulled:
         path = self._path(alphas)
         scores, memory, cut = self._scores(path)
-        if not scores.requires_grad:
-            raise InputError("this captioner gives no gradients (it detaches its input); use method='occlusion'")
+        if not cut or not scores.requires_grad:
+            raise InputError(NO_GRADIENTS)
         weights = weights.to(scores)
         slopes, gradients = [], []
-        for words in torch.arange(len(self.targets)).split(self.chunk):
+        for words in torch.split(torch.arange(len(self.targets)), self.chunk):
             pulled = self._pull_words(path, scores, memory, cut, weights, words)
             gradients.append(pulled[0])
             slopes.append(pulled[1] / weights)
@@ -105,12 +107,21 @@ class PathGradients:
         cut: list[Tensor],
         weights: Tensor,
         words: Tensor,
-    ) -> Sequence[Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         """Gradients (words, *input) and derivatives along the path (words, m) of some words."""
         wanted = torch.zeros(len(words), *scores.shape, dtype=scores.dtype, device=scores.device)
         wanted[torch.arange(len(words)), :, words] = weights  # (words, m, w)
-        at_memory = pull_back([scores], cut, [wanted])
-        return pull_back(memory, [path.offset, path.alphas], at_memory)
+        reached = [
+            (tensor, gradient)
+            for tensor, gradient in zip(memory, pull_back([scores], cut, [wanted]), strict=True)
+            if gradient is not None
+        ]
+        gradient, slopes = pull_back(
+            [tensor for tensor, _ in reached], [path.offset, path.alphas], [gradient for _, gradient in reached]
+        )
+        if gradient is None or slopes is None:
+            raise InputError(NO_GRADIENTS)
+        return gradient, slopes
 
     def _scores(self, path: StraightPath) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores (m, w), and the encoded picture twice: with its history, and cut off as the decoder read it."""
@@ -132,7 +143,7 @@ class PathGradients:
     def _shortcuts(self, path: StraightPath) -> AbstractContextManager[Any]:
         if self.vocabulary is None:
             return nullcontext()
-        tokens = self.targets.token.unique() if self.targets.kind == "logit" else None
+        tokens = torch.unique(self.targets.token) if self.targets.kind == "logit" else None
         return Shortcuts(path, tokens, self.vocabulary)
 
     def _path(self, alphas: Tensor | Sequence[float], track: bool = True) -> StraightPath:
@@ -140,14 +151,9 @@ class PathGradients:
         return StraightPath(self.start, self.direction, alphas, track)
 
 
-def pull_back(outputs: Sequence[Tensor], inputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Vector-Jacobian products of several vectors at once: `wanted` (v, *output) -> (v, *input) for every input."""
-    return torch.autograd.grad(
-        outputs,
-        inputs,
-        wanted,
-        retain_graph=True,
-        is_grads_batched=True,
-        allow_unused=True,
-        materialize_grads=True,
-    )
+def pull_back(outputs: Sequence[Tensor], inputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Vector-Jacobian products of several vectors at once: `wanted` (v, *output) -> (v, *input) for every input.
+
+    None for an input that no output depends on.
+    """
+    return torch.autograd.grad(outputs, inputs, wanted, retain_graph=True, is_grads_batched=True, allow_unused=True)

@@ -90,8 +90,7 @@ def completeness_errors(sums: Tensor, changes: Tensor) -> Tensor:
 
 
 def _apply(path: PathGradients, rule: Rule, averaged: bool) -> Integral:
-    kind = {"dtype": path.start.dtype, "device": path.start.device}
-    alphas, weights, ends = (torch.as_tensor(part, **kind) for part in rule)  # type: ignore[call-overload]
+    alphas, weights, ends = (torch.as_tensor(part).to(path.start) for part in rule)
     pulled = path.pull(alphas, weights, ends if averaged else None)
     attribution = pulled.gradient * path.direction
     changes = path.ends[1] - path.ends[0]

@@ -31,7 +31,8 @@ class Bend:
         """
         if self.at == STRAIGHT:
             return v
-        return np.clip(self.at * np.expm1(v * np.log1p(1 / self.at)), 0.0, 1.0)
+        alpha: Array = self.at * np.expm1(v * np.log1p(1 / self.at))
+        return alpha.clip(0.0, 1.0)
 
     def density(self, v: Array) -> Array:
         """d alpha / d v."""

@@ -8,7 +8,7 @@ smooth or pass negative values themselves, and keep their true gradient, as in c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ _HARD_TANHS: set[Any] = {functional.hardtanh, functional.hardtanh_}
 class ReluMode(TorchFunctionMode):
     """Base: inside `with`, every ReLU is computed by `relu`; `met` counts them."""
 
+    sees_maxout: ClassVar[bool] = False  # `maximum(a, b)` is `b + relu(a - b)`
+
     def __init__(self) -> None:
         super().__init__()
         self.met = 0
@@ -36,6 +38,9 @@ class ReluMode(TorchFunctionMode):
     ) -> Any:
         """Replace `func` where it is a ReLU."""
         kwargs = kwargs or {}
+        if self.sees_maxout and func is torch.maximum and len(args) == 2 and not kwargs:
+            self.met += 1
+            return args[1] + self.relu(args[0] - args[1], None)
         if not _is_relu(func, args, kwargs):
             return func(*args, **kwargs)
         self.met += 1
@@ -67,11 +72,14 @@ class GuidedRelus(ReluMode):
 
     def relu(self, x: Tensor, ceiling: float | None) -> Tensor:
         """An ordinary ReLU behind an identity that clips the gradient."""
-        return plain_relu(_PassPositive.apply(x), ceiling)
+        passed: Tensor = _PassPositive.apply(x)  # type: ignore[no-untyped-call]
+        return plain_relu(passed, ceiling)
 
 
 class RecordedRelus(ReluMode):
     """Remembers what went into every ReLU, in order, for `AveragedRelus`."""
+
+    sees_maxout = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,8 +114,10 @@ class AveragedRelus(ReluMode):
     """The derivative of every ReLU is its mean between two ends of a stretch instead of that at one point.
 
     `recorded` are the ReLU inputs at the `m + 1` ends of `m` neighbouring stretches; the pass made inside `with` is
-    that of their `m` middles. Where a ReLU's input moves evenly along a stretch this is the exact mean derivative.
+    that of `m` points between them. Where a ReLU's input moves evenly along a stretch this is its exact mean.
     """
+
+    sees_maxout = True
 
     def __init__(self, recorded: list[Tensor], stretches: int) -> None:
         super().__init__()
@@ -126,7 +136,8 @@ class AveragedRelus(ReluMode):
         here = x.detach().reshape(m, -1)
         inside = (here > 0) if ceiling is None else (here > 0) & (here < ceiling)
         slope = torch.where(way == 0, inside.to(way), rise / way.masked_fill(way == 0, 1.0))
-        result: Tensor = _Sloped.apply(x, plain_relu(x.detach(), ceiling), slope.view_as(x))
+        here_relu = plain_relu(x.detach(), ceiling)
+        result: Tensor = _Sloped.apply(x, here_relu, slope.view_as(x))  # type: ignore[no-untyped-call]
         return result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -43,8 +43,8 @@ class Targets:
 
     def to(self, device: torch.device) -> Targets:
         """The same on another device."""
-        parts = (part.to(device) for part in (self.tokens, self.row, self.position, self.token, self.sign, self.word))
-        return Targets(self.words, *parts, self.kind)
+        names = ("tokens", "row", "position", "token", "sign", "word")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def merge(self, values: Tensor) -> Tensor:
         """Values of the sentence's tokens (t, ...) as means over the tokens of every word (w, ...)."""
@@ -73,8 +73,8 @@ def word_targets(
         if other is not None:
             row = _row_of(sentences, [*tokens[: word.start], *other])
             terms += [(row, word.start + offset, token, -1, index) for offset, token in enumerate(other)]
-    columns = torch.tensor(terms, dtype=torch.long).reshape(-1, 5).unbind(1)
-    return Targets(tuple(word.text for word in words), _padded(sentences), *columns, kind)
+    rows, positions, ids, signs, places = torch.tensor(terms, dtype=torch.long).reshape(-1, 5).unbind(1)
+    return Targets(tuple(word.text for word in words), _padded(sentences), rows, positions, ids, signs, places, kind)
 
 
 def _row_of(sentences: list[list[int]], wanted: list[int]) -> int:

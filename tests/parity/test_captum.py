@@ -1,0 +1,19 @@
+"""Equal to captum, word by word, for all twelve: `python -m benchmarks.explain --parity` prints the same as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from captrial.captioners import ARCHITECTURES
+
+pytest.importorskip("captum", reason="captum is in the dev extra")
+
+from benchmarks.explain_parity import METHODS, compare
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_words_equal_captum(architecture: str) -> None:
+    differences = compare(architecture)
+    assert set(differences) == set(METHODS)
+    for method, difference in differences.items():
+        assert difference < 1e-8, method

@@ -104,3 +104,45 @@ def test_a_run_learns_to_look(kind: str, world: list[Sample], tmp_path: Path) ->
     header, *rows = (tmp_path / "metrics.csv").read_text().splitlines()
     losses = [float(row.split(",")[header.split(",").index("attention_loss")]) for row in rows]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.slow
+def test_boxes_of_a_file_supervise_from_the_command_line(tmp_path: Path) -> None:
+    """A toy world trained weakly on boxes that are only in a file, with its own features; wrong ids are refused."""
+    import orjson
+    from typer.testing import CliRunner
+
+    from captrial.cli.app import app
+    from captrial.data.toyworld import read_toyworld, write_toyworld
+    from captrial.vision.store import FeatureWriter
+
+    write_toyworld(tmp_path / "world", 12, size=64, shares={"train": 5, "val": 1})
+    made = read_toyworld(tmp_path / "world")
+    names = [sample.id for sample in made]
+    with FeatureWriter(tmp_path / "features", VISION) as writer:
+        writer.add(names, GridOfColours().get(names))
+    rows = {sample.id: [[*region.box, region.label] for region in sample.regions] for sample in made}
+    (tmp_path / "boxes.json").write_bytes(orjson.dumps(rows))
+    (tmp_path / "other.json").write_bytes(orjson.dumps({"nobody": [[0, 0, 1, 1, "dog"]]}))
+
+    def run(boxes: str, out: str) -> object:
+        options = ["epochs=2", "batch=5", "min_count=1", "warmup=1", "supervision=weak"]
+        arguments = [
+            "train",
+            "show_attend_tell-small",
+            "--data",
+            tmp_path / "world" / "dataset.json",
+            "--out",
+            tmp_path / out,
+        ]
+        arguments += ["--features", tmp_path / "features", "--boxes", tmp_path / boxes, "--json"]
+        chosen = [part for option in options for part in ("--set", option)]
+        return CliRunner().invoke(app, [*map(str, arguments), *chosen], catch_exceptions=False)
+
+    done = run("boxes.json", "run")
+    assert done.exit_code == 0, done.output  # type: ignore[attr-defined]
+    header, *lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    column = header.split(",").index("attention_loss")
+    assert float(lines[-1].split(",")[column]) < float(lines[0].split(",")[column])
+    with pytest.raises(DatasetError, match="none of its ids is a training picture"):
+        run("other.json", "none")

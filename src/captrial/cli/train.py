@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,12 @@ def train(
     start: Annotated[
         Path | None, typer.Option("--from", help="Go on from another run or checkpoint, e.g. with scst_epochs=5.")
     ] = None,
+    boxes: Annotated[
+        Path | None, typer.Option("--boxes", help="Boxes with classes by picture id, for --set supervision=weak.")
+    ] = None,
+    regions: Annotated[
+        str | None, typer.Option("--regions", help="A detector for the same: onnx:FILE, detr:MODEL, localiser.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Train a captioner: cross-entropy, then SCST with `--set scst_epochs=5`. A stopped run continues.
@@ -48,6 +55,7 @@ def train(
     chosen = _split_options(options or [])
     training, validation = divide(read_dataset(data, images=images))
     run = out or Path("runs") / preset
+    training = with_regions(training, boxes, regions, run)
     store = FeatureStore(features) if features else None
     if store is None:
         store = features_of([*training, *validation], load_backbone(backbone), run / "features")
@@ -61,6 +69,25 @@ def train(
     rows = [line.split(",") for line in last[1:]]
     notes_below = [f"{parameters:,} parameters; the best is in {run / 'best'}", f"captrial caption PIC --model {run}"]
     print_table(f"{preset} on {data.name}", last[0].split(","), rows, notes_below)
+
+
+def with_regions(samples: list[Sample], boxes: Path | None, regions: str | None, run: Path) -> list[Sample]:
+    """The training pictures with boxes of a file or a detector in place of their own; kept in the run folder."""
+    if regions is not None:
+        from captrial.explain.region_sources import detect_regions
+        from captrial.vision.loading import load_detector
+
+        samples = detect_regions(samples, load_detector(regions), run / "regions.json")
+    elif boxes is not None:
+        from captrial.data import join
+        from captrial.data.readers import read_boxes
+
+        known = {sample.id for sample in samples}
+        found = [other for other in read_boxes(boxes) if other.id in known]
+        if not found:
+            raise DatasetError(f"{boxes}: none of its ids is a training picture")
+        samples = join([replace(sample, regions=()) for sample in samples], found)
+    return samples
 
 
 def divide(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:

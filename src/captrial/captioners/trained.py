@@ -10,6 +10,7 @@ from PIL import Image
 
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.manners import LENGTH_POWER, usual_constraints
+from captrial.captioners.packed import packed
 from captrial.decoding import beam_search
 from captrial.vision.backbone import Backbone
 from captrial.vision.loading import load_backbone
@@ -18,25 +19,35 @@ from captrial.vision.loading import load_backbone
 class TrainedCaptioner:
     """One of our captioners, ready to look at pictures."""
 
-    def __init__(self, checkpoint: Checkpoint, backbone: Backbone, beam: int = 5, max_words: int = 20) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        backbone: Backbone,
+        beam: int = 5,
+        max_words: int = 20,
+        precision: str = "float32",
+    ) -> None:
         self.checkpoint, self.backbone, self.beam, self.max_words = checkpoint, backbone, beam, max_words
+        self.speaker = packed(checkpoint.captioner, precision)
 
     @classmethod
-    def load(cls, path: Path | str, beam: int = 5) -> TrainedCaptioner:
-        """From a checkpoint folder, or from a run folder (its best checkpoint)."""
+    def load(cls, path: Path | str, beam: int = 5, precision: str = "float32") -> TrainedCaptioner:
+        """From a checkpoint folder, or from a run folder (its best checkpoint).
+
+        `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed`).
+        """
         path = Path(path)
         best = path / "best"
         checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
-        return cls(checkpoint, load_backbone(checkpoint.vision), beam)
+        return cls(checkpoint, load_backbone(checkpoint.vision), beam, precision=precision)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
         """One caption a picture."""
-        captioner = self.checkpoint.captioner
-        device = next(captioner.parameters()).device
-        memory = captioner.encode(self.backbone.see(pictures).to(device))
+        device = next(self.checkpoint.captioner.parameters()).device
+        memory = self.speaker.encode(self.backbone.see(pictures).to(device))
         found = beam_search(
-            captioner,
+            self.speaker,
             memory,
             beam=self.beam,
             max_words=self.max_words,

@@ -197,7 +197,7 @@ class Transformer(Captioner):
     def start(self, memory: Memory) -> State:
         """No words read yet."""
         b, head = len(memory.mask), self.config.width // self.config.heads
-        empty = memory.mask.new_zeros((b, 1, self.config.heads, 0, head), dtype=self.head.weight.dtype)
+        empty = memory.cross[0].keys.new_zeros((b, 1, self.config.heads, 0, head))
         return State(
             tuple(KeysValues(empty, empty) for _ in self.decoder), memory.mask.new_zeros((b, 1), dtype=torch.long)
         )

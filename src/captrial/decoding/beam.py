@@ -99,6 +99,15 @@ class _Settings(NamedTuple):
     trace: bool
 
 
+class _Candidates(NamedTuple):
+    """Continuations of each picture's hypotheses: all (b, c)."""
+
+    score: Tensor
+    parent: Tensor
+    word: Tensor
+    log_prob: Tensor
+
+
 class _Beam:
     """One group of hypotheses. `rows` maps the pictures still alive to the pictures asked for."""
 
@@ -120,27 +129,28 @@ class _Beam:
         """One word more; words in `spoken` (all pictures, n) by earlier groups are less likely to be chosen."""
         logits, state, attention = self.speaker.step(self.last, self.state, self.memory)
         log_probs = apply(self.settings.constraints, self.live.tokens, torch.log_softmax(logits.float(), -1))
-        score, parent, word, log_prob = self._candidates(log_probs, spoken)
-        candidates = self._extended(score, parent, word, log_prob, attention)
-        length = candidates.tokens.shape[-1]
-        if length == self.settings.max_words:
-            self._collect(candidates, torch.ones_like(word, dtype=torch.bool))
+        best = self._candidates(log_probs, spoken)
+        if self.live.tokens.shape[-1] + 1 == self.settings.max_words:
+            self._collect(self._extended(best, attention), torch.ones_like(best.word, dtype=torch.bool))
             self._leave(torch.ones_like(self.rows, dtype=torch.bool))
             return
-        ended = word == EOS
+        ended = best.word == EOS
         if ended.any():
-            among_best = torch.arange(word.shape[1], device=word.device) < self.settings.beam
-            self._collect(candidates, ended & among_best)
-        going_on = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices  # the best first
-        order = going_on[:, : self.settings.beam]
-        self.live = pick_hypotheses(candidates._replace(score=score.masked_fill(ended, NEVER)), order)
-        self.state = pick_hypotheses(state, parent.gather(1, order))
-        self.last = self.live.tokens[..., -1]
+            among_best = torch.arange(ended.shape[1], device=ended.device) < self.settings.beam
+            self._collect(self._extended(best, attention), ended & among_best)
+            going_on = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices  # the best first
+            best = best._replace(score=best.score.masked_fill(ended, NEVER))
+            best = _Candidates(*(part.gather(1, going_on[:, : self.settings.beam]) for part in best))
+        else:
+            best = _Candidates(*(part[:, : self.settings.beam] for part in best))
+        self.live = self._extended(best, attention)
+        self.state = pick_hypotheses(state, best.parent)
+        self.last = best.word
         if self.finished is not None:
             self._leave(self.finished.score[:, -1] >= self._bound())
 
-    def _candidates(self, log_probs: Tensor, spoken: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The 2 x beam best continuations of each picture: score, parent, word, log-probability; each (b, c)."""
+    def _candidates(self, log_probs: Tensor, spoken: list[Tensor]) -> _Candidates:
+        """The 2 x beam best continuations of each picture, best first."""
         ranked = log_probs
         if spoken:
             words = torch.cat(spoken, 1)[self.rows]
@@ -150,24 +160,25 @@ class _Beam:
         width = min(2 * self.settings.beam, log_probs.shape[-1])
         best, words = ranked.topk(width, -1)  # (b, n, width)
         total = (self.live.score.unsqueeze(-1) + best).flatten(1)
-        _, index = total.topk(min(2 * self.settings.beam, total.shape[1]), -1)
+        score, index = total.topk(min(2 * self.settings.beam, total.shape[1]), -1)
         parent = index // width
-        word = words.flatten(1).gather(1, index)
-        log_prob = log_probs.gather(-1, words).flatten(1).gather(1, index)
-        return self.live.score.gather(1, parent) + log_prob, parent, word, log_prob
+        chosen = log_probs.gather(-1, words) if spoken else best
+        log_prob = chosen.flatten(1).gather(1, index)
+        if spoken:  # ranked with the penalty, scored without it
+            score = self.live.score.gather(1, parent) + log_prob
+        return _Candidates(score, parent, words.flatten(1).gather(1, index), log_prob)
 
-    def _extended(
-        self, score: Tensor, parent: Tensor, word: Tensor, log_prob: Tensor, attention: Tensor | None
-    ) -> Hypotheses:
-        old = pick_hypotheses(self.live, parent)
+    def _extended(self, best: _Candidates, attention: Tensor | None) -> Hypotheses:
+        """The hypotheses with their new words."""
+        old = pick_hypotheses(self.live, best.parent)
         looked = None
         if self.settings.trace and attention is not None:
-            now = pick_hypotheses(attention, parent).unsqueeze(2)
+            now = pick_hypotheses(attention, best.parent).unsqueeze(2)
             looked = now if old.attention is None else torch.cat([old.attention, now], 2)
         return Hypotheses(
-            score,
-            torch.cat([old.tokens, word.unsqueeze(-1)], -1),
-            torch.cat([old.log_probs, log_prob.unsqueeze(-1)], -1),
+            best.score,
+            torch.cat([old.tokens, best.word.unsqueeze(-1)], -1),
+            torch.cat([old.log_probs, best.log_prob.unsqueeze(-1)], -1),
             looked,
         )
 

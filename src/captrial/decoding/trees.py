@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 Tree = TypeVar("Tree")
@@ -51,11 +52,14 @@ def pick_pictures(tree: Tree, rows: Tensor) -> Tree:
 def pick_hypotheses(tree: Tree, parents: Tensor) -> Tree:
     """Reorder hypotheses: tensors (b, n, ...) become (b, m, ...), taking `parents` (b, m) of each picture."""
     pictures, wanted = parents.shape
+    rows: dict[int, Tensor] = {}  # by n: tensors of one tree share theirs
 
     def pick(tensor: Tensor) -> Tensor:
         n = tensor.shape[1]
-        offsets = n * parents.new_tensor(range(pictures)).unsqueeze(1)  # (b, 1)
-        flat = tensor.reshape(pictures * n, *tensor.shape[2:]).index_select(0, (parents + offsets).reshape(-1))
+        if n not in rows:
+            first = torch.arange(0, n * pictures, n, device=parents.device).unsqueeze(1)  # (b, 1)
+            rows[n] = (parents + first).reshape(-1)
+        flat = tensor.reshape(pictures * n, *tensor.shape[2:]).index_select(0, rows[n])
         return flat.view(pictures, wanted, *tensor.shape[2:])
 
     return map_tensors(tree, pick)

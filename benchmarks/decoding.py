@@ -1,0 +1,233 @@
+"""Beam search beside transformers' `generate`: one encoder-decoder, the same weights in both, side by side in one run.
+
+The peer is Marian's architecture (post-norm, ReLU, sinusoidal positions), which is 000's Transformer once its weights
+are copied; the captions of both must be the same before any time counts.
+
+    python -m benchmarks.decoding                         # batch 1 and 50: float32, float16 and int8 beside generate
+    python -m benchmarks.decoding --sizes                 # prediction time against batch size (000 Fig. 2)
+    python -m benchmarks.decoding --loss RUN FEATURES     # CIDEr of a trained captioner with packed weights
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from captrial.captioners import create
+from captrial.captioners.packed import PRECISIONS, packed
+from captrial.captioners.transformer import Transformer
+from captrial.decoding import BOS, EOS, PAD, beam_search
+from captrial.vision.features import Features
+
+WORDS, WIDTH, REGIONS, FEATURES, BEAM, LENGTH = 10_000, 512, 36, 2048, 5, 20
+
+
+def features(pictures: int, seed: int = 0) -> Features:
+    generator = torch.Generator().manual_seed(seed)
+    elements = torch.randn(pictures, REGIONS, FEATURES, generator=generator)
+    return Features(elements, torch.ones(pictures, REGIONS, dtype=torch.bool), torch.rand(pictures, REGIONS, 4))
+
+
+@torch.no_grad()
+def captioner(preset: str = "transformer", ending: float = 10.0) -> Any:
+    """A random captioner that is as sure of its words as a trained one, and ends after about `ending` of them.
+
+    The end's weights are fitted to the place in the sentence (ridge regression on what the decoder gives there), so
+    that captions end naturally, a few words earlier or later, and not at a forced length.
+    """
+    torch.manual_seed(0)
+    model = create(preset, words=WORDS, features=FEATURES, output_bias=True).eval()
+    model.head.weight.mul_(6)
+    model.head.bias[EOS] = 0.0
+    hidden: list[Tensor] = []
+    handle = model.head.register_forward_pre_hook(lambda _, inputs: hidden.append(inputs[0]))
+    model(features(16, 1), torch.randint(4, WORDS, (16, 5, LENGTH)))
+    handle.remove()
+    x = torch.cat([hidden[0].flatten(0, 2), torch.ones(16 * 5 * LENGTH, 1)], 1)  # (n, d + 1)
+    place = torch.arange(LENGTH).repeat(16 * 5).float()
+    wanted = 4.0 * (place - ending) + 14.0
+    solved = torch.linalg.solve(x.T @ x + 10 * torch.eye(x.shape[1]), x.T @ wanted)
+    model.head.weight[EOS], model.head.bias[EOS] = solved[:-1], solved[-1]
+    for parameter in model.parameters():
+        parameter.copy_(parameter.half())  # as in a checkpoint that is stored in float16
+    return model
+
+
+@torch.no_grad()
+def peer(model: Transformer) -> Any:
+    """The same captioner as a transformers model: Marian with our weights."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = model.config
+    made: Any = MarianMTModel(
+        MarianConfig(
+            vocab_size=WORDS,
+            d_model=WIDTH,
+            encoder_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            encoder_attention_heads=config.heads,
+            decoder_attention_heads=config.heads,
+            encoder_ffn_dim=config.hidden,
+            decoder_ffn_dim=config.hidden,
+            activation_function="relu",
+            max_position_embeddings=128,
+            scale_embedding=False,
+            share_encoder_decoder_embeddings=True,
+            tie_word_embeddings=False,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    ).eval()
+    made.model.encoder.embed_positions.weight.zero_()  # regions have no order
+    made.model.decoder.embed_positions.weight.copy_(model.positions)
+    made.model.decoder.embed_tokens.weight.copy_(model.words.weight)
+    made.lm_head.weight = torch.nn.Parameter(model.head.weight.clone())
+    made.final_logits_bias.copy_(model.head.bias)
+    for ours, theirs in zip(model.encoder, made.model.encoder.layers, strict=True):
+        _copy_attention(ours.attention, theirs.self_attn)
+        _copy_rest(ours, theirs, [(ours.residual_1, "self_attn"), (ours.residual_2, "final")])
+    for ours, theirs in zip(model.decoder, made.model.decoder.layers, strict=True):
+        _copy_attention(ours.self_attention, theirs.self_attn)
+        _copy_attention(ours.cross_attention, theirs.encoder_attn)
+        norms = [(ours.residual_1, "self_attn"), (ours.residual_2, "encoder_attn"), (ours.residual_3, "final")]
+        _copy_rest(ours, theirs, norms)
+    return made
+
+
+def _copy(ours: Any, theirs: Any) -> None:
+    theirs.weight.copy_(ours.weight)
+    theirs.bias.copy_(ours.bias)
+
+
+def _copy_attention(ours: Any, theirs: Any) -> None:
+    for mine, other in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("out", "out_proj")):
+        _copy(getattr(ours, mine), getattr(theirs, other))
+
+
+def _copy_rest(ours: Any, theirs: Any, norms: list[tuple[Any, str]]) -> None:
+    _copy(ours.feed_forward[0], theirs.fc1)
+    _copy(ours.feed_forward[3], theirs.fc2)
+    for residual, name in norms:
+        _copy(residual.norm, getattr(theirs, f"{name}_layer_norm"))
+
+
+@torch.inference_mode()
+def ours(model: Any, seen: Features) -> list[list[int]]:
+    return beam_search(model, model.encode(seen), beam=BEAM, max_words=LENGTH).best()
+
+
+@torch.inference_mode()
+def theirs(model: Transformer, made: Any, seen: Features) -> list[list[int]]:
+    embedded = model.embed_norm(model.embed(seen.elements).relu())  # their encoder begins behind the embedding
+    said = made.generate(
+        inputs_embeds=embedded,
+        attention_mask=seen.mask.long(),
+        num_beams=BEAM,
+        max_new_tokens=LENGTH,
+        length_penalty=0.0,
+        early_stopping=False,
+        do_sample=False,
+        suppress_tokens=[PAD, BOS],
+        bad_words_ids=None,
+    )
+    return [[token for token in row if token not in (PAD, BOS, EOS)] for row in said.tolist()]
+
+
+def seconds(function: Callable[[], object], repeats: int = 3) -> float:
+    """The median of some runs, after one to warm up."""
+    function()
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def compare(batches: tuple[tuple[int, int], ...] = ((1, 8), (50, 1))) -> None:
+    """Captions a second, all in turns on the same pictures; `batches` are sizes and how many of each."""
+    model = captioner()
+    speakers = {precision: packed(model, precision) for precision in PRECISIONS}
+    made = peer(model)
+    check = features(50)
+    other = theirs(model, made, check)
+    lengths = sorted(map(len, other))
+    print(f"generate: {statistics.mean(lengths):.1f} words a caption, {lengths[0]} to {lengths[-1]}")
+    for precision, speaker in speakers.items():
+        same = sum(a == b for a, b in zip(ours(speaker, check), other, strict=True))
+        print(f"{precision}: {same} of 50 captions are the same")
+    for batch, count in batches:
+        spent = dict.fromkeys(["generate", *speakers], 0.0)
+        for seed in range(count):
+            shown = features(batch, seed)
+            spent["generate"] += seconds(lambda s=shown: theirs(model, made, s))  # type: ignore[misc]
+            for precision, speaker in speakers.items():
+                spent[precision] += seconds(lambda s=shown, m=speaker: ours(m, s))  # type: ignore[misc]
+        for name, total in spent.items():
+            print(
+                f"batch {batch}: {name} {batch * count / total:.1f} captions/s, {spent['generate'] / total:.2f} times"
+            )
+
+
+def sizes(batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
+    """Mean and standard deviation of the seconds a batch takes, features given (000 Fig. 2)."""
+    for preset in ("transformer", "smart", "m2"):
+        model = captioner(preset)
+        for batch in batches:
+            shown, found = features(batch), []
+            ours(model, shown)
+            for _ in range(4):
+                start = time.perf_counter()
+                ours(model, shown)
+                found.append(time.perf_counter() - start)
+            mean, spread = statistics.mean(found), statistics.stdev(found)
+            print(
+                f"{preset}, batch {batch}: {1e3 * mean:.0f} ms, deviation {1e3 * spread:.0f}, {batch / mean:.1f} captions/s"
+            )
+
+
+def loss(run: Path, store: Path) -> None:
+    """CIDEr on Flickr8k's test pictures, beam 5, at every precision."""
+    from captrial.captioners import Checkpoint
+    from captrial.data.readers import read_karpathy
+    from captrial.metrics.cider import cider
+    from captrial.training.evaluate import caption_pictures
+    from captrial.vision.store import FeatureStore
+
+    data = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    samples = read_karpathy(data / "flickr8k" / "dataset_flickr8k.json", split="test")
+    checkpoint = Checkpoint.from_pretrained(run)
+    known = FeatureStore(store, checkpoint.vision)
+    plain: list[str] = []
+    for precision in PRECISIONS:
+        model = packed(checkpoint.captioner, precision)
+        said = caption_pictures(model, checkpoint.vocabulary, known, [sample.id for sample in samples])
+        plain = plain or said
+        same = sum(a == b for a, b in zip(said, plain, strict=True))
+        score = cider(said, [sample.captions for sample in samples]).corpus
+        print(f"{precision}: CIDEr {score:.4f}, {same} of {len(said)} captions as in float32", flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 2)))
+    if "--loss" in sys.argv:
+        loss(*map(Path, sys.argv[2:4]))
+    elif "--sizes" in sys.argv:
+        sizes()
+    else:
+        compare()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The step of self-critical training beside the step of cross-entropy: same captioner, same batches, in turns.
+
+Flickr8k's captions with random features in the place of pictures (49 cells of 1 280), 32 pictures of 5 captions a
+step. Each captioner first learns from some hundred captions how long a caption is, or its samples would never end.
+
+    python -m benchmarks.training_step [PRESET ...]
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from captrial.captioners import create
+from captrial.data.readers import read_karpathy
+from captrial.language.vocabulary import Vocabulary
+from captrial.metrics.df import DocumentFrequencies
+from captrial.metrics.reward import CiderReward
+from captrial.training.batches import Batch, CaptionData, tokenize_captions
+from captrial.training.schedules import Schedule
+from captrial.training.stages import CrossEntropy, SelfCritical, Stage, on_tokens
+from captrial.vision.features import Features
+
+DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+PRESETS = ("show_attend_tell-small", "top_down-small", "transformer-small", "m2-small")
+PICTURES, BATCH, CELLS, WIDTH = 800, 32, 49, 1280
+
+
+class RandomFeatures:
+    """Noise in the shape of EfficientNet-Lite2's grid."""
+
+    def get(self, picture_ids: Sequence[str]) -> Features:
+        """A batch of it."""
+        shape = (len(picture_ids), CELLS)
+        return Features(torch.randn(*shape, WIDTH), torch.ones(shape, dtype=torch.bool), torch.rand(*shape, 4))
+
+
+def data() -> CaptionData:
+    samples = list(read_karpathy(DATA / "flickr8k" / "dataset_flickr8k.json", split="train"))[:PICTURES]
+    words = tokenize_captions(samples)
+    return CaptionData(samples, Vocabulary.build((row for rows in words for row in rows), 5), RandomFeatures())
+
+
+def step(stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> float:
+    """Seconds of one step: loss, gradients, update."""
+    start = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    loss, _ = stage.loss(batch, 0)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(stage.parameters(), 1.0)
+    optimizer.step()
+    return time.perf_counter() - start
+
+
+def compare(preset: str, known: CaptionData, warm: int = 30, timed: int = 6) -> None:
+    torch.manual_seed(0)
+    captioner = create(preset, words=len(known.vocabulary), features=WIDTH).train()
+    schedule = Schedule("constant", 2e-3)
+    table = DocumentFrequencies.of_tokens(known.token_ids, known.vocabulary, True)
+    reward = on_tokens(CiderReward(table, known.token_ids, known.vocabulary, True))
+    imitate, criticise = CrossEntropy(captioner, 1, schedule), SelfCritical(captioner, 1, schedule, reward)
+    optimizer = torch.optim.AdamW(captioner.parameters(), lr=2e-3)
+    batches = [batch for epoch in range(3) for batch in known.batches(BATCH, 0, epoch)][: warm + timed]
+    for batch in batches[:warm]:
+        step(imitate, optimizer, batch)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0  # from here on only time passes
+    step(criticise, optimizer, batches[0])
+    xe, scst, lengths = [], [], []
+    for batch in batches[warm:]:
+        xe.append(step(imitate, optimizer, batch))
+        scst.append(step(criticise, optimizer, batch))
+        with torch.no_grad():
+            lengths.append(float((criticise.draw(captioner, batch)[0] != 0).sum(-1).float().mean()))
+    mine, other = statistics.median(xe), statistics.median(scst)
+    words = statistics.mean(lengths)
+    times = f"XE {1e3 * mine:.0f} ms, SCST {1e3 * other:.0f} ms a step: {other / mine:.2f} times"
+    print(f"{preset}: {times} ({words:.1f} words a sample)", flush=True)
+
+
+def main() -> None:
+    known = data()
+    for preset in sys.argv[1:] or PRESETS:
+        compare(preset, known)
+
+
+if __name__ == "__main__":
+    main()

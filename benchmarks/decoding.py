@@ -192,9 +192,8 @@ def sizes(batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
                 ours(model, shown)
                 found.append(time.perf_counter() - start)
             mean, spread = statistics.mean(found), statistics.stdev(found)
-            print(
-                f"{preset}, batch {batch}: {1e3 * mean:.0f} ms, deviation {1e3 * spread:.0f}, {batch / mean:.1f} captions/s"
-            )
+            each = f"{1e3 * mean:.0f} ms, deviation {1e3 * spread:.0f}, {batch / mean:.1f} captions/s"
+            print(f"{preset}, batch {batch}: {each}", flush=True)
 
 
 def loss(run: Path, store: Path) -> None:

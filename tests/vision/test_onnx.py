@@ -89,6 +89,11 @@ def test_layouts_of_the_family(shape: tuple[int, ...], classes: int, layout: str
     assert find_layout(shape, classes, (640, 640)) == layout
 
 
+def test_as_many_cells_as_columns() -> None:
+    """A frame of 64 pixels has 64 + 16 + 4 cells, as many as 80 classes and a box have numbers."""
+    assert find_layout((1, 84, 84), 80, (64, 64)) == "v8"
+
+
 @pytest.mark.parametrize("shape", [(1, 90, 8400), (1, 1000), (1, 84, 80, 80)])
 def test_other_outputs_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="no YOLO layout for 80 classes"):

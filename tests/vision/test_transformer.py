@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {kind: make_backbone(kind, base / kind) for kind in BACKBONES}
 
 
+@pytest.fixture(scope="module")
+def load(folders: dict[str, str]) -> Callable[[str], TransformersBackbone]:
+    return cache(lambda kind: TransformersBackbone(folders[kind]))
+
+
 def noise(seed: int = 1, side: int = SIDE) -> torch.Tensor:
     return torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(seed))
 
@@ -51,9 +58,9 @@ def picture(width: int = 90, height: int = 60) -> Image.Image:
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_elements_and_boxes(folders: dict[str, str], kind: str) -> None:
+def test_elements_and_boxes(load: Callable[[str], TransformersBackbone], kind: str) -> None:
     has_class, side, width = EXPECTED[kind]
-    backbone = TransformersBackbone(folders[kind])
+    backbone = load(kind)
     features = backbone.see([picture(), picture(60, 90)])
     assert features.elements.shape == (2, has_class + side * side, width)
     assert (backbone.width, backbone.class_token) == (width, has_class)
@@ -68,9 +75,9 @@ def test_elements_and_boxes(folders: dict[str, str], kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BACKBONES)
-def test_a_cell_is_moved_most_by_the_pixels_in_its_box(folders: dict[str, str], kind: str) -> None:
+def test_a_cell_is_moved_most_by_the_pixels_in_its_box(load: Callable[[str], TransformersBackbone], kind: str) -> None:
     """Gradients reach the pixels, and the boxes are where the elements look."""
-    backbone = TransformersBackbone(folders[kind])
+    backbone = load(kind)
     pixels = noise().requires_grad_()
     elements = backbone.elements(pixels)
     assert not any(parameter.requires_grad for parameter in backbone.parameters())

@@ -49,7 +49,8 @@ class DetrDetector(nn.Module):
         config = load_config(self.source)
         self.frame = Frame(image_processor_settings(self.source), source)
         self.network, missing = load_network(self.source, "AutoModelForObjectDetection", config, pickle)
-        self.labels: tuple[str, ...] = tuple(config.id2label[number] for number in range(len(config.id2label)))
+        names = config.id2label
+        self.labels: tuple[str, ...] = tuple(names.get(number, NO_CLASS) for number in range(max(names) + 1))
         blank = [self.frame(Image.new("RGB", (32, 32)))]
         refuse_made_up_weights(self.network, missing, lambda: self._run(blank)[:2], source)
         self.width: int | None = self._run(blank)[2].shape[-1] if features else None

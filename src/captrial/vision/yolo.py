@@ -78,7 +78,7 @@ def find_layout(shape: tuple[int, ...], classes: int, frame: tuple[int, int]) ->
         rows, columns = shape[1:]
         if columns == 6 and rows <= MOST_FINAL and not (classes == 1 and rows == 3 * _cells(frame)):
             return "end-to-end"
-        if rows - classes in (4, 4 + MASKS) and rows < columns:
+        if rows - classes in (4, 4 + MASKS) and (rows < columns or columns == _cells(frame)):
             return "v8"
         if columns - classes in (4, 4 + MASKS):
             return "v8-rows"

@@ -1,4 +1,4 @@
-"""Equal to captum, word by word, for all twelve: `python -m benchmarks.explain --parity` prints the same as a table."""
+"""Equal to captum, word by word, for all twelve: `python -m benchmarks.explain_parity` prints the same as a table."""
 
 from __future__ import annotations
 

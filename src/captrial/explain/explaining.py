@@ -13,6 +13,7 @@ from PIL import Image
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.explainable import Explainable, SpokenWord
 from captrial.captioners.loading import load_captioner
+from captrial.captioners.manners import LENGTH_POWER, usual_constraints
 from captrial.captioners.running import AnyCaptioner
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.data.pictures import open_picture
@@ -157,8 +158,17 @@ def _black_box(model: Any) -> AnyCaptioner:
 
 @torch.no_grad()
 def _say(checkpoint: Checkpoint, features: Features, beam: int, max_words: int) -> list[int]:
+    """The caption as `TrainedCaptioner` words it."""
     captioner = checkpoint.captioner
-    return beam_search(captioner, captioner.encode(features), beam=beam, max_words=max_words).best()[0]
+    found = beam_search(
+        captioner,
+        captioner.encode(features),
+        beam=beam,
+        max_words=max_words,
+        length_power=LENGTH_POWER,
+        constraints=usual_constraints(checkpoint.vocabulary),
+    )
+    return found.best()[0]
 
 
 @torch.no_grad()

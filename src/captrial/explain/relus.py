@@ -129,7 +129,7 @@ class AveragedRelus(ReluMode):
         ends, m = next(self.recorded), self.stretches
         if not x.requires_grad or x.shape[1:] != ends.shape[1:] or len(ends) * m != len(x) * (m + 1):
             return plain_relu(x, ceiling)
-        rows = ends.view(m + 1, -1)
+        rows = ends.reshape(m + 1, -1)
         before, after = rows[:-1], rows[1:]
         way = after - before
         rise = plain_relu(after, ceiling) - plain_relu(before, ceiling)
@@ -137,7 +137,7 @@ class AveragedRelus(ReluMode):
         inside = (here > 0) if ceiling is None else (here > 0) & (here < ceiling)
         slope = torch.where(way == 0, inside.to(way), rise / way.masked_fill(way == 0, 1.0))
         here_relu = plain_relu(x.detach(), ceiling)
-        result: Tensor = _Sloped.apply(x, here_relu, slope.view_as(x))  # type: ignore[no-untyped-call]
+        result: Tensor = _Sloped.apply(x, here_relu, slope.reshape(x.shape))  # type: ignore[no-untyped-call]
         return result
 
 

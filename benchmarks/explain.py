@@ -1,0 +1,233 @@
+"""Integrated gradients of a caption of 12 words beside captum's loop over words, in one run, same model and nodes.
+
+python -m benchmarks.explain [--model FOLDER] [--input regions|pixels]   # speed and memory
+python -m benchmarks.explain --quadrature [--model FOLDER]               # error against the number of steps
+
+Each side runs in a process of its own (peak memory), in the same portions of the path. Without --model the shipped
+captioner is used, or untrained weights where none is shipped. At equal completeness error captum is charged for its
+last run only, of the fewest steps of 50, 100, 200 ... that reach it: its seconds a step, measured, times their number.
+Ours is charged for everything: looking along the path, and tries that fell short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from captrial.captioners import create
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.explain.explaining import Reader
+from captrial.explain.gradients import PathGradients
+from captrial.explain.integrated import completeness_errors, integrate, scout
+from captrial.explain.quadrature import Bend, Rule, gauss_legendre
+from captrial.explain.subject import Subject, from_features, from_pixels
+from captrial.explain.targets import Targets, word_targets
+from captrial.language.vocabulary import Vocabulary
+from captrial.vision.efficientnet import EfficientNetLite
+
+SENTENCE = "a man in a red shirt is standing in front of trees"  # 12 words
+INPUTS = ("regions", "pixels")
+STEPS = {"regions": 32, "pixels": 4}
+PORTION = {"regions": 16, "pixels": 1}  # points of the path in flight
+LADDER = {"regions": (50, 100, 200, 400, 800), "pixels": (25, 50, 100)}
+TOLERANCE = 0.01
+
+
+def load(model: str | None) -> Checkpoint:
+    if model is not None:
+        folder = Path(model)
+        return Checkpoint.from_pretrained(folder / "best" if (folder / "best").is_dir() else folder)
+    if DEFAULT in shipped():
+        return Checkpoint.from_pretrained(shipped()[DEFAULT])
+    torch.manual_seed(0)
+    vocabulary = Vocabulary((*dict.fromkeys(SENTENCE.split()), *(f"word{number}" for number in range(2700))))
+    return Checkpoint(create("transformer-small", words=len(vocabulary), features=1280).eval(), vocabulary)
+
+
+def prepare(model: str | None, kind: str) -> tuple[Subject, Targets]:
+    """The photograph of an astronaut that comes with scikit-image, and the caption to explain."""
+    from skimage.data import astronaut
+
+    checkpoint = load(model)
+    captioner = checkpoint.captioner.requires_grad_(False)
+    reader, backbone, picture = Reader(checkpoint), EfficientNetLite(2), Image.fromarray(astronaut())
+    tokens = reader.read(SENTENCE)
+    assert len(tokens) == 12
+    targets = word_targets(tokens, reader.spell(tokens))
+    if kind == "pixels":
+        return from_pixels(captioner, backbone, picture), targets
+    return from_features(captioner, backbone.see([picture])), targets
+
+
+def make_path(subject: Subject, targets: Targets, kind: str) -> PathGradients:
+    return PathGradients(subject, targets, torch.zeros_like(subject.inputs), PORTION[kind] * len(targets))
+
+
+class Words(nn.Module):
+    """The model as captum wants it: inputs in, scores of the caption's words out."""
+
+    def __init__(self, subject: Subject, targets: Targets) -> None:
+        super().__init__()
+        self.subject, self.targets = subject, targets
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(b, *input) -> (b, words)."""
+        return self.targets.scores(self.subject.hear(inputs, self.targets.tokens).logits)
+
+
+def captum(subject: Subject, targets: Targets, steps: int, portion: int) -> Tensor:
+    from captum.attr import IntegratedGradients
+
+    explainer = IntegratedGradients(Words(subject, targets))
+    inputs = subject.inputs.unsqueeze(0).clone().requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = {"n_steps": steps, "method": "gausslegendre", "internal_batch_size": portion}
+        rows = [explainer.attribute(inputs, target=word, **options)[0] for word in range(len(targets))]
+    return torch.stack(rows)
+
+
+def timed(work: Callable[[], object], repeats: int) -> tuple[float, object]:
+    """The least seconds of some runs after a first one, and the result."""
+    result = work()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds), result
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def one_side(side: str, kind: str, model: str | None) -> dict[str, float]:
+    """Seconds and peak memory of one side; `ours` also at the default tolerance."""
+    subject, targets = prepare(model, kind)
+    repeats = 2 if kind == "regions" else 1
+    before = peak()
+    if side == "captum":
+        seconds, _ = timed(lambda: captum(subject, targets, STEPS[kind], PORTION[kind]), repeats)
+        return {"seconds": seconds, "memory": peak() - before}
+    steps, rule = STEPS[kind], "gauss_legendre"
+    seconds, _ = timed(lambda: integrate(make_path(subject, targets, kind), steps=steps, rule=rule), repeats)  # type: ignore[arg-type]
+    memory = peak() - before
+    start = time.perf_counter()
+    whole = integrate(make_path(subject, targets, kind), TOLERANCE)
+    return {
+        "seconds": seconds,
+        "memory": memory,
+        "complete": time.perf_counter() - start,
+        "steps": whole.steps,
+        "error": float(whole.errors.max()),
+        "memory of both": peak() - before,
+    }
+
+
+def plain_error(subject: Subject, targets: Targets, kind: str, steps: int) -> float:
+    """The completeness error of the textbook's rule (captum's), from gradients of all words at once."""
+    result = integrate(make_path(subject, targets, kind), steps=steps, rule="gauss_legendre")
+    return float(result.errors.max())
+
+
+def in_new_process(*arguments: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.explain", *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def speed(model: str | None, kind: str) -> None:
+    which = ["--model", model] if model else []
+    ours, theirs = (in_new_process("--side", side, "--input", kind, *which) for side in ("ours", "captum"))
+    ratio = theirs["seconds"] / ours["seconds"]
+    print(
+        f"{kind}, {STEPS[kind]} Gauss-Legendre steps: ours {ours['seconds']:.2f} s, captum {theirs['seconds']:.2f} s: "
+        f"{ratio:.1f} times; memory taken {ours['memory']:.0f} and {theirs['memory']:.0f} MB",
+        flush=True,
+    )
+    subject, targets = prepare(model, kind)
+    reached = False
+    for steps in LADDER[kind]:
+        error = plain_error(subject, targets, kind, steps)
+        reached = error <= TOLERANCE
+        if reached:
+            break
+    needed = theirs["seconds"] / STEPS[kind] * steps
+    print(
+        f"{kind}, error of every word under {TOLERANCE:.0%}: ours {ours['complete']:.2f} s ({ours['steps']:.0f} steps, "
+        f"{ours['error']:.2%}), captum {needed:.1f} s ({steps} steps, {error:.2%}"
+        f"{'' if reached else ': not yet'}): {needed / ours['complete']:.1f} times",
+        flush=True,
+    )
+
+
+def rules(nodes: int, bend: Bend) -> dict[str, tuple[Rule, bool]]:
+    """The candidates: what changes the variable, and whether ReLUs are averaged."""
+
+    def power(exponent: int) -> Rule:
+        plain = gauss_legendre(nodes)
+        weights = plain.weights * exponent * plain.alphas ** (exponent - 1)
+        return Rule(plain.alphas**exponent, weights, plain.ends**exponent)
+
+    return {
+        "Gauss-Legendre (captum)": (gauss_legendre(nodes), False),
+        "in u, alpha = u^2": (power(2), False),
+        "in u, alpha = u^3": (power(3), False),
+        "on the bent path": (gauss_legendre(nodes, bend), False),
+        "bent, ReLUs averaged": (gauss_legendre(nodes, bend), True),
+    }
+
+
+def quadrature(model: str | None, kind: str) -> None:
+    """Largest completeness error of a word, and the distance of all maps from those of many steps."""
+    subject, targets = prepare(model, kind)
+    path = make_path(subject, targets, kind)
+    bend, changes = scout(path), path.ends[1] - path.ends[0]
+
+    def apply(rule: Rule, averaged: bool) -> Tensor:
+        alphas, weights, ends = (torch.as_tensor(part).to(path.start) for part in rule)
+        return path.pull(alphas, weights, ends if averaged else None).gradient * path.direction
+
+    exact = apply(gauss_legendre(128 if kind == "regions" else 32, bend), True)
+    sizes = (12, 24, 48) if kind == "regions" else (4, 8, 16)
+    print("| rule | " + " | ".join(f"{nodes} steps: error, distance" for nodes in sizes) + " |\n|" + " --- |" * 4)
+    for name in rules(4, bend):
+        cells = []
+        for nodes in sizes:
+            maps = apply(*rules(nodes, bend)[name])
+            error = completeness_errors(maps.flatten(1).sum(1), changes).max()
+            cells.append(f"{float(error):.2%}, {float((maps - exact).abs().sum() / exact.abs().sum()):.2%}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    print(f"bend at alpha = {bend.at:.3g}; changes of score {np.round(changes.numpy(), 2).tolist()}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model")
+    parser.add_argument("--input", choices=INPUTS)
+    parser.add_argument("--side", choices=("ours", "captum"))
+    parser.add_argument("--quadrature", action="store_true")
+    wanted = parser.parse_args()
+    if wanted.side:
+        print(json.dumps(one_side(wanted.side, wanted.input, wanted.model)))
+        return
+    for kind in [wanted.input] if wanted.input else INPUTS:
+        (quadrature if wanted.quadrature else speed)(wanted.model, kind)
+
+
+if __name__ == "__main__":
+    main()

@@ -54,50 +54,50 @@ def agree(person: Member, context: Shared) -> Answer:
 
 
 @router.get("/api/next/{round_}")
-def following(round_: Round, person: Member, context: Shared) -> Answer:
+async def following(round_: Round, person: Member, context: Shared) -> Answer:
     """The item I work on now."""
-    return context.room.next(round_, person)
+    return await context.change(context.room.next, round_, person)
 
 
 @router.post("/api/write")
-def write(body: Sentence, person: Member, context: Shared) -> Answer:
+async def write(body: Sentence, person: Member, context: Shared) -> Answer:
     """Submit a sentence; it is on disk when this returns."""
-    return context.room.write(person, body.item, body.text, body.key)
+    return await context.change(context.room.write, person, body.item, body.text, body.key)
 
 
 @router.post("/api/refuse")
-def refuse(body: Refusal, person: Member, context: Shared) -> Answer:
+async def refuse(body: Refusal, person: Member, context: Shared) -> Answer:
     """Say that a picture cannot be described."""
-    return context.room.refuse(person, body.item, body.reason, body.key)
+    return await context.change(context.room.refuse, person, body.item, body.reason, body.key)
 
 
 @router.post("/api/vote")
-def vote(body: Vote, person: Member, context: Shared) -> Answer:
+async def vote(body: Vote, person: Member, context: Shared) -> Answer:
     """Vote on a sentence."""
-    return context.room.vote(person, body.item, body.right, body.reason, body.key)
+    return await context.change(context.room.vote, person, body.item, body.right, body.reason, body.key)
 
 
 @router.post("/api/judge")
-def judge(body: Choice, person: Member, context: Shared) -> Answer:
+async def judge(body: Choice, person: Member, context: Shared) -> Answer:
     """Choose the better caption."""
-    return context.room.judge(person, body.item, body.winner, body.key)
+    return await context.change(context.room.judge, person, body.item, body.winner, body.key)
 
 
 @router.post("/api/undo/{round_}")
-def undo(round_: Round, person: Member, context: Shared) -> Answer:
+async def undo(round_: Round, person: Member, context: Shared) -> Answer:
     """Take back my last sentence, vote or choice."""
-    return context.room.undo(person, round_)
+    return await context.change(context.room.undo, person, round_)
 
 
 @router.put("/api/draft")
-def draft(body: Draft, person: Member, context: Shared) -> Answer:
+async def draft(body: Draft, person: Member, context: Shared) -> Answer:
     """Keep what I am writing."""
-    context.room.save_draft(person, body.item, body.text)
+    await context.change(context.room.save_draft, person, body.item, body.text)
     return {"ok": True}
 
 
 @router.post("/api/check")
-def check_text(body: Text, person: Member) -> Answer:
+async def check_text(body: Text, person: Member) -> Answer:
     """What the writing rules say about a text."""
     return {"hints": [{"rule": hint.rule, "text": hint.text} for hint in check(body.text)]}
 
@@ -120,11 +120,10 @@ def try_sentence(body: Draft, person: Member, context: Shared) -> Answer:
 def picture(number: Number, person: Member, context: Shared) -> Response:
     """A picture by number, re-encoded and without metadata."""
     name = context.room.picture_id(number)
-    path = context.room.competition.image_path(name) if name else None
-    if path is None:
+    if name is None:
         raise HTTPException(404, "there is no such picture")
     try:
-        content = context.pictures.jpeg(path)
+        content = context.pictures.jpeg(name)
     except PictureError:
         raise HTTPException(404, "this picture cannot be opened") from None
     headers = {"Cache-Control": "private, max-age=86400", "Content-Disposition": "inline"}
@@ -147,7 +146,7 @@ def overview(person: Lead, context: Shared) -> Answer:
 @router.get("/api/lead/ranking")
 def ranking(person: Lead, context: Shared, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
     """The ranking as labels stand, with intervals; how far people's sentences and preferences agree."""
-    return context.live.get(context.room, metric)
+    return context.live.get(metric)
 
 
 @router.post("/api/lead/invite")
@@ -188,6 +187,7 @@ def remove(number: Number, person: Lead, context: Shared) -> Answer:
         _existing(people.by_id(connection, number), number)
         people.remove(store, connection, number, person.id)
         context.room.refresh_pictures(connection)
+    context.sessions.forget()
     context.room.sync()
     return {"ok": True}
 

@@ -22,22 +22,21 @@ from captrial.annotate.store import Store
 from captrial.errors import CaptrialError, StateError
 from captrial.version import __version__
 
-THREADS = 8
+THREADS = 4  # for what only reads; Python runs one at a time anyway
 
 
 def create_app(directory: Path | str, database: str | None = None, *, secure: bool = False) -> FastAPI:
     """The application for a competition's directory; `secure` marks cookies for HTTPS only."""
-    room = Room(directory, Store.in_directory(directory, database))
+    context = Context(Room(directory, Store.in_directory(directory, database)), secure)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # changes are made one at a time: more threads would only wait for each other
         to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
-        room.close()
+        context.close()
 
     app = FastAPI(title="captrial annotate", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.context = Context(room, secure)
+    app.state.context = context
     app.add_middleware(Guard, refuse=_http_error)
     app.add_exception_handler(CaptrialError, _our_error)
     app.add_exception_handler(StarletteHTTPException, _http_error)

@@ -134,20 +134,15 @@ def _choose(connection: Connection, work: Work, one: Work, given: Given, queue: 
 def _next_items(work: Work) -> Select[int]:
     """The free items that most people have begun; among equals, by this person's own random order."""
     items = work.subquery()
-    others = (
-        select(leases.c.item, func.count().label("people"))
-        .where(leases.c.round == bindparam("round"), leases.c.person != bindparam("person"))
-        .group_by(leases.c.item)
-        .subquery()
-    )
-    taken = func.coalesce(others.c.people, 0)
+    others = (leases.c.round == bindparam("round")) & (leases.c.person != bindparam("person"))
+    taken = select(func.count()).where(others, leases.c.item == items.c.item).scalar_subquery()
+    free = select(items, taken.label("taken")).subquery()
     # n -> n * a mod p is a permutation of the items, another one for every a
-    order = (cast(items.c.item, BigInteger) * bindparam("multiplier", type_=BigInteger)) % _PRIME
+    order = (cast(free.c.item, BigInteger) * bindparam("multiplier", type_=BigInteger)) % _PRIME
     return (
-        select(items.c.item)
-        .outerjoin(others, others.c.item == items.c.item)
-        .where(items.c.missing > taken)
-        .order_by((items.c.done + taken).desc(), order)
+        select(free.c.item)
+        .where(free.c.missing > free.c.taken)
+        .order_by((free.c.done + free.c.taken).desc(), order)
         .limit(_QUEUE)
     )
 

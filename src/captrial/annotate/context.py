@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, ParamSpec, TypeVar
 
+from anyio import to_thread
 from fastapi import Depends, HTTPException, Request
 
+from captrial.annotate.live import LiveRanking
 from captrial.annotate.people import Person
 from captrial.annotate.room import Room
 from captrial.annotate.security import RateLimit, Sessions
 from captrial.annotate.serving import PictureServer
 
-if TYPE_CHECKING:
-    from captrial.annotate.live import LiveRanking
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Context:
@@ -23,22 +28,26 @@ class Context:
     def __init__(self, room: Room, secure: bool) -> None:
         self.room = room
         self.sessions = Sessions(room.store, secure)
-        self.pictures = PictureServer(room.directory / "served")
+        self.pictures = PictureServer(room.directory / "served", room.competition.pictures)
+        self.live = LiveRanking(room)
         self.requests = RateLimit(rate=20, burst=100)  # of a person
         self.entrances = RateLimit(rate=20, burst=300)  # links opened from an address: a class may come
         self.passwords = RateLimit(rate=0.5, burst=20)  # attempts to guess a password, from an address
+        self._changes = ThreadPoolExecutor(1, "changes")
 
     def prepare_pictures(self) -> None:
-        """Encode the pictures of the competition ahead of the people who will ask for them."""
-        wanted = (self.room.competition.image_path, self.room.competition.images(), self.room.closed)
-        threading.Thread(target=self.pictures.prepare, args=wanted, name="pictures", daemon=True).start()
+        """Encode pictures ahead of the people who will ask for them."""
+        wanted = (self.room.active_pictures, self.room.closed)
+        threading.Thread(target=self.pictures.keep_ahead, args=wanted, name="pictures", daemon=True).start()
 
-    @cached_property
-    def live(self) -> LiveRanking:
-        """The live ranking, loaded when a lead first asks: it needs scipy, and the server should start at once."""
-        from captrial.annotate.live import LiveRanking
+    async def change(self, action: Callable[P, T], *values: P.args, **options: P.kwargs) -> T:
+        """Run what changes the database in the one thread that does: others would only wait for it, and for Python."""
+        return await asyncio.get_running_loop().run_in_executor(self._changes, partial(action, *values, **options))
 
-        return LiveRanking()
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._changes.shutdown()
+        self.room.close()
 
 
 async def get_context(request: Request) -> Context:
@@ -47,9 +56,12 @@ async def get_context(request: Request) -> Context:
     return context
 
 
-def visitor(request: Request, context: Annotated[Context, Depends(get_context)]) -> Person | None:
+async def visitor(request: Request, context: Annotated[Context, Depends(get_context)]) -> Person | None:
     """Who is asking, or None for a stranger."""
-    person = context.sessions.person(request)
+    number = context.sessions.number(request)
+    if number is None:
+        return None
+    person = context.sessions.remembered(number) or await to_thread.run_sync(context.sessions.find, number)
     if person is not None:
         context.requests.check(f"person {person.id}")
     return person

@@ -1,43 +1,50 @@
 """The ranking as labels arrive, whether it is worth going on (the budget planner), and how far people agree.
 
-This is heavy beside what annotators ask for, so it is computed when the labels have changed, by one request at a time,
-and not again before ten times as long has passed as it took; meanwhile everybody gets the latest answer there is.
+This is heavy beside what annotators ask for, so it is computed in a process of its own, which the system may let wait
+(`python -m captrial.annotate.live DIR METRIC` prints it as JSON); when the labels have changed, by one request at a
+time, and not again before ten times as long has passed as it took. Meanwhile everybody gets the latest answer there is.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from captrial.annotate.outcome import JUDGEMENTS, REFERENCES
-from captrial.annotate.room import Room
-from captrial.compete.competition import Competition
-from captrial.compete.people import agreement
-from captrial.compete.planner import plan
-from captrial.compete.scoring import Jury
-from captrial.compete.verdict import verdict
-from captrial.metrics import Corpus, cider, rouge_l
+from captrial.errors import StateError
+
+if TYPE_CHECKING:
+    from captrial.annotate.room import Room
+    from captrial.compete.competition import Competition
+    from captrial.compete.scoring import Jury
 
 REPLICATES = 200
 REST = 10
-METRICS = ("cider", "bleu_4", "rouge_l")  # whose agreement with people's preferences is shown
+PATIENCE = 600.0  # seconds
+METRICS = ("cider", "bleu_4", "rouge_l", "nw")  # to rank by; and whose agreement with people's preferences is shown
 
 
 class LiveRanking:
-    """`live_ranking`, remembered until the labels change."""
+    """`live_ranking` of a room, remembered until the labels change."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
+        self.room = room
         self._computing = threading.Lock()
         self._known: dict[str, tuple[object, dict[str, Any]]] = {}
         self._rested = 0.0  # when it may be computed again
 
-    def get(self, room: Room, metric: str) -> dict[str, Any]:
+    def get(self, metric: str) -> dict[str, Any]:
         """The ranking by the labels there are; while it is being computed, the one before."""
-        room.flush()
-        labels = [_version(room.directory / name) for name in (REFERENCES, JUDGEMENTS)]
+        self.room.flush()
+        labels = [_version(self.room.directory / name) for name in (REFERENCES, JUDGEMENTS)]
         known = self._known.get(metric)
         if known and (known[0] == labels or time.monotonic() < self._rested):
             return known[1]
@@ -46,7 +53,7 @@ class LiveRanking:
             return known[1]
         try:
             begun = time.monotonic()
-            found = live_ranking(room.competition, metric)
+            found = _elsewhere(self.room.directory, metric)
             self._known[metric] = labels, found
             self._rested = begun + REST * (time.monotonic() - begun)
         finally:
@@ -54,11 +61,24 @@ class LiveRanking:
         return found
 
 
+def _elsewhere(directory: Path, metric: str) -> dict[str, Any]:
+    """`live_ranking` in another process: not in the way of the people who work meanwhile."""
+    command = [sys.executable, "-m", __name__, str(directory), metric]
+    run = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+    if run.returncode:
+        raise StateError(f"the ranking could not be computed: {run.stderr.decode(errors='replace').strip()[-500:]}")
+    found: dict[str, Any] = orjson.loads(run.stdout)
+    return found
+
+
 def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, Any]:
     """Ranks with intervals from the labels so far, and how many more labels until the winner is settled.
 
     `ready` is False where no selected picture has a label yet.
     """
+    from captrial.compete.planner import plan
+    from captrial.compete.verdict import verdict
+
     labels = competition.labels()
     jury = competition.jury(labels)
     if not jury.images:
@@ -83,6 +103,8 @@ def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, A
 
 def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
     """How alike people's sentences are: each against the others of its picture, the mean by CIDEr and ROUGE-L."""
+    from captrial.metrics import Corpus, cider, rouge_l
+
     candidates, others = [], []
     for captions in references.values():
         for place, caption in enumerate(captions):
@@ -97,6 +119,8 @@ def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, flo
 
 def _agreement_with_people(competition: Competition, jury: Jury) -> list[dict[str, Any]]:
     """Kendall's tau of metrics with people's preferences, where the judging round has begun."""
+    from captrial.compete.people import agreement
+
     judgements = competition.judgements()
     found = [agreement(jury.evidence(name), judgements) for name in METRICS] if judgements else []
     return [
@@ -108,3 +132,16 @@ def _agreement_with_people(competition: Competition, jury: Jury) -> list[dict[st
 
 def _version(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
+
+
+def main() -> None:
+    """Print the ranking of a competition's directory."""
+    from captrial.compete.competition import Competition
+
+    os.nice(10)
+    directory, metric = sys.argv[1:]
+    sys.stdout.buffer.write(orjson.dumps(live_ranking(Competition.open(directory), metric)))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import threading
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, bindparam, select
 
-from captrial.annotate import qualification
-from captrial.annotate.assignment import Lease, assign, may_do, release, release_all, what_is_open
+from captrial.annotate import active, qualification
+from captrial.annotate.assignment import Lease, assign, may_do, release, release_all
+from captrial.annotate.keeper import Keeper
 from captrial.annotate.outcome import write_outcome
-from captrial.annotate.people import NotAllowedError, Person, clean, one_line
-from captrial.annotate.rounds import (
-    STANDING,
-    discard_if_wrong,
-    given,
-    indescribable,
-    inspect_work,
-    judge_work,
-    write_work,
-)
+from captrial.annotate.outlook import Outlook
+from captrial.annotate.people import NotAllowedError, Person, by_id, clean, one_line
+from captrial.annotate.rounds import ROLES_OF, WORK, discard_if_wrong, given
 from captrial.annotate.rules import check
-from captrial.annotate.schema import drafts, duels, judgements, people, pictures, refusals, sentences, votes
+from captrial.annotate.schema import drafts, duels, judgements, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings, read_settings
 from captrial.annotate.store import Store
 from captrial.annotate.undo import take_back
@@ -35,35 +25,17 @@ from captrial.errors import InputError, StateError
 
 MAX_SENTENCE = 1000
 MAX_REASON = 300
-WORK = {"write": write_work, "inspect": inspect_work, "judge": judge_work}
-TABLES = {"write": sentences, "inspect": votes, "judge": judgements}
-ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
 Answer = dict[str, Any]
 # Statements of every request, built once.
 _MY_DRAFT = (
     (drafts.c.round == "write") & (drafts.c.item == bindparam("item")) & (drafts.c.person == bindparam("person"))
 )
 _DRAFT, _FORGET_DRAFT = select(drafts.c.text).where(_MY_DRAFT), drafts.delete().where(_MY_DRAFT)
-_SENTENCE = select(sentences.c.picture, sentences.c.text).where(sentences.c.id == bindparam("item"))
-_DONE = {
-    round_: select(func.count()).select_from(table).where(table.c.person == bindparam("person"))
-    for round_, table in TABLES.items()
-}
-_DONE["write"] = _DONE["write"].where(sentences.c.state.in_(STANDING))
-_COLLEAGUES = (
-    select(func.count())
-    .select_from(people)
-    .where(people.c.role.in_(bindparam("roles", expanding=True)), people.c.qualified.is_not(None))
-    .where(people.c.removed.is_(None))
+_MINE = select(sentences.c.id).where(
+    sentences.c.picture == bindparam("item"), sentences.c.person == bindparam("person")
 )
-_PACE = {
-    round_: select(table.c.seconds)
-    .where(table.c.person == bindparam("person"), table.c.seconds.is_not(None))
-    .order_by(table.c.created.desc())
-    .limit(20)
-    for round_, table in TABLES.items()
-}
-_log = logging.getLogger(__name__)
+_SENTENCE = select(sentences.c.picture, sentences.c.text).where(sentences.c.id == bindparam("item"))
+_NAME = select(pictures.c.picture).where(pictures.c.id == bindparam("number"))
 
 
 class Room:
@@ -73,64 +45,61 @@ class Room:
         self.directory = Path(directory)
         self.competition = Competition.open(self.directory)
         self.store = store or Store.in_directory(self.directory)
-        self._stale, self.closed, self._flushing = threading.Event(), threading.Event(), threading.Lock()
+        self._pairs = len(self.competition.selected_pairs())
+        self._flushing = threading.Lock()
+        self._outlook = Outlook(self.store)
         self._queues: dict[tuple[str, int], list[int]] = {}
-        self._shares: dict[str, tuple[float, int]] = {}  # when, items for each person
-        self._outlooks: dict[tuple[str, int], tuple[float, int, float | None]] = {}  # when, items in all, seconds each
+        self._names: dict[int, str] = {}
         with self.store.change() as connection:
             self.refresh_pictures(connection)
         self.flush()
-        self._writer = threading.Thread(target=self._keep_current, name="outcome", daemon=True)
-        self._writer.start()
+        self._keeper = Keeper(self.directory, self.flush, self.reopen)
 
     # Pictures ------------------------------------------------------------------------------------------------------
 
     def refresh_pictures(self, connection: Connection) -> None:
-        """Make the active pictures those of D as it stands: selections, less the indescribable, plus their reserves."""
-        settings = read_settings(self.store, connection)
-        voted = frozenset(indescribable(connection, settings))
-        ours = frozenset(connection.execute(select(pictures.c.picture)).scalars())
-        bad = voted | (self.competition.indescribable() - ours)  # what we asked about, our votes decide
-        wanted: dict[str, set[tuple[str, str]]] = {}
-        for pair in self.competition.selected_pairs():
-            active = self.competition.selection(*pair, bad=bad)
-            for picture in active.images:
-                wanted.setdefault(picture, set()).add(active.models)
-        known = {row.picture: row for row in connection.execute(select(pictures).where(~pictures.c.qualification))}
-        for picture in sorted(wanted.keys() - known.keys()):
-            connection.execute(pictures.insert().values(picture=picture, active=True, qualification=False))
-        for picture, row in known.items():
-            if row.active != (picture in wanted):
-                change = pictures.update().where(pictures.c.id == row.id)
-                connection.execute(change.values(active=picture in wanted))
-        if settings.judges:
-            self._refresh_duels(connection, wanted)
+        """Make the active pictures those of D as it stands."""
+        if len(self.competition.selected_pairs()) >= self._pairs:  # fewer: they are being selected anew
+            active.refresh(connection, self.competition, read_settings(self.store, connection))
 
-    def _refresh_duels(self, connection: Connection, wanted: dict[str, set[tuple[str, str]]]) -> None:
-        numbers = {row.picture: row.id for row in connection.execute(select(pictures.c.id, pictures.c.picture))}
-        known = {(row.picture, row.first, row.second) for row in connection.execute(select(duels))}
-        for picture, pairs in sorted(wanted.items()):
-            for first, second in sorted(pairs):
-                if (numbers[picture], first, second) not in known:
-                    connection.execute(duels.insert().values(picture=numbers[picture], first=first, second=second))
+    def reopen(self) -> bool:
+        """Take over what `compete add` or `select` have done; False while pictures are being selected anew."""
+        fresh = Competition.open(self.directory)
+        pairs = len(fresh.selected_pairs())
+        if pairs < self._pairs:
+            return False
+        self.competition, self._pairs = fresh, pairs
+        with self.store.change() as connection:
+            self.refresh_pictures(connection)
+        self.sync()
+        return True
 
     def picture_id(self, number: int) -> str | None:
         """The picture behind the number that addresses show."""
+        if number not in self._names:
+            with self.store.read() as connection:
+                name = connection.execute(_NAME, {"number": number}).scalar_one_or_none()
+            if name is None:
+                return None
+            self._names[number] = name  # a number never means another picture
+        return self._names[number]
+
+    def active_pictures(self) -> list[str]:
+        """What people may be shown: the pictures of D and of the qualification."""
         with self.store.read() as connection:
-            return connection.execute(select(pictures.c.picture).where(pictures.c.id == number)).scalar_one_or_none()
+            return list(connection.execute(select(pictures.c.picture).where(pictures.c.active)).scalars())
 
     # What next -----------------------------------------------------------------------------------------------------
 
     def next(self, round_: str, person: Person) -> Answer:
         """The item this person works on now, with their draft; `item` is None where nothing is left for them."""
         with self.store.change() as connection:
-            settings = read_settings(self.store, connection)
-            self._allow(round_, person, settings)
+            settings = self._allowed(connection, round_, person)
             return self._next(connection, round_, person, settings)
 
     def _next(self, connection: Connection, round_: str, person: Person, settings: Settings) -> Answer:
         lease = self._assign(connection, round_, person, settings)
-        done = self._count_done(connection, round_, person.id)
+        done = self._outlook.done(connection, round_, person.id)
         if lease is None:
             return {"round": round_, "item": None, "done": done, "left": 0}
         item = {"write": self._picture, "inspect": self._sentence, "judge": self._duel}[round_]
@@ -139,7 +108,7 @@ class Room:
             "item": lease.item,
             "expires": lease.expires,
             "done": done,
-            **self._outlook(connection, round_, person, settings, done),
+            **self._outlook.left(connection, round_, person.id, settings, done),
             **item(connection, lease.item, person),
         }
 
@@ -149,35 +118,9 @@ class Room:
         queue = self._queues.setdefault((round_, person.id), [])
         return assign(self.store, connection, round_, work, one, values, settings.lease_minutes, queue)
 
-    def _outlook(
-        self, connection: Connection, round_: str, person: Person, settings: Settings, done: int
-    ) -> dict[str, float | None]:
-        """About how many items are left for this person, and how many minutes that takes; counted twice a minute."""
-        now = self.store.clock()
-        when, total, pace = self._outlooks.get((round_, person.id), (-math.inf, 0, None))
-        if now - when > 30:
-            total = done + self._share(connection, round_, settings)
-            pace = self._pace(connection, round_, person)
-            self._outlooks[round_, person.id] = now, total, pace
-        left = max(total - done, 1)
-        return {"left": left, "minutes": None if pace is None else round(left * pace / 60, 1)}
-
-    def _share(self, connection: Connection, round_: str, settings: Settings) -> int:
-        """Items for each person, if all share the work; counted for all together, every few seconds."""
-        when, share = self._shares.get(round_, (-math.inf, 0))
-        if self.store.clock() - when > 10:
-            left = what_is_open(connection, WORK[round_](), given(settings, person=0))
-            mates = connection.execute(_COLLEAGUES, {"roles": ROLES_OF[round_]}).scalar_one()
-            share = min(left.items, math.ceil(left.work / max(mates, 1)))
-            self._shares[round_] = self.store.clock(), share
-        return share
-
-    def _pace(self, connection: Connection, round_: str, person: Person) -> float | None:
-        """Seconds this person takes for an item."""
-        pace = connection.execute(_PACE[round_], {"person": person.id}).scalars().all()
-        return median(pace) if pace else None
-
-    def _allow(self, round_: str, person: Person, settings: Settings) -> None:
+    def _allowed(self, connection: Connection, round_: str, person: Person) -> Settings:
+        """The settings, if this person may take part in the round as things stand."""
+        settings = read_settings(self.store, connection)
         if person.role not in ROLES_OF[round_]:
             raise NotAllowedError(f"this round is not for the role {person.role}")
         if not person.consented:
@@ -186,6 +129,9 @@ class Room:
             raise NotAllowedError("please pass the qualification first")
         if (round_ == "inspect" and not settings.inspectors) or (round_ == "judge" and not settings.judges):
             raise StateError("this round is not part of this experiment")
+        if by_id(connection, person.id) is None:  # whose data was removed while the request waited
+            raise NotAllowedError("this account is closed")
+        return settings
 
     def _picture(self, connection: Connection, item: int, person: Person) -> Answer:
         found = connection.execute(_DRAFT, {"item": item, "person": person.id}).scalar_one_or_none()
@@ -202,9 +148,6 @@ class Room:
         said = self.competition.captions_of(row.name)
         captions = [said[row.first], said[row.second]]
         return {"picture": row.picture, "captions": captions[::-1] if swapped(item, person.id) else captions}
-
-    def _count_done(self, connection: Connection, round_: str, person: int) -> int:
-        return int(connection.execute(_DONE[round_], {"person": person}).scalar_one())
 
     # Submissions ---------------------------------------------------------------------------------------------------
 
@@ -261,8 +204,7 @@ class Room:
         if not 8 <= len(key) <= 64:
             raise InputError("a submission needs a key of 8 to 64 characters")
         with self.store.change() as connection:
-            settings = read_settings(self.store, connection)
-            self._allow(round_, person, settings)
+            settings = self._allowed(connection, round_, person)
 
             def once() -> Answer:
                 if not may_do(connection, WORK[round_](one=True), given(settings, person.id, item)):
@@ -279,8 +221,7 @@ class Room:
     def undo(self, person: Person, round_: str = "write") -> Answer:
         """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again."""
         with self.store.change() as connection:
-            settings = read_settings(self.store, connection)
-            self._allow(round_, person, settings)
+            settings = self._allowed(connection, round_, person)
             item, text = take_back(connection, round_, person.id)
             release_all(connection, round_, person.id)
             if text is not None:
@@ -295,11 +236,10 @@ class Room:
     def save_draft(self, person: Person, item: int, text: str) -> None:
         """Keep what is being written; a draft that comes after the sentence itself is too late to matter."""
         with self.store.change() as connection:
-            self._allow("write", person, read_settings(self.store, connection))
-            if not connection.execute(select(pictures.c.id).where(pictures.c.id == item)).first():
+            self._allowed(connection, "write", person)
+            if self.picture_id(item) is None:
                 raise InputError(f"there is no item {item}")
-            mine = (sentences.c.picture == item) & (sentences.c.person == person.id)
-            if not connection.execute(select(sentences.c.id).where(mine)).first():
+            if not connection.execute(_MINE, {"item": item, "person": person.id}).first():
                 self._keep_draft(connection, person, item, text.replace("\0", "")[:MAX_SENTENCE])
 
     def _forget_draft(self, connection: Connection, person: Person, item: int) -> None:
@@ -337,34 +277,24 @@ class Room:
     # Outcome -------------------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Ask for the files that `compete` reads to be brought up to date, which happens within a second."""
-        self._stale.set()
+        """Ask for the files that `compete` reads to be brought up to date, which happens soon."""
+        self._keeper.wake()
 
     def flush(self) -> None:
         """Bring the files up to date now; one at a time, so that an older state never replaces a newer one."""
-        with self._flushing:
-            self._stale.clear()
-            with self.store.read() as connection:
-                write_outcome(connection, read_settings(self.store, connection), self.directory)
+        with self._flushing, self.store.read() as connection:
+            write_outcome(connection, read_settings(self.store, connection), self.directory)
+
+    @property
+    def closed(self) -> threading.Event:
+        """Set when the room closes."""
+        return self._keeper.closed
 
     def close(self) -> None:
         """Write what is waiting and close the database."""
-        self.closed.set()
-        self._stale.set()
-        self._writer.join()
+        self._keeper.close()
         self.flush()
         self.store.close()
-
-    def _keep_current(self) -> None:
-        """Write the outcome at most once a second: it is derived, the database is what must not be lost."""
-        while not self.closed.is_set():
-            self._stale.wait()
-            if not self.closed.wait(1.0):
-                try:
-                    self.flush()
-                except (OSError, SQLAlchemyError):  # a full disk, a database that restarts: the next second may do
-                    _log.exception("could not bring the competition's files up to date; trying again")
-                    self._stale.set()
 
     def _when(self, started: float | None) -> Answer:
         now = self.store.clock()

@@ -7,18 +7,30 @@ The database does the counting: a request never carries more than one item out o
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, Connection, Integer, Subquery, Table, bindparam, case, exists, func, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Integer,
+    Subquery,
+    Table,
+    bindparam,
+    case,
+    exists,
+    func,
+    select,
+)
 
 from captrial.annotate.assignment import Work
 from captrial.annotate.schema import duels, judgements, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings
 
-ROUNDS = ("write", "inspect", "judge")
+ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
 STANDING = ("live", "discarded")  # sentences that count as written
 
 
@@ -66,7 +78,7 @@ _PERSON, _ITEM, _WRITERS = (bindparam(name, type_=Integer) for name in ("person"
 @cache
 def write_work(one: bool = False) -> Work:
     """Pictures a person may describe, and what they need; with `one`, of the given item only."""
-    counted = _sentence_counts(one)
+    counted = _sentence_counts(_ITEM if one else None)
     written, live = func.coalesce(counted.c.written, 0), func.coalesce(counted.c.live, 0)
     again = bindparam("min_sentences", type_=Integer) - live
     missing = case((written < _WRITERS, _WRITERS - written), else_=again)
@@ -83,7 +95,8 @@ def write_work(one: bool = False) -> Work:
 @cache
 def inspect_work(one: bool = False) -> Work:
     """Sentences a person may inspect: live, not their own, of pictures whose writing is done."""
-    counted, cast = _sentence_counts(), _people_on(votes, votes.c.sentence, one)
+    its_picture = select(sentences.c.picture).where(sentences.c.id == _ITEM).scalar_subquery() if one else None
+    counted, cast = _sentence_counts(its_picture), _people_on(votes, votes.c.sentence, one)
     number, wanted = func.coalesce(cast.c.people, 0), bindparam("inspectors", type_=Integer)
     voted = exists().where(votes.c.sentence == sentences.c.id, votes.c.person == _PERSON)
     work = (
@@ -112,14 +125,17 @@ def judge_work(one: bool = False) -> Work:
     return work.where(duels.c.id == _ITEM) if one else work
 
 
-def _sentence_counts(one: bool = False) -> Subquery:
+WORK = {"write": write_work, "inspect": inspect_work, "judge": judge_work}
+
+
+def _sentence_counts(picture: ColumnElement[int] | None) -> Subquery:
     """Of every picture, or of the given one: how many sentences were written, and how many of them are live."""
     counted = select(
         sentences.c.picture,
         func.sum(case((sentences.c.state.in_(STANDING), 1), else_=0)).label("written"),
         func.sum(case((sentences.c.state == "live", 1), else_=0)).label("live"),
     ).group_by(sentences.c.picture)
-    return (counted.where(sentences.c.picture == _ITEM) if one else counted).subquery()
+    return (counted if picture is None else counted.where(sentences.c.picture == picture)).subquery()
 
 
 def _people_on(table: Table, item: Column[int], one: bool) -> Subquery:
@@ -152,15 +168,14 @@ def indescribable(connection: Connection, settings: Settings) -> list[str]:
 
 def accepted(connection: Connection, settings: Settings) -> dict[str, list[str]]:
     """Sentences that stand: live, and inspected by enough people (or by nobody, where that round is skipped)."""
-    cast = Counter(connection.execute(select(votes.c.sentence)).scalars())
-    found: dict[str, list[str]] = defaultdict(list)
+    cast = select(func.count()).select_from(votes).where(votes.c.sentence == sentences.c.id).scalar_subquery()
     rows = connection.execute(
-        select(sentences.c.id, sentences.c.text, pictures.c.picture)
+        select(sentences.c.text, pictures.c.picture)
         .join(pictures, pictures.c.id == sentences.c.picture)
-        .where(sentences.c.state == "live", pictures.c.active)
+        .where(sentences.c.state == "live", pictures.c.active, cast >= settings.inspectors)
         .order_by(pictures.c.picture, sentences.c.id)
     )
-    for row in rows:
-        if cast[row.id] >= settings.inspectors:
-            found[row.picture].append(row.text)
+    found: dict[str, list[str]] = defaultdict(list)
+    for text, picture in rows:
+        found[picture].append(text)
     return dict(found)

@@ -17,6 +17,7 @@ from captrial.annotate.store import Store
 
 COOKIE = "captrial_session"
 SESSION_DAYS = 30
+REMEMBERED = 10.0  # seconds for which the database is not asked again about somebody
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -43,6 +44,8 @@ class Sessions:
                 key = secrets.token_hex(32)
                 store.set_setting(connection, "session_key", key)
         self._signer = URLSafeTimedSerializer(key, salt="captrial-session")
+        self._known: dict[int, tuple[float, Person]] = {}  # until when; who
+        self._removals = 0
 
     def start(self, response: Response, person: Person) -> None:
         """Sign somebody in."""
@@ -60,14 +63,34 @@ class Sessions:
         """Sign out."""
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=self.secure)
 
-    def person(self, request: Request) -> Person | None:
-        """Who is signed in, as the database knows them now."""
+    def number(self, request: Request) -> int | None:
+        """The number in the cookie, if we signed it."""
         try:
-            number = self._signer.loads(request.cookies.get(COOKIE, ""), max_age=SESSION_DAYS * 86400)
+            return int(self._signer.loads(request.cookies.get(COOKIE, ""), max_age=SESSION_DAYS * 86400))
         except BadSignature:
             return None
+
+    def remembered(self, number: int) -> Person | None:
+        """Somebody about whom the database was asked a moment ago."""
+        until, person = self._known.get(number, (0.0, None))
+        return person if time.monotonic() < until else None
+
+    def find(self, number: int) -> Person | None:
+        """Somebody as the database knows them now.
+
+        Who is ready to work can change only by being removed, so they can be remembered until somebody is.
+        """
+        removals = self._removals
         with self.store.read() as connection:
-            return by_id(connection, int(number))
+            person = by_id(connection, number)
+        if person is not None and person.consented and person.qualified and removals == self._removals:
+            self._known[number] = time.monotonic() + REMEMBERED, person
+        return person
+
+    def forget(self) -> None:
+        """Ask the database again about everybody, since somebody was removed."""
+        self._removals += 1
+        self._known = {}
 
 
 def check_origin(request: Request) -> None:

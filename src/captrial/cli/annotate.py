@@ -32,6 +32,7 @@ def serve(
     """Serve the pages; prints the lead's link the first time."""
     if host not in LOCAL and not allow_remote:
         raise InputError(f"--host {host} lets other machines in; if that is meant, add --allow-remote")
+    import gc
     import sys
 
     import uvicorn
@@ -49,6 +50,8 @@ def serve(
     console.print(f"Serving on {address(host, port, '/')} (Ctrl+C stops; nothing is lost)", soft_wrap=True)
     # a transaction gives the interpreter's lock away at every statement and should not wait 5 ms to get it back
     sys.setswitchinterval(0.0005)
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: looking through it for garbage would stop everybody
     options = {"log_level": "warning", "server_header": False, "proxy_headers": https}
     # people think longer than uvicorn's 5 seconds: a connection should still be there when they have finished
     uvicorn.run(application, host=host, port=port, timeout_keep_alive=75, **options)  # type: ignore[arg-type]

@@ -497,8 +497,10 @@ def test_a_picture_that_is_not_there_is_not_found(site: Site, monkeypatch: pytes
     assert client.get("/picture/1").status_code == 200
     assert client.get("/picture/99999").status_code == 404
     (room.directory / "broken.png").write_bytes(b"not a picture")
-    monkeypatch.setattr(room.competition, "image_path", lambda _: room.directory / "broken.png")
+    monkeypatch.setattr(room.competition.pictures, "path", lambda _: room.directory / "broken.png")
     assert client.get("/picture/2").status_code == 404
+    monkeypatch.setattr(room.competition.pictures, "path", lambda _: room.directory / "gone.png")
+    assert client.get("/picture/3").status_code == 404
 
 
 # The command line -----------------------------------------------------------------------------------------------------

@@ -9,9 +9,6 @@ export function say(text, bad = false) {
   say.timer = setTimeout(() => (toast.className = ""), 5000);
 }
 
-// A key a submission: the server takes the same key only once, so a submission can safely be sent again.
-export const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
-
 export async function ask(method, path, body) {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -36,7 +33,7 @@ export async function ask(method, path, body) {
   }
 }
 
-export function typing(event) {
+function typing(event) {
   return ["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName);
 }
 
@@ -44,10 +41,6 @@ export function typing(event) {
 export function pressed(event, letter, alt = false) {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey !== alt || document.querySelector("dialog[open]")) return false;
   return alt ? event.code === `Key${letter}` : !typing(event) && event.key.toUpperCase() === letter;
-}
-
-export function showPicture(number) {
-  for (const image of [$("picture"), $("zoomed")]) image.src = `/picture/${number}`;
 }
 
 function setUpZoom() {
@@ -70,22 +63,6 @@ function setUpKeys() {
   document.addEventListener("keydown", (event) => {
     if (pressed(event, "?")) keys.showModal();
   });
-}
-
-function standing({ done, left, minutes }) {
-  if (!left) return `${done} done`;
-  const time = minutes === null || minutes === undefined ? "" : minutes < 1 ? ", less than a minute" : `, about ${Math.round(minutes)} min left`;
-  return `${done} of about ${done + left} for you${time}`;
-}
-
-export function finish(next) {
-  const empty = next.item === null;
-  document.querySelector(".task").hidden = empty;
-  $("finished").hidden = !empty;
-  $("count").textContent = standing(next);
-  if (next.left !== undefined) Object.assign($("bar"), { max: Math.max(next.done + next.left, 1), value: next.done });
-  if (empty) $("finished-count").textContent = standing(next);
-  return empty;
 }
 
 setUpZoom();

@@ -210,12 +210,14 @@ def change_settings(body: Changes, person: Lead, context: Shared) -> Answer:
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {"schema": BINARY}}}},
 )
-def download(form: Literal["coco", "jsonl", "csv", "sentences", "audit"], person: Lead, context: Shared) -> Response:
-    """Export what there is; people are numbers."""
+def download(
+    form: Literal["coco", "jsonl", "csv", "sentences", "audit"], person: Lead, context: Shared, names: bool = False
+) -> Response:
+    """Export what there is; people are numbers, unless their names are asked for."""
     store = context.room.store
     with store.change() as connection:
-        content, name = export(connection, read_settings(store, connection), form)
-        store.note(connection, person.id, "export", form)
+        content, name = export(connection, read_settings(store, connection), form, names)
+        store.note(connection, person.id, "export", f"{form} with names" if names else form)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type="application/octet-stream", headers=headers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from sqlalchemy import Connection, select
 
@@ -19,48 +20,57 @@ def import_references(room: Room, references: Mapping[str, Sequence[str]]) -> tu
     Each caption of a picture is written by another imported person, since nobody describes a picture twice; a sentence
     that is already there is not taken again.
     """
-    store = room.store
-    with store.change() as connection:
-        settings = read_settings(store, connection)
+    with room.store.change() as connection:
         active = select(pictures.c.id, pictures.c.picture).where(pictures.c.active, ~pictures.c.qualification)
-        known = {row.picture: row.id for row in connection.execute(active)}
-        rows = connection.execute(select(sentences.c.picture, sentences.c.text, sentences.c.person)).all()
-        there = {(row.picture, row.text) for row in rows}
-        wrote = {(row.picture, row.person) for row in rows}
-        writers: list[int] = []
-        inspectors = [
-            _somebody(room, connection, f"import inspector {number}", "inspector")
-            for number in range(1, settings.inspectors + 1)
-        ]
+        numbers = {row.picture: row.id for row in connection.execute(active)}
+        clerk = _Clerk(room, connection)
         taken = 0
-        for picture, captions in references.items():
-            for caption in captions:
+        for picture in sorted(references.keys() & numbers.keys()):
+            for caption in references[picture]:
                 text = people.clean(caption, MAX_SENTENCE, f"a caption of {picture}")
-                if picture not in known or (known[picture], text) in there:
-                    continue
-                writer = next((one for one in writers if (known[picture], one) not in wrote), None)
-                while writer is None:
-                    writers.append(_somebody(room, connection, f"imported {len(writers) + 1}", "annotator"))
-                    writer = writers[-1] if (known[picture], writers[-1]) not in wrote else None
-                there.add((known[picture], text))
-                wrote.add((known[picture], writer))
-                values = {"picture": known[picture], "person": writer, "text": text, "hints": "", "state": "live"}
-                added = connection.execute(sentences.insert().values(**values, created=store.clock()))
-                number = added.inserted_primary_key[0]  # type: ignore[index]
-                for inspector in inspectors:
-                    accepted = {"sentence": number, "person": inspector, "right": True, "created": store.clock()}
-                    connection.execute(votes.insert().values(**accepted))
-                taken += 1
-        store.note(connection, None, "import", f"{taken} sentences")
+                taken += clerk.take(numbers[picture], text)
+        room.store.note(connection, None, "import", f"{taken} sentences")
     room.flush()
-    return taken, len(references.keys() - known.keys())
+    return taken, len(references.keys() - numbers.keys())
 
 
-def _somebody(room: Room, connection: Connection, name: str, role: str) -> int:
-    """The person of that name, made where there is none."""
-    for person in people.everybody(connection):
-        if person.name == name:
-            return person.id
-    person, _ = people.invite(room.store, connection, name, role)
-    qualify(room.store, connection, person.id)
-    return person.id
+class _Clerk:
+    """Writes what others wrote, in the names of people made for that."""
+
+    def __init__(self, room: Room, connection: Connection) -> None:
+        self.store, self.connection = room.store, connection
+        self.known = {person.name: person.id for person in people.everybody(connection)}
+        rows = connection.execute(select(sentences.c.picture, sentences.c.text, sentences.c.person)).all()
+        self.texts = {(row.picture, row.text) for row in rows}
+        self.wrote = {(row.picture, row.person) for row in rows}
+        wanted = range(1, read_settings(room.store, connection).inspectors + 1)
+        self.inspectors = [self._somebody(f"import inspector {number}", "inspector") for number in wanted]
+
+    def take(self, picture: int, text: str) -> bool:
+        """Whether the sentence is new; then it is written, and accepted."""
+        if (picture, text) in self.texts:
+            return False
+        writer = self._writer(picture)
+        self.texts.add((picture, text))
+        self.wrote.add((picture, writer))
+        now = self.store.clock()
+        sentence = {"picture": picture, "person": writer, "text": text, "hints": "", "state": "live", "created": now}
+        added = sentences.insert().values(**sentence).returning(sentences.c.id)
+        number = self.connection.execute(added).scalar_one()
+        accepted = {"sentence": number, "right": True, "created": now}
+        for inspector in self.inspectors:
+            self.connection.execute(votes.insert().values(**accepted, person=inspector))
+        return True
+
+    def _writer(self, picture: int) -> int:
+        """An imported person who has not described the picture."""
+        writers = (self._somebody(f"imported {number}", "annotator") for number in count(1))
+        return next(writer for writer in writers if (picture, writer) not in self.wrote)
+
+    def _somebody(self, name: str, role: str) -> int:
+        """The person of that name, made where there is none."""
+        if name not in self.known:
+            person, _ = people.invite(self.store, self.connection, name, role)
+            qualify(self.store, self.connection, person.id)
+            self.known[name] = person.id
+        return self.known[name]

@@ -46,17 +46,17 @@ def judged(connection: Connection) -> list[dict[str, Any]]:
     return [{"id": row.picture, "a": row.first, "b": row.second, "winner": names[row.winner]} for row in rows]
 
 
-def export(connection: Connection, settings: Settings, form: str) -> tuple[bytes, str]:
+def export(connection: Connection, settings: Settings, form: str, names: bool = False) -> tuple[bytes, str]:
     """The references (coco, jsonl, csv), all sentences with votes (sentences), or the audit log; and a file name.
 
-    People are numbers everywhere.
+    People are numbers everywhere, unless the lead wants the `names` of those who wrote and did things.
     """
     makers: dict[str, tuple[Callable[[], bytes], str]] = {
         "coco": (lambda: _coco(accepted(connection, settings)), "references.json"),
         "jsonl": (lambda: _jsonl(accepted(connection, settings)), "references.jsonl"),
         "csv": (lambda: _csv(accepted(connection, settings)), "references.csv"),
-        "sentences": (lambda: _sentences(connection), "sentences.csv"),
-        "audit": (lambda: _audit(connection), "audit.csv"),
+        "sentences": (lambda: _sentences(connection, names), "sentences.csv"),
+        "audit": (lambda: _audit(connection, names), "audit.csv"),
     }
     if form not in makers:
         raise InputError(f"no export {form!r}; there are: {', '.join(makers)}")
@@ -84,7 +84,8 @@ def _csv(references: dict[str, list[str]]) -> bytes:
     return _table(["id", "caption"], [(p, caption) for p, captions in references.items() for caption in captions])
 
 
-def _sentences(connection: Connection) -> bytes:
+def _sentences(connection: Connection, names: bool) -> bytes:
+    who = _who(connection, names)
     cast: dict[int, list[str]] = {}
     for row in connection.execute(select(votes).order_by(votes.c.created)):
         said = ("right" if row.right else "wrong") + (f": {row.reason}" if row.reason else "")
@@ -94,13 +95,25 @@ def _sentences(connection: Connection) -> bytes:
         .join(pictures, pictures.c.id == sentences.c.picture)
         .order_by(sentences.c.id)
     )
-    table = [(row.name, row.person, row.text, row.state, row.seconds, " | ".join(cast.get(row.id, []))) for row in rows]
+    table = [
+        (row.name, who.get(row.person, row.person), row.text, row.state, row.seconds, " | ".join(cast.get(row.id, [])))
+        for row in rows
+    ]
     return _table(["id", "person", "sentence", "state", "seconds", "votes"], table)
 
 
-def _audit(connection: Connection) -> bytes:
+def _audit(connection: Connection, names: bool) -> bytes:
+    who = _who(connection, names)
     rows = connection.execute(select(audit).order_by(audit.c.id))
-    return _table(["at", "person", "action", "detail"], [(row.at, row.person, row.action, row.detail) for row in rows])
+    return _table(
+        ["at", "person", "action", "detail"],
+        [(row.at, who.get(row.person, row.person), row.action, row.detail) for row in rows],
+    )
+
+
+def _who(connection: Connection, names: bool) -> dict[int, str]:
+    """Names by number, where they are wanted."""
+    return {row.id: row.name for row in connection.execute(select(people.c.id, people.c.name))} if names else {}
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
@@ -124,8 +137,3 @@ def _write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
     content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
     if not path.exists() or path.read_bytes() != content:
         atomic_write(path, content)
-
-
-def names_of(connection: Connection) -> dict[int, str]:
-    """Names by number, for the lead's eyes only."""
-    return {row.id: row.name for row in connection.execute(select(people.c.id, people.c.name))}

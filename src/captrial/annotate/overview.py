@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, Connection, Select, Table, func, select
 
 from captrial.annotate.people import everybody
 from captrial.annotate.rounds import accepted, indescribable, picture_states
@@ -41,16 +41,23 @@ def progress(connection: Connection, settings: Settings) -> list[Progress]:
     missing = sum(state.missing(settings) for state in states)
     found = [Progress("write", written, written + missing, _pace(connection, sentences))]
     if settings.inspectors:
-        live = set(connection.execute(select(sentences.c.id).where(sentences.c.state == "live")).scalars())
-        cast = Counter(connection.execute(select(votes.c.sentence)).scalars())
-        done = sum(min(cast[sentence], settings.inspectors) for sentence in live)
-        wanted = settings.inspectors * (len(live) + missing)
+        live = sentences.c.state == "live"
+        cast = _people_on(connection, votes.c.sentence, select(sentences.c.id).join(pictures).where(live))
+        wanted = settings.inspectors * (len(cast) + missing)
+        done = sum(min(people, settings.inspectors) for people in cast)
         found.append(Progress("inspect", done, wanted, _pace(connection, votes)))
     if settings.judges:
-        total = connection.execute(select(duels.c.id).join(pictures).where(pictures.c.active)).all()
-        done = len(connection.execute(select(judgements.c.duel)).all())
-        found.append(Progress("judge", done, settings.judges * len(total), _pace(connection, judgements)))
+        cast = _people_on(connection, judgements.c.duel, select(duels.c.id).join(pictures))
+        done = sum(min(people, settings.judges) for people in cast)
+        found.append(Progress("judge", done, settings.judges * len(cast), _pace(connection, judgements)))
     return found
+
+
+def _people_on(connection: Connection, item: Column[int], items: Select[int]) -> list[int]:
+    """How many people have done each of these items of active pictures."""
+    (number,) = items.selected_columns
+    people = select(func.count()).select_from(item.table).where(item == number).scalar_subquery()
+    return list(connection.execute(items.with_only_columns(people).where(pictures.c.active)).scalars())
 
 
 def statistics(connection: Connection, settings: Settings) -> dict[str, Any]:
@@ -137,6 +144,6 @@ def _vote_table(connection: Connection) -> list[list[int]]:
     return list(table.values())
 
 
-def _pace(connection: Connection, table: Any) -> float | None:
+def _pace(connection: Connection, table: Table) -> float | None:
     seconds = list(connection.execute(select(table.c.seconds).where(table.c.seconds.is_not(None))).scalars())
     return median(seconds) if seconds else None

@@ -6,10 +6,11 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from captrial.annotate.schema import drafts, judgements, leases, people, receipts, refusals, sentences, trials, votes
 from captrial.annotate.store import Store
@@ -43,8 +44,8 @@ def invite(store: Store, connection: Connection, name: str, role: str, by: int |
     if role not in ROLES:
         raise InputError(f"no role {role!r}; there are: {', '.join(ROLES)}")
     token = secrets.token_urlsafe(32)
-    row = people.insert().values(name=name, role=role, invitation=_hashed(token), created=store.clock())
-    number = connection.execute(row).inserted_primary_key[0]  # type: ignore[index]
+    row = {"name": name, "role": role, "invitation": _hashed(token), "created": store.clock()}
+    number: int = connection.execute(people.insert().values(**row).returning(people.c.id)).scalar_one()
     store.note(connection, by, "invite", f"person {number} as {role}")
     return Person(number, name, role, False, False), token
 
@@ -59,7 +60,9 @@ def renew_invitation(store: Store, connection: Connection, person: int, by: int 
 
 def by_token(connection: Connection, token: str) -> Person | None:
     """The person an invitation link belongs to."""
-    return _one(connection, people.c.invitation == _hashed(token))
+    asked = select(people).where(people.c.invitation == _hashed(token), people.c.removed.is_(None))
+    row = connection.execute(asked).one_or_none()
+    return None if row is None else _person(row)
 
 
 def by_id(connection: Connection, person: int) -> Person | None:
@@ -138,10 +141,5 @@ def _hashed(token: str) -> str:
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
-def _one(connection: Connection, condition: object) -> Person | None:
-    row = connection.execute(select(people).where(condition, people.c.removed.is_(None))).one_or_none()  # type: ignore[arg-type]
-    return None if row is None else _person(row)
-
-
-def _person(row: object) -> Person:
-    return Person(row.id, row.name, row.role, row.consented is not None, row.qualified is not None)  # type: ignore[attr-defined]
+def _person(row: Row[Any]) -> Person:
+    return Person(row.id, row.name, row.role, row.consented is not None, row.qualified is not None)

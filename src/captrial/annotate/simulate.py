@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,20 @@ from captrial.annotate.settings import read_settings
 from captrial.errors import InputError, StateError
 
 References = Mapping[str, Sequence[str]]
+Answer = dict[str, Any]
 
 
 @dataclass
-class Client:
-    """One simulated person at the API."""
+class SimulatedPerson:
+    """Somebody at the API who knows reference captions and is sometimes mistaken."""
 
     base: str
     token: str
+    role: str
+    references: References
+    name_of: Callable[[int], str | None]  # number of a picture -> its id
     generator: random.Random
+    noise: float = 0.0  # share of decisions that are made without looking
     http: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +50,7 @@ class Client:
         self.ask("GET", f"/join/{self.token}")
         self.ask("POST", "/api/consent", {})
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(self, method: str, path: str, body: Answer | None = None) -> Answer:
         """A request that must succeed; waits where the server says it is asked too often."""
         for _ in range(20):
             answer = self.http.request(method, path, json=body)
@@ -56,71 +61,59 @@ class Client:
             raise StateError(answer.json()["detail"])
         if answer.is_error:
             raise InputError(f"{method} {path.partition('/join')[1] or path}: {answer.status_code} {answer.text[:200]}")
-        found: dict[str, Any] = answer.json() if answer.content else {}
+        found: Answer = answer.json() if answer.content else {}
         return found
 
-    def key(self) -> str:
-        """A new idempotency key."""
-        return f"{self.generator.getrandbits(128):032x}"
+    def work(self, judging: bool) -> int:
+        """Do everything there is to do; returns how much that was."""
+        done = self._play("write", self._write) if self.role == "annotator" else self._play("inspect", self._inspect)
+        return done + (self._play("judge", self._judge) if judging else 0)
 
-
-@dataclass
-class Annotator(Client):
-    """Writes a reference of the picture; sometimes one of another picture, by mistake."""
-
-    references: References = field(default_factory=dict)
-    name_of: Callable[[int], str | None] = lambda _: None  # number of a picture -> its id
-    noise: float = 0.0
-
-    def work(self) -> int:
-        """Describe pictures until none is left; returns how many."""
-        done = 0
-        following = self.ask("GET", "/api/next/write")
+    def _play(self, round_: str, decide: Callable[[Answer], tuple[str, Answer]]) -> int:
+        """A round until nothing is left; `decide` says where to send what about an item."""
+        done, following = 0, self.ask("GET", f"/api/next/{round_}")
         while following["item"] is not None:
-            item = following["item"]
-            text = self._sentence(self.name_of(item) or "")
+            path, decision = decide(following)
+            key = f"{self.generator.getrandbits(128):032x}"
             try:
-                if text is None:
-                    answer = self.ask("POST", "/api/refuse", {"item": item, "key": self.key()})
-                else:
-                    answer = self.ask("POST", "/api/write", {"item": item, "text": text, "key": self.key()})
-                following, done = answer["next"], done + 1
-            except StateError:
-                following = self.ask("GET", "/api/next/write")
-        return done
-
-    def _sentence(self, picture: str) -> str | None:
-        known = self.references.get(picture)
-        if not known:
-            return None  # somebody who cannot make sense of the picture
-        if self.generator.random() < self.noise:
-            picture = self.generator.choice(sorted(self.references))
-        return self.generator.choice(list(self.references[picture]))
-
-
-@dataclass
-class Inspector(Client):
-    """Calls a sentence right if it is one of the picture's references."""
-
-    references: References = field(default_factory=dict)
-    name_of: Callable[[int], str | None] = lambda _: None
-
-    def work(self) -> int:
-        """Inspect sentences until none is left; returns how many."""
-        done = 0
-        following = self.ask("GET", "/api/next/inspect")
-        while following["item"] is not None:
-            known = {
-                " ".join(text.split()) for text in self.references.get(self.name_of(following["picture"]) or "", ())
-            }
-            right = following["sentence"] in known
-            body = {"item": following["item"], "right": right, "reason": "" if right else "not this picture"}
-            try:
-                following = self.ask("POST", "/api/vote", {**body, "key": self.key()})["next"]
+                following = self.ask("POST", path, {"item": following["item"], "key": key, **decision})["next"]
                 done += 1
-            except StateError:
-                following = self.ask("GET", "/api/next/inspect")
+            except StateError:  # others were faster
+                following = self.ask("GET", f"/api/next/{round_}")
         return done
+
+    def _write(self, following: Answer) -> tuple[str, Answer]:
+        """A reference of the picture, or of another one by mistake; a picture without one makes no sense to them."""
+        known = self._known(following)
+        if not known:
+            return "/api/refuse", {}
+        if self._is_mistaken():
+            known = self.references[self.generator.choice(sorted(self.references))]
+        return "/api/write", {"text": self.generator.choice(list(known))}
+
+    def _inspect(self, following: Answer) -> tuple[str, Answer]:
+        """Right if it is one of the picture's references."""
+        right = following["sentence"] in {" ".join(text.split()) for text in self._known(following)}
+        return "/api/vote", {"right": right, "reason": "" if right else "not this picture"}
+
+    def _judge(self, following: Answer) -> tuple[str, Answer]:
+        """The caption that has more words in common with the picture's references."""
+        left, right = (self._alike(caption, self._known(following)) for caption in following["captions"])
+        if self._is_mistaken():
+            left, right = right, left
+        return "/api/judge", {"winner": "tie" if left == right else "left" if left > right else "right"}
+
+    def _alike(self, caption: str, references: Sequence[str]) -> float:
+        """The share of words in common with the most similar reference."""
+        words = set(caption.lower().split())
+        others = [set(reference.lower().split()) for reference in references]
+        return max((len(words & other) / max(len(words | other), 1) for other in others), default=0.0)
+
+    def _known(self, following: Answer) -> Sequence[str]:
+        return self.references.get(self.name_of(following["picture"]) or "", ())
+
+    def _is_mistaken(self) -> bool:
+        return self.generator.random() < self.noise
 
 
 def simulate_experiment(
@@ -134,35 +127,29 @@ def simulate_experiment(
     if crew < 1 or not references:
         raise InputError("a simulated experiment needs at least one person and some references")
     generator = random.Random(seed)
-    with serving(directory) as (base, room):
+    with serving(directory) as (base, room), ExitStack() as stack:
         with room.store.read() as connection:
             settings = read_settings(room.store, connection)
 
-        def annotator(number: int) -> Annotator:
-            who = _invite(room, base, f"simulated annotator {number}", "annotator", generator)
-            return Annotator(*who, references, room.picture_id, noise)
+        def invite(role: str, number: int) -> SimulatedPerson:
+            token = _invite(room, f"simulated {role} {number}", role)
+            own, mistakes = random.Random(generator.random()), noise if role == "annotator" else 0.0
+            person = SimulatedPerson(base, token, role, references, room.picture_id, own, mistakes)
+            stack.callback(person.http.close)
+            return person
 
-        def inspector(number: int) -> Inspector:
-            who = _invite(room, base, f"simulated inspector {number}", "inspector", generator)
-            return Inspector(*who, references, room.picture_id)
-
-        writers = [annotator(number) for number in range(max(crew, settings.writers))]
-        inspectors = [
-            inspector(number) for number in range(max(crew, settings.inspectors) if settings.inspectors else 0)
-        ]
-        try:
-            while True:
-                work = sum(writer.work() for writer in writers) + sum(checker.work() for checker in inspectors)
-                with room.store.read() as connection:
-                    left = [part.wanted - part.done for part in progress(connection, settings)]
-                    facts = statistics(connection, settings)
-                if not any(left):
-                    return {"people": len(writers) + len(inspectors), **facts}
-                if not work:
-                    writers.append(annotator(len(writers)))
-        finally:
-            for person in (*writers, *inspectors):
-                person.http.close()
+        inspectors = max(crew, settings.inspectors) if settings.inspectors else 0
+        everybody = [invite("annotator", number) for number in range(max(crew, settings.writers))]
+        everybody += [invite("inspector", number) for number in range(inspectors)]
+        while True:
+            work = sum(person.work(judging=settings.judges > 0) for person in everybody)
+            with room.store.read() as connection:
+                left = [part.wanted - part.done for part in progress(connection, settings)]
+                facts = statistics(connection, settings)
+            if not any(left):
+                return {"people": len(everybody), **facts}
+            if not work:
+                everybody.append(invite("annotator", len(everybody)))
 
 
 @contextmanager
@@ -187,9 +174,9 @@ def serving(directory: Path | str, database: str | None = None) -> Iterator[tupl
         thread.join()
 
 
-def _invite(room: Room, base: str, name: str, role: str, generator: random.Random) -> tuple[str, str, random.Random]:
-    """A person who needs no qualification: address, token, and their own randomness."""
+def _invite(room: Room, name: str, role: str) -> str:
+    """The token of a person who needs no qualification."""
     with room.store.change() as connection:
         person, token = people.invite(room.store, connection, name, role)
         qualify(room.store, connection, person.id)
-    return base, token, random.Random(generator.random())
+    return token

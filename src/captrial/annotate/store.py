@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
 
 from captrial.annotate.schema import audit, migrate, receipts, settings
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import InputError, MismatchError, MissingExtraError
 
 DATABASE = "annotations.sqlite"
 _SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
@@ -40,6 +40,9 @@ class Store:
                 migrate(connection)
         except OperationalError as error:
             raise InputError(f"cannot open the annotation database: {error.orig}") from None
+        except MismatchError:
+            self.close()
+            raise
 
     @classmethod
     def in_directory(cls, directory: Path | str, url: str | None = None) -> Store:

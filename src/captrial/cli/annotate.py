@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
 from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from captrial.annotate.room import Room
 
 app = typer.Typer(help="Have people write and check reference captions.", no_args_is_help=True)
 Directory = Annotated[Path, typer.Argument(help="The competition's directory.")]
@@ -52,9 +55,15 @@ def serve(
     sys.setswitchinterval(0.0005)
     gc.collect()
     gc.freeze()  # what is loaded now stays: looking through it for garbage would stop everybody
-    options = {"log_level": "warning", "server_header": False, "proxy_headers": https}
-    # people think longer than uvicorn's 5 seconds: a connection should still be there when they have finished
-    uvicorn.run(application, host=host, port=port, timeout_keep_alive=75, **options)  # type: ignore[arg-type]
+    uvicorn.run(
+        application,
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=https,
+        timeout_keep_alive=75,  # people think longer than uvicorn's 5 seconds
+    )
 
 
 @app.command()
@@ -99,20 +108,24 @@ def qualification(
 @app.command()
 def status(directory: Directory, database: Database = None, json: JsonFlag = False) -> None:
     """How far the annotation is."""
-    from captrial.annotate.overview import progress, statistics
+    from captrial.annotate.overview import progress, speeds, statistics
     from captrial.annotate.settings import read_settings
 
     room = _room(directory, database)
     with room.store.read() as connection:
         settings = read_settings(room.store, connection)
         rounds, facts = progress(connection, settings), statistics(connection, settings)
+        people = speeds(connection)
     room.close()
     if json:
-        print_json({"progress": rounds, "statistics": facts})
+        print_json({"progress": rounds, "statistics": facts, "people": people})
         return
     rows = [(part.round, part.done, part.wanted, part.hours_left) for part in rounds]
     print_table(f"annotation of {directory}", ["round", "done", "wanted", "hours left"], rows)
     print_table("sentences that stand", ["", ""], [(name.replace("_", " "), value) for name, value in facts.items()])
+    columns = ["id", "role", "items", "seconds", "discarded", "stands_out"]
+    titles = [name.replace("_", " ") for name in columns]
+    print_table("people", titles, [[person[name] for name in columns] for person in people])
 
 
 @app.command("export")
@@ -120,16 +133,17 @@ def export_(
     directory: Directory,
     out: Annotated[Path, typer.Argument(help="File to write.")],
     form: Annotated[str, typer.Option("--as", help="coco, jsonl, csv, sentences or audit.")] = "coco",
+    names: Annotated[bool, typer.Option("--names", help="People's names instead of their numbers.")] = False,
     database: Database = None,
 ) -> None:
-    """Write the references, all sentences with their votes, or the audit log; people are numbers."""
+    """Write the references, all sentences with their votes, or the audit log."""
     from captrial.annotate.outcome import export
     from captrial.annotate.settings import read_settings
     from captrial.files import atomic_write
 
     room = _room(directory, database)
     with room.store.read() as connection:
-        content, _ = export(connection, read_settings(room.store, connection), form)
+        content, _ = export(connection, read_settings(room.store, connection), form, names)
     room.close()
     atomic_write(out, content)
     console.print(f"wrote {out}")
@@ -172,14 +186,14 @@ def simulate(
     console.print(f"next: captrial compete rank {directory}")
 
 
-def _room(directory: Path, database: str | None):  # type: ignore[no-untyped-def]
+def _room(directory: Path, database: str | None) -> Room:
     from captrial.annotate.room import Room
     from captrial.annotate.store import Store
 
     return Room(directory, Store.in_directory(directory, database))
 
 
-def _first_lead(room) -> str | None:  # type: ignore[no-untyped-def]
+def _first_lead(room: Room) -> str | None:
     """The token of a lead, where there is none yet."""
     from captrial.annotate import people
 

@@ -127,6 +127,10 @@ $("settings").addEventListener("submit", async (event) => {
   }
 });
 
+$("names").addEventListener("change", (event) => {
+  for (const form of ["sentences", "audit"]) $(`export-${form}`).search = event.target.checked ? "?names=true" : "";
+});
+
 const rank = () => ask("GET", `/api/lead/ranking?metric=${$("metric").value}`).then(showRanking, () => {});
 $("metric").addEventListener("change", rank);
 refresh().catch((error) => say(error.message, true));

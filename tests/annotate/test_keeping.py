@@ -1,0 +1,187 @@
+"""What a running room notices and keeps: models that join, removed people, older databases, pictures in shards."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from sqlalchemy import select
+
+from annotate.conftest import SignIn
+from annotate.world import ANIMALS, PICTURES, SENTENCE, join, make_competition
+from captrial.annotate import live, people, schema
+from captrial.annotate.importing import import_references
+from captrial.annotate.qualification import set_pictures
+from captrial.annotate.room import Room
+from captrial.annotate.schema import pictures
+from captrial.annotate.serving import PictureServer
+from captrial.annotate.settings import Settings, write_settings
+from captrial.annotate.store import Store
+from captrial.compete.competition import Competition
+from captrial.compete.pictures import Pictures
+from captrial.compete.state import SelectionSettings
+from captrial.data.pool import build_pool
+from captrial.errors import MismatchError, PictureError, StateError
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it was not noticed within a minute")
+
+
+def add_model(directory: Path, folder: Path) -> Competition:
+    """A model that says what model0 says, but of one picture."""
+    said = [f"a {ANIMALS[n % 6]} stands in field number {n}" for n in range(PICTURES)]
+    said[7] = "something quite different"
+    records = [{"image_id": f"p{n}.png", "caption": text} for n, text in enumerate(said)]
+    (folder / "late.json").write_text(json.dumps(records))
+    competition = Competition.open(directory)
+    competition.add_model("late", folder / "late.json")
+    return competition
+
+
+def active(room: Room) -> set[str]:
+    return set(room.active_pictures())
+
+
+def test_a_model_that_joins_is_noticed_while_people_work(tmp_path: Path) -> None:
+    directory = make_competition(tmp_path, k=1, reserve=1)
+    room = Room(directory)
+    with room.store.change() as connection:
+        write_settings(room.store, connection, Settings(judges=1))
+        room.refresh_pictures(connection)
+    person, before = join(room, "ann", "annotator")[0], active(room)
+    item = room.next("write", person)["item"]
+    add_model(directory, tmp_path).select()
+    wait_for(lambda: room.competition.models == ("model0", "model1", "model2", "late") and active(room) > before)
+    assert active(room) == set(Competition.open(directory).images())
+    assert room.write(person, item, SENTENCE, "a-key-of-ann")["taken"]  # what somebody was writing goes on
+    seen = set()
+    following = room.next("judge", person)
+    while following["item"] is not None:
+        seen |= set(following["captions"])
+        following = room.judge(person, following["item"], "tie", f"judging-{following['item']}")["next"]
+    assert any(caption == "something quite different" for caption in seen)
+    room.close()
+
+
+def test_pictures_stay_while_others_are_being_selected(directory: Path) -> None:
+    room = Room(directory)
+    before = active(room)
+    for path in (directory / "selection").glob("*.json"):
+        path.rename(path.with_suffix(".gone"))  # as while `select --again` runs
+    assert not room.reopen()
+    with room.store.change() as connection:
+        room.refresh_pictures(connection)
+    assert active(room) == before
+    for path in (directory / "selection").glob("*.gone"):
+        path.rename(path.with_suffix(".json"))
+    Competition.open(directory).select(SelectionSettings(1, 1), again=True)
+    wait_for(lambda: active(room) != before)
+    assert active(room) == set(Competition.open(directory).images())
+    room.close()
+
+
+def test_a_picture_of_the_qualification_may_be_selected_later(tmp_path: Path) -> None:
+    directory = make_competition(tmp_path, k=1, reserve=0)
+    room = Room(directory)
+    rest = sorted({f"p{n}.png" for n in range(PICTURES)} - active(room))
+    with room.store.change() as connection:
+        set_pictures(room.store, connection, {name: [SENTENCE] for name in rest})
+    add_model(directory, tmp_path).select()
+    room.reopen()
+    with room.store.read() as connection:
+        practised = set(connection.execute(select(pictures.c.picture).where(pictures.c.qualification)).scalars())
+    wanted = set(Competition.open(directory).images())
+    assert wanted & set(rest)
+    assert practised == set(rest) - wanted
+    room.close()
+
+
+def test_nothing_is_taken_from_somebody_who_was_removed_meanwhile(room: Room) -> None:
+    person = join(room, "ann", "annotator")[0]
+    item = room.next("write", person)["item"]
+    with room.store.change() as connection:
+        people.remove(room.store, connection, person.id, None)
+    with pytest.raises(StateError, match="closed"):
+        room.write(person, item, SENTENCE, "a-key-of-ann")
+    with pytest.raises(StateError, match="closed"):
+        room.save_draft(person, item, SENTENCE)
+
+
+def test_people_are_remembered_until_somebody_is_removed(site: tuple[Room, SignIn]) -> None:
+    _, sign_in = site
+    lead, ann = sign_in("lead", "lead"), sign_in("ann", "annotator")
+    sessions = ann.app.state.context.sessions
+    number = next(one["id"] for one in lead.get("/api/lead/overview").json()["people"] if one["name"] == "ann")
+    assert ann.get("/api/me").status_code == 200
+    assert sessions.remembered(number).name == "ann"
+    assert lead.delete(f"/api/lead/people/{number}").status_code == 200
+    assert sessions.remembered(number) is None
+    assert ann.get("/api/me").status_code == 401
+
+
+def test_an_older_database_is_brought_up_to_date(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(database)
+    with store.change() as connection:
+        people.invite(store, connection, "ann", "annotator")
+    store.close()
+    monkeypatch.setattr(schema, "VERSION", 3)
+    later = {1: ("ALTER TABLE people ADD COLUMN mood TEXT",), 2: ("UPDATE people SET mood = 'fine'",)}
+    monkeypatch.setattr(schema, "MIGRATIONS", later)
+    for _ in range(2):  # once only: a column cannot be added twice
+        store = Store(database)
+        with store.read() as connection:
+            rows = connection.exec_driver_sql("SELECT name, mood FROM people").all()
+        store.close()
+        assert [tuple(row) for row in rows] == [("ann", "fine")]
+    monkeypatch.undo()
+    with pytest.raises(MismatchError, match="newer captrial"):
+        Store(database)
+
+
+def test_pictures_in_shards_are_served(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.effect_noise((300, 200), 90).convert("RGB").save(buffer, "PNG")
+    with tarfile.open(tmp_path / "shard.tar", "w") as shard:
+        entry = tarfile.TarInfo("dog/1.png")
+        entry.size = len(buffer.getvalue())
+        shard.addfile(entry, io.BytesIO(buffer.getvalue()))
+    build_pool([tmp_path / "shard.tar"], tmp_path / "pool")
+    found = Pictures(tmp_path / "pool")
+    (name,) = found._known
+    server = PictureServer(tmp_path / "served", found)
+    assert Image.open(io.BytesIO(server.jpeg(name))).size == (300, 200)
+    assert len(list((tmp_path / "served").iterdir())) == 1
+    assert server.jpeg(name) == server.jpeg(name)
+    with pytest.raises(PictureError):
+        server.jpeg("another")
+
+
+@pytest.mark.slow
+def test_the_live_ranking_is_computed_elsewhere_and_remembered(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room(directory)
+    ranking = live.LiveRanking(room)
+    assert ranking.get("cider") == {"ready": False, "labelled": 0}
+    import_references(room, {picture: [SENTENCE, f"{SENTENCE} again"] for picture in room.competition.images()})
+    ranking._rested = 0.0
+    found = ranking.get("cider")
+    assert found["ready"]
+    assert [entry["rank"] for entry in found["ranking"]] == sorted(entry["rank"] for entry in found["ranking"])
+    monkeypatch.setattr(live, "_elsewhere", lambda *_: pytest.fail("the labels have not changed"))
+    assert ranking.get("cider") is found
+    monkeypatch.undo()
+    with pytest.raises(StateError, match=r"could not be computed.*nonsense"):
+        ranking.get("nonsense")
+    room.close()

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,14 +105,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, nargs="*", default=[200], help="one run for each number")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--database", help="postgresql://... instead of SQLite")
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own instead of SQLite")
     parser.add_argument("--lead", action="store_true", help="a lead watches the live page meanwhile")
     parser.add_argument("--world", type=Path, help="keep the competition in this folder, and find it there again")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         world = prepare_world(arguments.world or Path(folder) / "world")
         for people in arguments.people:
-            show(trial(world, people, arguments.seconds, arguments.database, arguments.lead))
+            with database() if arguments.postgres else nullcontext() as url:
+                show(trial(world, people, arguments.seconds, url, arguments.lead))
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """The URL of an empty database of a PostgreSQL server that syncs what it commits."""
+    from tests.annotate.database import create_database, postgres_server
+
+    with postgres_server(durable=True) as address:
+        yield create_database(address, "benchmark")
 
 
 def show(found: Outcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -28,38 +29,31 @@ def _as_somebody() -> tuple[list[str], int | None]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Start a server; yields the address of it without a database's name: `postgresql://captrial@/{name}?host=...`."""
+def postgres_server(*, durable: bool = False) -> Iterator[str]:
+    """Start a server; yields the address of it without a database's name: `postgresql://captrial@/{name}?host=...`.
+
+    Only a `durable` one survives the machine's death; ours dies by itself at most.
+    """
     runner, user = _as_somebody()
     with tempfile.TemporaryDirectory(prefix="captrial-postgres-") as folder:
         if user is not None:
             os.chown(folder, user, -1)
-        options = {"cwd": folder, "stdout": subprocess.DEVNULL}
-        make = [_binary("initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "captrial", "--no-sync", "-E", "UTF8"]
-        subprocess.run([*runner, *make], check=True, **options)  # type: ignore[call-overload]
-        start = [
-            _binary("postgres"),
-            "-D",
-            f"{folder}/data",
-            "-k",
-            folder,
-            "-c",
-            "listen_addresses=",
-            "-c",
-            "fsync=off",
-        ]
+        data = f"{folder}/data"
+        make = [_binary("initdb"), "-D", data, "-A", "trust", "-U", "captrial", "--no-sync", "-E", "UTF8"]
+        subprocess.run([*runner, *make], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        settings = ["listen_addresses=", f"fsync={'on' if durable else 'off'}"]
+        start = [_binary("postgres"), "-D", data, "-k", folder, *(word for one in settings for word in ("-c", one))]
         with Path(folder, "log").open("wb") as log:
-            server = subprocess.Popen([*runner, *start], stderr=log, **options)  # type: ignore[call-overload]
+            server = subprocess.Popen([*runner, *start], stdout=subprocess.DEVNULL, stderr=log, cwd=folder)
         try:
-            _wait(folder, runner)
+            _wait(folder)
             yield f"postgresql://captrial@/{{name}}?host={folder}"
         finally:
-            pid = int(Path(folder, "data", "postmaster.pid").read_text().split()[0])
-            os.kill(pid, 2)  # fast shutdown
-            server.wait(60)
+            os.kill(int(Path(data, "postmaster.pid").read_text().split()[0]), signal.SIGINT)  # fast shutdown
+            server.wait(300)
 
 
-def _wait(folder: str, runner: list[str]) -> None:
+def _wait(folder: str) -> None:
     for _ in range(600):
         if subprocess.run([_binary("pg_isready"), "-h", folder, "-q"], check=False).returncode == 0:
             return
@@ -70,7 +64,8 @@ def _wait(folder: str, runner: list[str]) -> None:
 def create_database(address: str, name: str) -> str:
     """A new, empty database; returns its URL."""
     import psycopg
+    from psycopg import sql
 
     with psycopg.connect(address.format(name="postgres"), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return address.format(name=name)

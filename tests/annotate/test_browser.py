@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from annotate.world import SENTENCE, make_competition
+from annotate.world import SENTENCE, join, make_competition
 from captrial.annotate import people
+from captrial.annotate.importing import import_references
 from captrial.annotate.room import Room
+from captrial.annotate.settings import Settings, write_settings
 from captrial.annotate.simulate import serving
 from captrial.cli import main
+from captrial.compete.competition import Competition
+from captrial.compete.state import SelectionSettings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+ATTACK = "<img src=x onerror=alert(4)><svg onload=alert(5)>"
 SCREEN = """() => ["picture", "sentence", "finished"].map((id) => document.getElementById(id))
     .map((part) => part && [part.getAttribute("src"), part.hidden, part.id === "sentence" && part.textContent])
     .join()"""  # what is to be seen, as one text
@@ -185,6 +190,49 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
         main(["compete", "rank", str(directory), "--json"])
     found = json.loads(capsys.readouterr().out)
     assert len(found["ranking"]) == 3
+
+
+def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser) -> None:
+    """Captions, sentences, reasons, models, people and files are named to run a script; no page runs it."""
+    name = "<img src=x onerror=alert(1)>.png"
+    images, files = tmp_path / "images", {}
+    images.mkdir()
+    Image.new("RGB", (80, 60), (200, 90, 20)).save(images / name)
+    for model in ("<script>alert(2)</script>", "<b onmouseover=alert(3)>"):
+        files[model] = tmp_path / f"{len(files)}.json"
+        files[model].write_text(json.dumps([{"image_id": name, "caption": f"{ATTACK} number {len(files)}"}]))
+    Competition.create(tmp_path / "trial", files, images=images).select(SelectionSettings(1, 0))
+    with serving(tmp_path / "trial") as (base, room):
+        with room.store.change() as connection:
+            chosen = Settings(writers=1, inspectors=1, discards=1, min_sentences=1, judges=2, consent=ATTACK)
+            write_settings(room.store, connection, chosen)
+            room.refresh_pictures(connection)
+        roles = ("annotator", "inspector", "lead")
+        desks = {role: Desk(browser, f"{base}/join/{join(room, ATTACK[:80], role)[1]}") for role in roles}
+        fired: list[str] = []
+        for desk in desks.values():
+            desk.page.on("dialog", lambda dialog: fired.append(dialog.message))
+        writer, inspector, lead = (desks[role].page for role in roles)
+        for page, path in ((writer, "consent"), (writer, "judge"), (inspector, "judge"), (writer, "write")):
+            page.goto(f"{base}/{path}")
+            page.wait_for_load_state("networkidle")
+        writer.locator("#text").fill(f"{ATTACK} and so on")
+        desks["annotator"].press("Control+Enter", "/api/write")
+        inspector.goto(f"{base}/inspect")
+        inspector.wait_for_function("() => document.getElementById('sentence').textContent.includes('onerror')")
+        inspector.locator("#reason").fill(ATTACK)
+        desks["inspector"].press("Enter", "/api/vote")
+        import_references(room, {name: [f"{ATTACK} once more"]})
+        lead.goto(f"{base}/lead")
+        lead.locator("#ranking table").wait_for(timeout=120_000)
+        assert "<script>alert(2)</script>" in (lead.locator("#ranking").text_content() or "")
+        assert lead.locator("#people tbody tr").count() >= 3
+        for page in (writer, inspector, lead):
+            assert page.locator("main img[src='x'], main b, main svg, script:not([src])").count() == 0
+        assert not fired
+        assert not [trouble for desk in desks.values() for trouble in desk.troubles]
+        for desk in desks.values():
+            desk.context.close()
 
 
 def _lead(room: Room) -> str:

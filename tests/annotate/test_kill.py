@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,13 +129,11 @@ def kill_often(folder: Path, database: str | None, kills: int, pictures: int) ->
         client.start()
     try:
         for _ in range(kills):
-            before = progress(clients)
-            wait_for(lambda before=before: progress(clients) > before + 5)  # type: ignore[misc]
+            wait_for_progress(clients)
             time.sleep(generator.uniform(0, 0.5))
             server.end(signal.SIGKILL)
             server.start()
-        before = progress(clients)
-        wait_for(lambda: progress(clients) > before + 5)
+        wait_for_progress(clients)
     finally:
         stop.set()
         for client in clients:
@@ -146,13 +143,15 @@ def kill_often(folder: Path, database: str | None, kills: int, pictures: int) ->
     check(Room(directory, Store.in_directory(directory, database)), clients)
 
 
-def progress(clients: list[Client]) -> int:
-    return sum(len(client.acknowledged) for client in clients)
+def wait_for_progress(clients: list[Client]) -> None:
+    """Until some more submissions are acknowledged."""
 
+    def acknowledged() -> int:
+        return sum(len(client.acknowledged) for client in clients)
 
-def wait_for(condition: Callable[[], bool]) -> None:
+    before = acknowledged()
     for _ in range(6000):
-        if condition():
+        if acknowledged() > before + 5:
             return
         time.sleep(0.01)
     raise AssertionError("nothing is acknowledged any more")

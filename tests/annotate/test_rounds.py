@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import select
 
@@ -223,7 +225,7 @@ def test_qualification_teaches_and_gates(room: Room) -> None:
     person, _ = join(room, "ann", "annotator", ready=False)
     with room.store.change() as connection:
         people.consent(room.store, connection, person.id)
-        person = people.by_id(connection, person.id)  # type: ignore[assignment]
+    person = replace(person, consented=True)
     with pytest.raises(StateError, match="qualification"):
         room.next("write", person)
     for text, good in (("There is a horse", False), ("a small red car stands near a house made of brick", True)):
@@ -234,7 +236,7 @@ def test_qualification_teaches_and_gates(room: Room) -> None:
         answer = room.try_sentence(person, room.next_trial(person)["item"], text)
     assert answer["standing"]["qualified"]
     with room.store.read() as connection:
-        assert people.by_id(connection, person.id).qualified  # type: ignore[union-attr]
+        assert people.by_id(connection, person.id) == replace(person, qualified=True)
     with room.store.change() as connection, pytest.raises(InputError, match="in the competition"):
         set_pictures(room.store, connection, {room.competition.images()[0]: [SENTENCE]})
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import hypothesis.strategies as st
 import pytest
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 from hypothesis import example, given, settings
 from itsdangerous import URLSafeTimedSerializer
@@ -22,6 +22,7 @@ from annotate.conftest import SignIn
 from annotate.world import SENTENCE, join, make_competition
 from captrial.annotate import people
 from captrial.annotate.app import create_app
+from captrial.annotate.context import Context
 from captrial.annotate.guard import MAX_BODY
 from captrial.annotate.qualification import set_pictures
 from captrial.annotate.room import Room
@@ -76,6 +77,12 @@ PAGES = [
     ("POST", "/password", MEMBERS),
     ("POST", "/logout", EVERYBODY),
 ]
+
+
+def context_of(client: TestClient) -> Context:
+    assert isinstance(client.app, FastAPI)
+    context: Context = client.app.state.context
+    return context
 
 
 def use_settings(room: Room, chosen: Settings) -> None:
@@ -237,7 +244,7 @@ def test_somebody_who_asks_too_often_waits(site: Site) -> None:
 def test_passwords_cannot_be_tried_for_long(site: Site) -> None:
     _, sign_in = site
     ann = sign_in("ann", "annotator")
-    limit = ann.app.state.context.passwords  # type: ignore[attr-defined]
+    limit = context_of(ann).passwords
     limit.burst, limit.rate = 5, 0.001
     assert ann.post("/password", data={"password": "short"}).status_code == 422
     assert ann.post("/password", data={"password": "correct horse battery"}).status_code == 303
@@ -471,7 +478,7 @@ def test_ids_of_pictures_inside_are_found(trap: Path) -> None:
 def test_no_address_leads_to_a_file(site: Site) -> None:
     room, sign_in = site
     client = sign_in("ann", "annotator")
-    limit = client.app.state.context.requests  # type: ignore[attr-defined]
+    limit = context_of(client).requests
     limit.rate = limit.burst = 1e9
     (room.directory.parent / "secret.png").write_bytes(b"a secret")
 
@@ -511,9 +518,9 @@ def serve(directory: Path, *options: str, monkeypatch: pytest.MonkeyPatch) -> li
 
     started: list[dict[str, object]] = []
 
-    def run(application: object, **options: object) -> None:
+    def run(application: FastAPI, **options: object) -> None:
         started.append(options)
-        application.state.context.room.close()  # type: ignore[attr-defined]
+        application.state.context.close()
 
     monkeypatch.setattr(uvicorn, "run", run)
     with pytest.raises(SystemExit) as ended:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from captrial.annotate.outcome import JUDGEMENTS, REFERENCES
-from captrial.errors import StateError
+from captrial.errors import CaptrialError, StateError
 
 if TYPE_CHECKING:
     from captrial.annotate.room import Room
@@ -140,7 +140,11 @@ def main() -> None:
 
     os.nice(10)
     directory, metric = sys.argv[1:]
-    sys.stdout.buffer.write(orjson.dumps(live_ranking(Competition.open(directory), metric)))
+    try:
+        found = live_ranking(Competition.open(directory), metric)
+    except CaptrialError as error:
+        sys.exit(str(error))
+    sys.stdout.buffer.write(orjson.dumps(found))
 
 
 if __name__ == "__main__":

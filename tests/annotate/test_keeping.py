@@ -175,7 +175,6 @@ def test_the_live_ranking_is_computed_elsewhere_and_remembered(
     ranking = live.LiveRanking(room)
     assert ranking.get("cider") == {"ready": False, "labelled": 0}
     import_references(room, {picture: [SENTENCE, f"{SENTENCE} again"] for picture in room.competition.images()})
-    ranking._rested = 0.0
     found = ranking.get("cider")
     assert found["ready"]
     assert [entry["rank"] for entry in found["ranking"]] == sorted(entry["rank"] for entry in found["ranking"])

@@ -2,7 +2,7 @@
 
 This is heavy beside what annotators ask for, so it is computed in a process of its own, which the system may let wait
 (`python -m captrial.annotate.live DIR METRIC` prints it as JSON); when the labels have changed, by one request at a
-time, and not again before ten times as long has passed as it took. Meanwhile everybody gets the latest answer there is.
+time, and not again before three times as long has passed as it took. Meanwhile everybody gets the latest answer there is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from captrial.compete.scoring import Jury
 
 REPLICATES = 200
-REST = 10
+REST = 3
 PATIENCE = 600.0  # seconds
 METRICS = ("cider", "bleu_4", "rouge_l", "nw")  # to rank by; and whose agreement with people's preferences is shown
 
@@ -44,6 +44,8 @@ class LiveRanking:
     def get(self, metric: str) -> dict[str, Any]:
         """The ranking by the labels there are; while it is being computed, the one before."""
         self.room.flush()
+        if not self.room.competition.labels().references:
+            return {"ready": False, "labelled": 0}
         labels = [_version(self.room.directory / name) for name in (REFERENCES, JUDGEMENTS)]
         known = self._known.get(metric)
         if known and (known[0] == labels or time.monotonic() < self._rested):
@@ -64,7 +66,10 @@ class LiveRanking:
 def _elsewhere(directory: Path, metric: str) -> dict[str, Any]:
     """`live_ranking` in another process: not in the way of the people who work meanwhile."""
     command = [sys.executable, "-m", __name__, str(directory), metric]
-    run = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+    try:
+        run = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise StateError(f"the ranking takes more than {PATIENCE:.0f} s; use `captrial compete rank`") from None
     if run.returncode:
         raise StateError(f"the ranking could not be computed: {run.stderr.decode(errors='replace').strip()[-500:]}")
     found: dict[str, Any] = orjson.loads(run.stdout)
@@ -97,7 +102,7 @@ def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, A
         "labels_needed": ahead.labels_needed,
         "notes": list(found.notes),
         "sentences": sentence_agreement(labels.references),
-        "agreement": _agreement_with_people(competition, jury),
+        **_preferences(competition, jury),
     }
 
 
@@ -117,17 +122,24 @@ def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, flo
     return {"cider": cider(corpus).corpus, "rouge_l": rouge_l(corpus).corpus}
 
 
-def _agreement_with_people(competition: Competition, jury: Jury) -> list[dict[str, Any]]:
-    """Kendall's tau of metrics with people's preferences, where the judging round has begun."""
-    from captrial.compete.people import agreement
+def _preferences(competition: Competition, jury: Jury) -> dict[str, Any]:
+    """Where the judging round has begun: ranks by Bradley-Terry, and Kendall's tau of metrics with people."""
+    from captrial.compete.people import agreement, ranking_by_people
+    from captrial.compete.ranking import ranks
 
     judgements = competition.judgements()
-    found = [agreement(jury.evidence(name), judgements) for name in METRICS] if judgements else []
-    return [
-        {"metric": one.metric, "tau": one.tau, "low": one.low, "high": one.high, "judgements": one.judgements}
-        for one in found
-        if one.judgements
-    ]
+    if not judgements:
+        return {"people": {}, "agreement": []}
+    places = ranks(ranking_by_people(competition.models, judgements).strength)
+    found = [agreement(jury.evidence(name), judgements) for name in METRICS]
+    return {
+        "people": {name: int(place) for name, place in zip(competition.models, places, strict=True)},
+        "agreement": [
+            {"metric": one.metric, "tau": one.tau, "low": one.low, "high": one.high, "judgements": one.judgements}
+            for one in found
+            if one.judgements
+        ],
+    }
 
 
 def _version(path: Path) -> tuple[int, int] | None:

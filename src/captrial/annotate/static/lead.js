@@ -72,11 +72,21 @@ function showStatistics(statistics) {
 function showRanking(found) {
   if (!found.ready) return;
   const table = document.createElement("table");
-  const head = row(...["Rank", "Model", "Score", "95%", "First"].map((name) => cell(name, "th")));
-  table.append(head, ...found.ranking.map((entry) => row(cell(entry.rank), cell(entry.model), cell(round(entry.score, 3)), cell(`${entry.rank_low} – ${entry.rank_high}`), cell(`${round(100 * entry.first, 0)}%`))));
+  const judged = Object.keys(found.people).length > 0;
+  const titles = ["Rank", "Model", "Score", "95%", "First", ...(judged ? ["By people"] : [])];
+  const lines = found.ranking.map((entry) => [
+    entry.rank,
+    entry.model,
+    round(entry.score, 3),
+    `${entry.rank_low} – ${entry.rank_high}`,
+    `${round(100 * entry.first, 0)}%`,
+    ...(judged ? [found.people[entry.model]] : []),
+  ]);
+  table.append(row(...titles.map((name) => cell(name, "th"))), ...lines.map((line) => row(...line.map((value) => cell(value)))));
   const scroll = Object.assign(document.createElement("div"), { className: "scroll" });
   scroll.append(table);
   const notes = [...found.notes, ...found.agreement.map(tau)];
+  if (judged) notes.push("By people: the rank by Bradley-Terry from captions they compared.");
   const { cider, rouge_l } = found.sentences;
   if (cider !== null) notes.push(`Each sentence against the others of its picture: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
   $("ranking").replaceChildren(scroll, ...notes.map((note) => Object.assign(cell(note, "p"), { className: "muted" })));

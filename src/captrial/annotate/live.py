@@ -2,7 +2,7 @@
 
 This is heavy beside what annotators ask for, so it is computed in a process of its own, which the system may let wait
 (`python -m captrial.annotate.live DIR METRIC` prints it as JSON); when the labels have changed, by one request at a
-time, and not again before three times as long has passed as it took. Meanwhile everybody gets the latest answer there is.
+time, and not again before three times as long has passed as it took. Meanwhile everybody gets the latest answer.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """A rich progress display with our columns; use `.add_task` and `.advance` on it."""
+def progress_bar(quiet: bool = False) -> Iterator[Progress]:
+    """A rich progress display with our columns; use `.add_task` and `.advance` on it. `quiet` shows nothing."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -24,7 +24,7 @@ def progress_bar() -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         yield bar
 
 

@@ -48,6 +48,7 @@ def train(
     """
     from captrial.data import read_dataset
     from captrial.training.extraction import features_of
+    from captrial.training.parallel import Ranks
     from captrial.training.run import train as run_training
     from captrial.vision.loading import load_backbone
     from captrial.vision.store import FeatureStore
@@ -57,10 +58,15 @@ def train(
     run = out or Path("runs") / preset
     training = with_regions(training, boxes, regions, run)
     store = FeatureStore(features) if features else None
+    ranks = Ranks.from_environment()
     if store is None:
-        store = features_of([*training, *validation], load_backbone(backbone), run / "features")
+        store = ranks.first_then_all(
+            lambda: features_of([*training, *validation], load_backbone(backbone), run / "features")
+        )
     notes = {"data": data.name, "pictures": len(training)}
     best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)
+    if not ranks.is_first:
+        return
     parameters = sum(parameter.numel() for parameter in best.captioner.parameters())
     last = (run / "metrics.csv").read_text().splitlines()
     if json:

@@ -39,6 +39,15 @@ class Batch:
     features: Features
     tokens: Tensor  # (b, n, t): BOS, words, EOS, PAD
 
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch, with what a captioner reads on another device."""
+        return Batch(self.rows, self.captions, self.features.to(device), self.tokens.to(device))
+
+    def pieces(self, count: int) -> list[Batch]:
+        """The batch cut into at most `count` smaller ones."""
+        parts = torch.arange(len(self.rows)).chunk(count)
+        return [Batch(self.rows[i], self.captions[i], self.features.select(i), self.tokens[i]) for i in parts]
+
     @property
     def inputs(self) -> Tensor:
         """What the captioner reads, (b, n, t - 1)."""
@@ -72,11 +81,17 @@ class CaptionData:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from number `start` on; one of them may be smaller."""
+    def batches(
+        self, size: int, seed: int, epoch: int, start: int = 0, share: slice = slice(None)
+    ) -> Iterator[Batch | None]:
+        """The batches of an epoch from number `start` on; one of them may be smaller.
+
+        With `share` only those pictures of each (see `captrial.training.parallel`), None where there are none.
+        """
         for number, rows in enumerate(self._deal(size, np.random.default_rng((seed, epoch)))):
             if number >= start:
-                yield self.batch(rows, np.random.default_rng((seed, epoch, number)))
+                generator = np.random.default_rng((seed, epoch, number))
+                yield self.batch(rows, generator, share) if len(rows[share]) else None
 
     def _deal(self, size: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Rows of every batch: shuffled, then sorted by length within a few batches' worth, then batches shuffled.
@@ -96,9 +111,10 @@ class CaptionData:
         """Batches an epoch."""
         return math.ceil(len(self) / size)
 
-    def batch(self, rows: NDArray[np.int64], generator: np.random.Generator) -> Batch:
+    def batch(self, rows: NDArray[np.int64], generator: np.random.Generator, share: slice = slice(None)) -> Batch:
         """A batch of these pictures; `captions` are drawn where a picture has more, repeated where it has fewer."""
         chosen = np.stack([self._choose(len(self.token_ids[row]), generator) for row in rows])  # (b, n)
+        rows, chosen = rows[share], chosen[share]  # drawn for all, so that shares fit together
         said = [[self.token_ids[row][number] for number in numbers] for row, numbers in zip(rows, chosen, strict=True)]
         tokens = torch.full((*chosen.shape, max(len(caption) for captions in said for caption in captions)), PAD)
         for picture, captions in enumerate(said):

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from captrial.errors import CaptrialError
 from captrial.progress import progress_bar
 from captrial.training.batches import Batch, CaptionData
+from captrial.training.parallel import WEIGHT, GradientSum, Ranks
 from captrial.training.stages import Logs, Stage
 from captrial.training.state import STATE, Counters, load_state, read_counters, save_state
 
@@ -33,6 +34,7 @@ class LoopSettings:
     patience: int = 5  # validations without a better score before a stage ends
     save_every: float = 60.0  # seconds between two saves of the state
     autocast: bool = False  # bfloat16
+    accumulate: int = 1  # pieces that a rank cuts its share of a batch into: less memory, the same gradient
 
 
 class Trainer:
@@ -52,10 +54,11 @@ class Trainer:
         validate: Callable[[], float],
         keep_best: Callable[[], None],
         restore_best: Callable[[], None],
+        ranks: Ranks | None = None,
     ) -> None:
         self.run, self.models, self.stages, self.data, self.settings = run, models, stages, data, settings
         self.validate, self.keep_best, self.restore_best = validate, keep_best, restore_best
-        self.counters = Counters()
+        self.counters, self.ranks = Counters(), ranks or Ranks()
         self.device = next(models.parameters()).device
 
     def train(self) -> Counters:
@@ -64,15 +67,17 @@ class Trainer:
         resuming = state.is_file()
         if resuming:
             self.counters = read_counters(state)
-        _forget_after(self.run / METRICS, self.counters.total_steps)
+        if self.ranks.is_first:
+            _forget_after(self.run / METRICS, self.counters.total_steps)
         while self.counters.stage < len(self.stages):
             stage = self.stages[self.counters.stage]
             optimizer = self._optimizer(stage)
             if resuming:
                 load_state(state, self.models, optimizer)
                 resuming = False
-            elif self.counters.best >= 0:
+            elif self.counters.best >= 0 and self.ranks.is_first:
                 self.restore_best()
+            self.ranks.copy_first(self.models)
             self._train_stage(stage, optimizer)
             fresh = Counters(total_steps=self.counters.total_steps, seconds=self.counters.seconds)
             fresh.stage, fresh.best = self.counters.stage + 1, self.counters.best
@@ -89,17 +94,19 @@ class Trainer:
         while counters.epoch < stage.epochs:
             logs = self._train_epoch(stage, optimizer)
             if stage.validates:
-                logs["cider"] = self.validate()
+                logs["cider"] = self.ranks.from_first(self.validate)
                 counters.scores.append(logs["cider"])
                 counters.waited += 1
                 if logs["cider"] > counters.best:
                     counters.best, counters.waited = logs["cider"], 0
-                    self.keep_best()
-            _append(self.run / METRICS, self._row(stage, logs))
+                    if self.ranks.is_first:
+                        self.keep_best()
+            if self.ranks.is_first:
+                _append(self.run / METRICS, self._row(stage, logs))
             counters.epoch, counters.batch = counters.epoch + 1, 0
             if stage.validates and counters.waited >= self.settings.patience:
                 counters.epoch = stage.epochs
-            save_state(self.run / STATE, self.models, optimizer, counters)
+            self._save(optimizer)
 
     def _train_epoch(self, stage: Stage, optimizer: torch.optim.Optimizer) -> Logs:
         """The rest of the present epoch; logs are means over its batches since the last resume."""
@@ -108,12 +115,12 @@ class Trainer:
         totals: dict[str, float] = {}
         saved, seen = time.monotonic(), 0
         self.models.train()
-        with progress_bar() as bar:
+        with progress_bar(quiet=not self.ranks.is_first) as bar:
             task = bar.add_task(f"{stage.name} {counters.epoch + 1}/{stage.epochs}", total=batches)
             bar.update(task, completed=counters.batch)
             # A stage has its own order of batches, so that SCST does not repeat cross-entropy's.
             order = counters.stage * 1000 + counters.epoch
-            for batch in self.data.batches(size, self.settings.seed, order, counters.batch):
+            for batch in self.data.batches(size, self.settings.seed, order, counters.batch, self.ranks.share):
                 started = time.monotonic()
                 logs = self._step(stage, optimizer, batch)
                 counters.batch += 1
@@ -123,30 +130,46 @@ class Trainer:
                     totals[key] = totals.get(key, 0.0) + value
                 bar.update(task, advance=1, description=_describe(stage, counters, logs))
                 if time.monotonic() - saved > self.settings.save_every:
-                    save_state(self.run / STATE, self.models, optimizer, counters)
+                    self._save(optimizer)
                     saved = time.monotonic()
         return {key: value / max(1, seen) for key, value in totals.items()}
 
-    def _step(self, stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> Logs:
+    def _save(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.ranks.is_first:
+            save_state(self.run / STATE, self.models, optimizer, self.counters)
+
+    def _step(self, stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch | None) -> Logs:
         counters = self.counters
         counters.step += 1
         counters.total_steps += 1
-        torch.manual_seed(self.settings.seed * 1_000_003 + counters.total_steps)  # dropout and samples of this step
+        seed = self.settings.seed * 1_000_003 + counters.total_steps  # dropout and samples of this step
+        torch.manual_seed(seed + self.ranks.rank * 2**40)
         for group in optimizer.param_groups:
             group["lr"] = stage.schedule.at(counters.step, counters.scores)
-        batch = Batch(batch.rows, batch.captions, batch.features.to(self.device), batch.tokens.to(self.device))
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.autocast):
-            loss, logs = stage.loss(batch, counters.epoch)
-        if not torch.isfinite(loss):
-            raise CaptrialError(
-                f"the loss became {float(loss)} at step {counters.step}; lower the rate: --set rate=..."
-            )
-        loss.backward()  # type: ignore[no-untyped-call]
+        if batch is not None and self.ranks.size == self.settings.accumulate == 1:
+            loss, logs = self._loss(stage, batch)
+            logs.pop(WEIGHT, None)
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            total = GradientSum(self.ranks, stage.parameters())
+            for piece in batch.pieces(self.settings.accumulate) if batch is not None else []:
+                loss, logs = self._loss(stage, piece)
+                total.add(loss, logs, logs.pop(WEIGHT, len(piece.rows)))
+            logs = total.finish()
         if self.settings.clip:
             nn.utils.clip_grad_norm_(stage.parameters(), self.settings.clip)
         optimizer.step()
         return logs
+
+    def _loss(self, stage: Stage, batch: Batch) -> tuple[Tensor, Logs]:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.autocast):
+            loss, logs = stage.loss(batch.to(self.device), self.counters.epoch)
+        if not torch.isfinite(loss):
+            raise CaptrialError(
+                f"the loss became {float(loss)} at step {self.counters.step}; lower the rate: --set rate=..."
+            )
+        return loss, logs
 
     def _row(self, stage: Stage, logs: Logs) -> dict[str, object]:
         rate = stage.schedule.at(self.counters.step, self.counters.scores)

@@ -60,6 +60,7 @@ class Recipe:
     seed: int = 0
     autocast: bool = False
     save_every: float = 60.0
+    accumulate: int = 1  # pieces a batch is cut into to save memory; the gradient is the same
 
     def loop(self) -> LoopSettings:
         """The part that the loop needs."""

@@ -25,6 +25,7 @@ from captrial.training.batches import Batch, CaptionData, FeatureSource, tokeniz
 from captrial.training.evaluate import Validation
 from captrial.training.figure import draw_metrics
 from captrial.training.loop import Trainer
+from captrial.training.parallel import Ranks
 from captrial.training.recipe import Recipe, make_stages, split_options
 from captrial.training.supervision import make_targets
 from captrial.version import __version__
@@ -51,8 +52,10 @@ def train(
     weights and the vocabulary are those of another checkpoint: self-critical training after cross-entropy, or one's
     own pictures after somebody else's. With the option `supervision` "strong" or "weak" the training samples' phrases
     or labelled regions supervise the attention, unless `attention_targets` are given.
+
+    Under `torchrun` every process calls this alike; batches are shared among them, see `captrial.training.parallel`.
     """
-    run = Path(run)
+    run, ranks = Path(run), Ranks.from_environment()
     run.mkdir(parents=True, exist_ok=True)
     architecture = find_architecture(find_preset(preset).architecture).captioner
     recipe, sizes = split_options(options or {}, architecture)
@@ -66,17 +69,20 @@ def train(
         captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
     else:
         vocabulary, captioner = _continue_from(start, architecture, vision, sizes)
-    _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
+    if ranks.is_first:
+        _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
-    models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})})
+    models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)
     targets = attention_targets or make_targets(recipe.supervision, train_samples, vision)
     stages = make_stages(captioner, data, recipe, targets, critic)
     keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
     validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
-    trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore)
+    trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore, ranks)
     trainer.train()
-    draw_metrics(run)
+    if ranks.is_first:
+        draw_metrics(run)
+    ranks.wait()
     return Checkpoint.from_pretrained(run / BEST)
 
 

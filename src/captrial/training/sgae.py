@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.sgae import SentenceGraphs, Sgae
-from captrial.language.vocabulary import UNK, Vocabulary
+from captrial.language.vocabulary import PAD, UNK, Vocabulary
 from captrial.training.batches import Batch
 from captrial.training.losses import cross_entropy
+from captrial.training.parallel import WEIGHT
 from captrial.training.schedules import Schedule
 from captrial.training.stages import Logs
 
@@ -43,10 +44,11 @@ class SentenceStage:
         tokens = batch.tokens[:, number : number + 1]  # (b, 1, t)
         chosen = zip(batch.rows.tolist(), batch.captions[:, number].tolist(), strict=True)
         graphs = graph_tensors([self.graphs[row][caption] for row, caption in chosen], self.vocabulary)
+        graphs = SentenceGraphs(*(part.to(tokens.device) for part in graphs))
         memory = self.captioner.encode_sentences(graphs, self.use_dictionary)
         forced = self.captioner.speak(tokens[..., :-1], memory)
         loss = cross_entropy(forced.logits, tokens[..., 1:])
-        return loss, {"loss": float(loss.detach())}
+        return loss, {"loss": float(loss.detach()), WEIGHT: float((tokens[..., 1:] != PAD).sum())}
 
 
 def graph_tensors(graphs: Sequence[Tuples], vocabulary: Vocabulary) -> SentenceGraphs:

@@ -31,6 +31,7 @@ from captrial.training.losses import (
     self_critical,
     supervised_attention,
 )
+from captrial.training.parallel import WEIGHT
 from captrial.training.schedules import Schedule
 
 Logs = dict[str, float]
@@ -81,12 +82,12 @@ class CrossEntropy:
         inputs = self._own_words(batch, memory, epoch)
         stages = speak_all(self.captioner, inputs, memory)
         loss = torch.stack([cross_entropy(stage.logits, batch.targets, self.smoothing) for stage in stages]).sum()
-        logs = {"loss": float(loss.detach())}
+        logs = {"loss": float(loss.detach()), WEIGHT: float((batch.targets != PAD).sum())}
         attention = stages[-1].attention
         if self.doubly_stochastic:
             loss = loss + self.doubly_stochastic * doubly_stochastic(attention, batch.targets)
         if self.attention_weight and self.attention_targets is not None:
-            term = supervised_attention(attention, self.attention_targets(batch))
+            term = supervised_attention(attention, self.attention_targets(batch).to(attention.device))
             logs["attention_loss"] = float(term.detach())
             loss = loss + self.attention_weight * term
         return loss, logs
@@ -138,7 +139,8 @@ class SelfCritical:
         """REINFORCE on samples of the current model."""
         tokens, advantage, rewards = self.draw(self.captioner, batch)
         forced = self.captioner(batch.features, shifted(tokens))
-        return self_critical(log_probs_of(forced, tokens), tokens, advantage), {"reward": float(rewards.mean())}
+        logs = {"reward": float(rewards.mean()), WEIGHT: float((tokens != PAD).sum())}
+        return self_critical(log_probs_of(forced, tokens), tokens, advantage), logs
 
     def how_to_speak(self) -> dict[str, Any]:
         """Arguments of greedy, beam search and sampling."""

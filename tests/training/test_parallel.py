@@ -1,0 +1,139 @@
+"""Ranks and pieces: a batch that is cut up gives the gradient, and a run on two ranks the losses, of one process."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from captrial.training.batches import CaptionData
+from captrial.training.parallel import WEIGHT, GradientSum, Ranks
+from captrial.training.schedules import Schedule
+from captrial.training.stages import CrossEntropy
+from training.test_runs import QUICK, without_dropout
+from training.world import RandomFeatures, samples, vocabulary
+
+
+def data_of(captions: int = 3) -> CaptionData:
+    pictures = samples(captions=captions)
+    words = vocabulary(pictures)
+    return CaptionData(pictures, words, RandomFeatures(len(words)), captions=2)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_shares_of_a_batch_are_the_batch(ranks: int) -> None:
+    data = data_of()
+    for seed in range(2):
+        shares = [list(data.batches(7, seed, 1, 1, Ranks(rank, ranks).share)) for rank in range(ranks)]
+        for whole, *parts in zip(data.batches(7, seed, 1, 1), *shares, strict=True):
+            assert whole is not None
+            for rank, part in enumerate(parts):
+                assert part is not None
+                assert torch.equal(part.rows, whole.rows[rank::ranks])
+                assert torch.equal(part.captions, whole.captions[rank::ranks])
+                length = part.tokens.shape[-1]
+                assert torch.equal(part.tokens, whole.tokens[rank::ranks, :, :length])
+                assert torch.equal(part.features.elements, whole.features.elements[rank::ranks])
+    assert list(data.batches(7, 0, 0, 0, Ranks(8, 9).share)) == [None] * 3
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5, 7])
+def test_accumulated_gradients_are_those_of_the_whole_batch(pieces: int) -> None:
+    data = data_of()
+    captioner = without_dropout("transformer-small", len(data.vocabulary))
+    stage = CrossEntropy(captioner, 1, Schedule("constant", 1e-3))
+    batch = data.batch(np.arange(7), np.random.default_rng(0))
+    loss, expected = stage.loss(batch, 0)
+    loss.backward()  # type: ignore[no-untyped-call]
+    whole = [parameter.grad for parameter in captioner.parameters()]
+    captioner.zero_grad(set_to_none=True)
+    total = GradientSum(Ranks(), stage.parameters())
+    for piece in batch.pieces(pieces):
+        loss, logs = stage.loss(piece, 0)
+        total.add(loss, logs, logs.pop(WEIGHT))
+    assert total.finish()["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    for parameter, gradient in zip(captioner.parameters(), whole, strict=True):
+        assert gradient is not None and parameter.grad is not None  # noqa: PT018
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-7)
+
+
+def test_parameters_without_gradient_keep_none() -> None:
+    used, unused = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+    total = GradientSum(Ranks(), [used, unused])
+    total.add((used * 3).sum(), {"loss": 1.0}, 4.0)
+    total.add((used * 5).sum(), {"loss": 2.0}, 12.0)
+    assert total.finish() == {"loss": 1.75}
+    assert used.grad is not None
+    assert used.grad.tolist() == [4.5, 4.5]
+    assert unused.grad is None
+
+
+RUN = """
+import sys
+import torch
+from captrial.training.run import train
+from training.test_parallel import WHOLE
+from training.test_runs import VISION
+from training.world import RandomFeatures, samples, vocabulary
+
+torch.set_num_threads(1)
+pictures = samples(captions=3)
+words = vocabulary(pictures)
+options = {**WHOLE, **dict(pair.split("=") for pair in sys.argv[2:])}
+train("transformer-small", pictures, pictures[:5], RandomFeatures(len(words)), VISION, sys.argv[1], options)
+"""
+WHOLE = {**QUICK, "epochs": "3", "scst_epochs": "1", "scst_rate": "1e-4", "scst_by": "beam", "dropout": "0"}
+WHOLE |= {"width": "64", "hidden": "64", "heads": "4"}
+
+
+def start(ranks: int, script: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
+    """A run of so many processes, by torchrun."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(path for path in sys.path if path)}
+    line = [*(torchrun if ranks > 1 else [sys.executable]), str(script), str(out), *options]
+    return subprocess.Popen(line, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def curve(out: Path) -> list[tuple[float, float, float]]:
+    """Loss, reward and validation CIDEr of every epoch."""
+    with (out / "metrics.csv").open() as file:
+        return [tuple(float(row[name] or 0) for name in ("loss", "reward", "cider")) for row in csv.DictReader(file)]  # type: ignore[misc]
+
+
+@pytest.mark.slow
+def test_two_ranks_train_as_one_and_continue_after_a_kill(tmp_path: Path) -> None:
+    """Dropout off and SCST on beams, so that nothing is drawn: equal within 1e-4 over three epochs XE and one SCST.
+
+    The run on two ranks is killed (kill -9, all processes) in the middle and started again.
+    """
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    alone = start(1, script, tmp_path / "one")
+    pair = start(2, script, tmp_path / "two")
+    patience = time.monotonic() + 300
+    while not (tmp_path / "two" / "state.safetensors").exists():
+        assert pair.poll() is None
+        assert time.monotonic() < patience
+        time.sleep(0.02)
+    os.killpg(pair.pid, signal.SIGKILL)
+    pair.wait()
+    assert len(curve(tmp_path / "two")) < 4 if (tmp_path / "two" / "metrics.csv").exists() else True
+    assert start(2, script, tmp_path / "two").wait(300) == 0
+    assert alone.wait(300) == 0
+    assert len(curve(tmp_path / "one")) == 4
+    np.testing.assert_allclose(curve(tmp_path / "two"), curve(tmp_path / "one"), rtol=1e-4, atol=1e-4)
+
+
+def test_one_process_needs_no_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    ranks = Ranks.from_environment()
+    assert (ranks.rank, ranks.size, ranks.is_first) == (0, 1, True)
+    assert ranks.from_first(lambda: 0.25) == 0.25

@@ -59,7 +59,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(pieces: int) -> None
     total = GradientSum(Ranks(), stage.parameters())
     for piece in batch.pieces(pieces):
         loss, logs = stage.loss(piece, 0)
-        total.add(loss, logs, logs.pop(WEIGHT))
+        total.add(loss, logs, len(piece.rows))
     assert total.finish()["loss"] == pytest.approx(expected["loss"], rel=1e-6)
     for parameter, gradient in zip(captioner.parameters(), whole, strict=True):
         assert gradient is not None and parameter.grad is not None  # noqa: PT018
@@ -69,9 +69,9 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(pieces: int) -> None
 def test_parameters_without_gradient_keep_none() -> None:
     used, unused = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
     total = GradientSum(Ranks(), [used, unused])
-    total.add((used * 3).sum(), {"loss": 1.0}, 4.0)
-    total.add((used * 5).sum(), {"loss": 2.0}, 12.0)
-    assert total.finish() == {"loss": 1.75}
+    total.add((used * 3).sum(), {"loss": 1.0, "reward": 1.0, WEIGHT: 4.0}, 1)
+    total.add((used * 5).sum(), {"loss": 2.0, "reward": 2.0, WEIGHT: 12.0}, 1)
+    assert total.finish() == {"loss": 1.75, "reward": 1.5}
     assert used.grad is not None
     assert used.grad.tolist() == [4.5, 4.5]
     assert unused.grad is None
@@ -83,7 +83,15 @@ from training.test_parallel import train_here
 
 train_here(sys.argv[1])
 """
-WHOLE = {**QUICK, "epochs": "3", "scst_epochs": "1", "scst_rate": "1e-4", "scst_by": "beam", "dropout": "0"}
+WHOLE = {
+    **QUICK,
+    "epochs": "3",
+    "scst_epochs": "1",
+    "scst_rate": "1e-4",
+    "scst_by": "beam",
+    "dropout": "0",
+    "embed_dropout": "0",
+}
 WHOLE |= {"width": "64", "hidden": "64", "heads": "4"}
 
 

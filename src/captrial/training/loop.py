@@ -155,7 +155,7 @@ class Trainer:
             total = GradientSum(self.ranks, stage.parameters())
             for piece in batch.pieces(self.settings.accumulate) if batch is not None else []:
                 loss, logs = self._loss(stage, piece)
-                total.add(loss, logs, logs.pop(WEIGHT, len(piece.rows)))
+                total.add(loss, logs, len(piece.rows))
             logs = total.finish()
         if self.settings.clip:
             nn.utils.clip_grad_norm_(stage.parameters(), self.settings.clip)

@@ -17,6 +17,7 @@ from torch import Tensor, distributed, nn
 
 T = TypeVar("T")
 LOGGED = ("loss", "reward", "attention_loss", "critic_loss")
+OF_PICTURES = ("reward", "critic_loss")  # logs that are means over pictures, not words
 WEIGHT = "weight"  # in a stage's logs: of how many words its loss is the mean; by default its pictures count
 
 
@@ -90,13 +91,15 @@ class GradientSum:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self._sums = torch.zeros(1 + 2 * len(LOGGED), dtype=torch.float64)  # weight; by log its sum and weight
 
-    def add(self, loss: Tensor, logs: Mapping[str, float], weight: float) -> None:
-        """Differentiate one piece."""
+    def add(self, loss: Tensor, logs: Mapping[str, float], pictures: int) -> None:
+        """Differentiate one piece, of so many pictures."""
+        weight = logs.get(WEIGHT, pictures)
         (loss * weight).backward()  # type: ignore[no-untyped-call]
         self._sums[0] += weight
         for place, name in enumerate(LOGGED):
             if name in logs:
-                self._sums[1 + 2 * place : 3 + 2 * place] += torch.tensor([weight * logs[name], weight])
+                count = pictures if name in OF_PICTURES else weight
+                self._sums[1 + 2 * place : 3 + 2 * place] += torch.tensor([count * logs[name], count])
 
     def finish(self) -> dict[str, float]:
         """Leave the gradient of the whole batch in the parameters of every rank; returns its logs."""

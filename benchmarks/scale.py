@@ -1,0 +1,385 @@
+"""What a picture costs at every stage, and what an engine adds: the measurements behind docs/scale.md.
+
+    python -m benchmarks.scale stages      pictures a second and bytes a picture of every stage, one worker
+    python -m benchmarks.scale engines     the same features on two local and two Ray workers, and where time goes
+    python -m benchmarks.scale select      a million pictures x 9 models: threads, local workers and Ray select the same
+    python -m benchmarks.scale endpoint    captions a second from a stub of a serving engine, by requests in flight
+
+Without a name all of them run. Pictures are Flickr8k's (`CAPTRIAL_DATA`) or, without these, the toy world's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from benchmarks.selection import recombine
+from captrial.engines.captioning import CaptionJob, caption_all
+from captrial.engines.features import FeatureJob, gather
+from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.output import OutputFolder
+from captrial.engines.running import Outcome, make_engine, run
+from captrial.engines.sources import entry_parts
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+BACKBONE = "efficientnet-lite2"
+Numbers = dict[str, Any]
+
+
+def pictures(folder: Path, count: int) -> list[Path]:
+    """Real pictures, used again and again until there are enough (links of other names)."""
+    found = sorted((DATA / "flickr8k" / "images").glob("*.jpg"))
+    if not found:
+        from captrial.data.toyworld import write_toyworld
+
+        write_toyworld(folder / "world", 100, 0)
+        found = sorted((folder / "world").rglob("*.png"))
+    links = folder / "pictures"
+    links.mkdir()
+    for number, path in zip(range(count), itertools.cycle(found), strict=False):
+        (links / f"{number:06}{path.suffix}").symlink_to(path)
+    return sorted(links.iterdir())
+
+
+class Open(Job):
+    """Only opens the pictures."""
+
+    schema: ClassVar[pa.Schema] = pa.schema([("width", pa.int32())])
+
+    def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Open them."""
+        from captrial.engines.pictures import open_rows
+
+        return open_rows(rows)
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """How wide they are."""
+        return [{"width": row["picture"].width} for row in rows]
+
+
+class TimedFeatures(FeatureJob):
+    """Features, with a line in a log for every moment that counts."""
+
+    def __init__(self, backbone: str, log: str) -> None:
+        self.log = log
+        self._write("load")
+        super().__init__(backbone)
+        self._write("loaded")
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """Look at the pictures."""
+        self._write("begin")
+        done = super().__call__(rows)
+        self._write("end")
+        return done
+
+    def _write(self, what: str) -> None:
+        with Path(self.log).open("a") as file:
+            file.write(f"{os.getpid()} {what} {time.time()}\n")
+
+
+def _run(job: type[Job], arguments: Numbers, files: Sequence[Path], out: Path, batch: int, engine: Any) -> Outcome:
+    parts = entry_parts("files", ((path.name, str(path)) for path in files), 64)
+    return run(JobSpec(job, arguments, batch), parts, out, engine)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def untrained(folder: Path) -> Path:
+    """A Transformer captioner of the usual size whose weights are random: it says 20 words, the longest it may."""
+    import torch
+
+    from captrial.captioners.checkpoint import Checkpoint
+    from captrial.captioners.registry import create
+    from captrial.language.vocabulary import Vocabulary
+    from captrial.vision.loading import load_backbone
+
+    vision = load_backbone(BACKBONE).describe()
+    words = Vocabulary.build([[f"word{number}"] for number in range(2500)], 1)
+    torch.manual_seed(0)
+    captioner = create("transformer-small", words=len(words), features=int(vision["width"]))
+    Checkpoint(captioner.eval(), words, vision).save_pretrained(folder / "untrained")
+    return folder / "untrained"
+
+
+def stages(count: int = 160, model: str | None = None) -> list[Numbers]:
+    """One worker, one thread: what a core does."""
+    import torch
+
+    torch.set_num_threads(1)
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        files = pictures(folder, count)
+        size = sum(path.stat().st_size for path in files) / count
+        rows.append({"stage": "pictures as files", "bytes a picture": size})
+        steps: list[tuple[str, type[Job], Numbers, int]] = [
+            ("open and decode", Open, {}, 32),
+            (f"features ({BACKBONE}, 224)", FeatureJob, {"backbone": BACKBONE}, 32),
+            ("caption (features and beam 5)", CaptionJob, {"model": model or str(untrained(folder))}, 16),
+        ]
+        for number, (name, job, arguments, batch) in enumerate(steps):
+            spec, out = JobSpec(job, arguments, batch), folder / f"out{number}"
+            engine = _Loaded(spec)
+            seconds = _run(job, arguments, files, out, batch, engine).seconds
+            rows.append({"stage": name, "pictures a second": count / seconds, "bytes a picture": _bytes(out) / count})
+        store = folder / "store"
+        seconds = _timed(lambda: gather(folder / "out1", store, BACKBONE))
+        rows.append(
+            {"stage": "gather features", "pictures a second": count / seconds, "bytes a picture": _bytes(store) / count}
+        )
+        rows += _text_stages()
+    return rows
+
+
+class _Loaded:
+    """The local engine with the job loaded before the clock starts."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        from captrial.engines.running import Worker
+
+        self.worker = Worker(spec)
+        self.worker._job = spec.make()
+
+    def do(self, spec: JobSpec, tasks: Sequence[Any]) -> Iterator[Any]:
+        return map(self.worker.do, tasks)
+
+
+def _text_stages() -> list[Numbers]:
+    """Metrics of real captions, one system against five references."""
+    from captrial.engines.local import LocalEngine
+    from captrial.engines.scoring import score_all
+
+    folder = DATA / "captioners" / "karpathy_test"
+    if not folder.is_dir():
+        return []
+    references = json.loads((folder / "references.json").read_text())
+    system = next(path for path in sorted(folder.glob("*.json")) if path.stem != "references")
+    said = {str(row["image_id"]): row["caption"] for row in json.loads(system.read_text())}
+    known = (
+        {str(name): texts for name, texts in references.items() if str(name) in said}
+        if isinstance(references, dict)
+        else {}
+    )
+    names = list(known)[:2000]
+    systems, truth = {"one": {name: said[name] for name in names}}, {name: known[name] for name in names}
+    rows = []
+    for metrics in (["bleu", "rouge", "cider"], ["meteor"], ["nw", "coverage"], ["spice"]):
+        with tempfile.TemporaryDirectory() as work:
+            score_all(
+                {"one": {names[0]: said[names[0]]}},
+                {names[0]: known[names[0]]},
+                metrics,
+                Path(work) / "warm",
+                LocalEngine(),
+            )
+            os.environ["CAPTRIAL_CACHE"] = work  # parsed captions are kept between runs; here all are new
+            seconds = _timed(lambda: score_all(systems, truth, metrics, Path(work) / "a", LocalEngine()))  # noqa: B023
+            rows.append(
+                {
+                    "stage": f"score: {', '.join(metrics)}",
+                    "pictures a second": len(names) / seconds,
+                    "bytes a picture": _bytes(Path(work) / "a") / len(names),
+                }
+            )
+    return rows
+
+
+def _timed(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
+    """The same features by local workers and by Ray's, in one run; outputs are compared, seconds taken apart."""
+    rows, tables = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        files = pictures(folder, count)
+        for name in ("local", "ray"):
+            log, out = folder / f"{name}.log", folder / name
+            begun = time.time()
+            arguments = {"backbone": BACKBONE, "log": str(log)}
+            seconds = _run(TimedFeatures, arguments, files, out, 32, make_engine(name, workers)).seconds
+            tables.append([(row["id"], row["elements"], row["error"]) for row in OutputFolder(out).rows()])
+            rows.append(
+                {
+                    "engine": name,
+                    "workers": workers,
+                    "pictures": count,
+                    "seconds": seconds,
+                    **_apart(log, begun, seconds, count),
+                }
+            )
+        rows.append(
+            {
+                "same outputs": tables[0] == tables[1],
+                "ray / local, steady": rows[1]["steady pictures a second"] / rows[0]["steady pictures a second"],
+                "ray / local, whole": rows[0]["seconds"] / rows[1]["seconds"],
+            }
+        )
+    return rows
+
+
+def _apart(log: Path, begun: float, seconds: float, count: int) -> Numbers:
+    """Where a run's seconds went, from the moments that its workers wrote down."""
+    moments = [(int(pid), what, float(at)) for pid, what, at in (line.split() for line in log.read_text().splitlines())]
+    at = {what: [when for _, kind, when in moments if kind == what] for what in ("load", "loaded", "begin", "end")}
+    working = max(at["end"]) - min(at["begin"])
+    return {
+        "until workers are up": min(at["load"]) - begun,
+        "loading the job": max(at["loaded"]) - min(at["load"]),
+        "working": working,
+        "after the last picture": begun + seconds - max(at["end"]),
+        "steady pictures a second": count / working,
+    }
+
+
+def select(count: int = 1_000_000, models: int = 9, workers: int = 2) -> list[Numbers]:
+    """Selection by threads, by local workers and by Ray; peak memory is that of driver and workers together."""
+    rows, results = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        made, _ = recombine(folder, count, models)
+        named = [option for file in made for option in ("--captions", f"{file.stem}={file}")]
+        _command(["compete", "new", str(folder / "competition"), *named])
+        for name in (None, "local", "ray"):
+            line = ["compete", "select", str(folder / "competition"), "--k", "70", "--workers", str(workers), "--json"]
+            line += ["--again", *(["--engine", name] if name else [])]
+            for file in (folder / "competition" / "selection").glob("*-*.json"):
+                file.unlink()
+            seconds, peak, answer = _command(line)
+            results.append(json.loads(answer)["pairs"])
+            rows.append(
+                {"engine": name or "threads", "pictures": count, "models": models, "seconds": seconds, "peak GB": peak}
+            )
+    rows.append({"same selection": all(result == results[0] for result in results)})
+    return rows
+
+
+def _command(line: Sequence[str]) -> tuple[float, float, str]:
+    """Seconds, peak memory of all its processes (GB, private pages) and the output of a command of ours."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    started, peak = time.perf_counter(), 0.0
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen([sys.executable, "-m", "captrial", *line], stdout=output, env=environment, cwd=ROOT)
+        while process.poll() is None:
+            peak = max(peak, _memory(process.pid))
+            time.sleep(0.2)
+        if process.returncode:
+            raise RuntimeError(f"captrial {' '.join(line)} ended with {process.returncode}")
+        output.seek(0)
+        return time.perf_counter() - started, peak, output.read()
+
+
+def _memory(pid: int) -> float:
+    """Resident memory of a process and all below it that is its own, in GB."""
+    total = 0.0
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        total = int(status.split("RssAnon:")[1].split()[0]) / 2**20
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError):
+        return total
+    return total + sum(_memory(int(child)) for child in children)
+
+
+class _Stub(BaseHTTPRequestHandler):
+    """Answers as an OpenAI-compatible server: `slots` requests at once, each taking `seconds`; others wait."""
+
+    protocol_version = "HTTP/1.1"
+    slots: ClassVar[threading.Semaphore]
+    seconds: ClassVar[float]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        with self.slots:
+            time.sleep(self.seconds)
+        content = json.dumps({"choices": [{"message": {"content": "a dog runs on the grass"}}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@contextmanager
+def stub_server(slots: int, seconds: float) -> Iterator[str]:
+    """The address of a stub that sleeps like a server would."""
+    _Stub.slots, _Stub.seconds = threading.Semaphore(slots), seconds
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Stub)
+    server.request_queue_size = 256
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1#stub"
+    server.shutdown()
+    server.server_close()
+
+
+def endpoint(count: int = 384, slots: int = 64, seconds: float = 1.0) -> list[Numbers]:
+    """Captions a second by requests in flight; a server with 64 slots of a second each could give 64."""
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary, stub_server(slots, seconds) as address:
+        folder = Path(temporary)
+        pictures(folder, count)
+        for flight in (8, 32, 64):
+            some = min(count, flight * 6)
+            chosen = sorted((folder / "pictures").iterdir())[:some]
+            outcome = caption_all(chosen, folder / f"out{flight}", address, make_engine(), in_flight=flight)
+            rate = outcome.rows / outcome.seconds
+            rows.append(
+                {
+                    "in flight": flight,
+                    "captions": outcome.rows,
+                    "captions a second": rate,
+                    "possible": min(flight, slots) / seconds,
+                }
+            )
+    return rows
+
+
+STAGES: dict[str, Callable[[], list[Numbers]]] = {
+    "stages": stages,
+    "engines": engines,
+    "select": select,
+    "endpoint": endpoint,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", nargs="*", help="all by default")
+    parser.add_argument("--pictures", type=int, help="how many, instead of a stage's own number")
+    parser.add_argument("--model", help="the captioner of `stages`, instead of an untrained one")
+    arguments = parser.parse_args()
+    for name in arguments.stage or STAGES:
+        options: Numbers = {"count": arguments.pictures} if arguments.pictures else {}
+        if name == "stages":
+            options["model"] = arguments.model
+        for row in STAGES[name](**options):
+            print(json.dumps({"benchmark": name, **row}), flush=True)
+    print(json.dumps({"peak GB of this process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}))
+
+
+if __name__ == "__main__":
+    main()

@@ -58,7 +58,7 @@ def step(stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> float:
     return time.perf_counter() - start
 
 
-def compare(preset: str, known: CaptionData, warm: int = 30, timed: int = 6) -> None:
+def compare(preset: str, known: CaptionData, warm: int = 16, timed: int = 4) -> None:
     torch.manual_seed(0)
     captioner = create(preset, words=len(known.vocabulary), features=WIDTH).train()
     schedule = Schedule("constant", 2e-3)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class KeysValues(NamedTuple):
@@ -30,6 +31,7 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
         self.out = nn.Linear(width, width)
+        self.joined: nn.Module | None = None  # see `fuse`
         self.dropout = nn.Dropout(dropout)
         self.memory_slots = memory_slots
         if memory_slots:
@@ -46,6 +48,27 @@ class MultiHeadAttention(nn.Module):
             keys = torch.cat([keys, scale * self.memory_keys.expand(batch)], 1)
             values = torch.cat([values, math.sqrt(self.memory_slots) * self.memory_values.expand(batch)], 1)
         return KeysValues(self._split(keys), self._split(values))
+
+    def fuse(self) -> None:
+        """Join the three projections of a self-attention into one matrix product, for `advance` alone."""
+        joined = nn.Linear(self.query.in_features, 3 * self.query.out_features)
+        parts = (self.query, self.key, self.value)
+        joined.weight = nn.Parameter(torch.cat([part.weight.detach() for part in parts]), requires_grad=False)
+        joined.bias = nn.Parameter(torch.cat([part.bias.detach() for part in parts]), requires_grad=False)
+        self.joined = joined
+
+    def advance(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        """Self-attention of one new word (m, d) over itself and the words before, (m, 2, heads, t, d_h).
+
+        Returns context (m, d) and all keys and values, (m, 2, heads, t + 1, d_h). Few and large operations: in
+        decoding, a call costs as much as what it computes.
+        """
+        m, width = x.shape
+        projected = [self.joined(x)] if self.joined is not None else [self.query(x), self.key(x), self.value(x)]
+        now = torch.cat(projected, -1).view(m, 3, self.heads, 1, width // self.heads)
+        words = torch.cat([past, now[:, 1:]], 3)
+        context = functional.scaled_dot_product_attention(now[:, 0], words[:, 0], words[:, 1])
+        return self.out(context.reshape(m, width)), words
 
     def forward(
         self, queries: Tensor, memory: KeysValues, mask: Tensor | None = None, bias: Tensor | None = None

@@ -40,8 +40,8 @@ class MeshedDecoderLayer(DecoderLayer):
         return KeysValues(*(torch.stack(parts, 1) for parts in zip(*projected, strict=True)))
 
     def forward(
-        self, x: Tensor, past: KeysValues | None, causal: Tensor | None, cross: KeysValues, mask: Tensor
-    ) -> tuple[Tensor, KeysValues, Tensor]:
+        self, x: Tensor, past: Tensor | None, causal: Tensor | None, cross: KeysValues, mask: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
         """As `DecoderLayer.forward`, with the mesh in the place of the one cross-attention."""
         x, words = self.read_words(x, past, causal)
         mixed, looked = torch.zeros_like(x), []

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from captrial.captioners.transformer import DecoderLayer
 from captrial.errors import InputError
 
 PRECISIONS = ("float32", "float16", "int8")
@@ -57,6 +58,9 @@ def packed(model: Model, precision: str) -> Model:
     if precision == "float32":
         return model
     made = copy.deepcopy(model).eval().requires_grad_(False)
+    for module in made.modules():
+        if isinstance(module, DecoderLayer):
+            module.self_attention.fuse()
     for module in list(made.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:

@@ -46,9 +46,9 @@ class Memory(NamedTuple):
 
 
 class State(NamedTuple):
-    """Keys and values of the words so far, a decoder layer each: (b, n, heads, t, d_h)."""
+    """Keys and values of the words so far, a decoder layer each: (b, n, 2, heads, t, d_h)."""
 
-    past: tuple[KeysValues, ...]
+    past: tuple[Tensor, ...]
     position: Tensor  # (b, 1): how many words were read
 
 
@@ -113,24 +113,24 @@ class DecoderLayer(nn.Module):
         return self.cross_attention.project(levels[-1])
 
     def forward(
-        self, x: Tensor, past: KeysValues | None, causal: Tensor | None, cross: KeysValues, mask: Tensor
-    ) -> tuple[Tensor, KeysValues, Tensor]:
-        """Words (b, n, t, d) -> words (b, n, t, d), keys and values of all words, attention (b, heads, n, t, k)."""
+        self, x: Tensor, past: Tensor | None, causal: Tensor | None, cross: KeysValues, mask: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Words (b, n, t, d) -> words (b, n, t, d), with a past the new one, attention (b, heads, n, t, k)."""
         x, words = self.read_words(x, past, causal)
         context, weights = self.look(self.residual_2.before(x), cross, mask)
         x = self.residual_2.after(x, context)
         return self.residual_3.after(x, self.feed_forward(self.residual_3.before(x))), words, weights
 
-    def read_words(self, x: Tensor, past: KeysValues | None, causal: Tensor | None) -> tuple[Tensor, KeysValues]:
-        """Self-attention of each caption over its own words."""
+    def read_words(self, x: Tensor, past: Tensor | None, causal: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Self-attention of each caption over its own words: all at once, or one more after its past."""
         b, n, t, _ = x.shape
-        inner = self.residual_1.before(x).flatten(0, 1)  # (b n, t, d)
-        words = self.self_attention.project(inner)
-        if past is not None:
-            words = KeysValues(*(torch.cat([old.flatten(0, 1), new], 2) for old, new in zip(past, words, strict=True)))
-        context, _ = self.self_attention(inner, words, causal)
-        kept = KeysValues(*(part.view(b, n, *part.shape[1:]) for part in words))
-        return self.residual_1.after(x, context.view(b, n, t, -1)), kept
+        inner = self.residual_1.before(x)
+        if past is None:
+            inner = inner.flatten(0, 1)  # (b n, t, d)
+            context, _ = self.self_attention(inner, self.self_attention.project(inner), causal)
+            return self.residual_1.after(x, context.view(b, n, t, -1)), None
+        context, words = self.self_attention.advance(inner.flatten(0, 2), past.flatten(0, 1))
+        return self.residual_1.after(x, context.view(b, n, 1, -1)), words.unflatten(0, (b, n))
 
     def look(self, x: Tensor, cross: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Cross-attention; the captions of a picture are just more queries, so its keys are never copied."""
@@ -197,10 +197,8 @@ class Transformer(Captioner):
     def start(self, memory: Memory) -> State:
         """No words read yet."""
         b, head = len(memory.mask), self.config.width // self.config.heads
-        empty = memory.cross[0].keys.new_zeros((b, 1, self.config.heads, 0, head))
-        return State(
-            tuple(KeysValues(empty, empty) for _ in self.decoder), memory.mask.new_zeros((b, 1), dtype=torch.long)
-        )
+        empty = memory.cross[0].keys.new_zeros((b, 1, 2, self.config.heads, 0, head))
+        return State(tuple(empty for _ in self.decoder), memory.mask.new_zeros((b, 1), dtype=torch.long))
 
     def step(self, tokens: Tensor, state: State, memory: Memory) -> Step:
         """One word more for every hypothesis, with cached keys and values."""

@@ -5,6 +5,7 @@ are copied; the captions of both must be the same before any time counts.
 
     python -m benchmarks.decoding                         # batch 1 and 50: float32, float16 and int8 beside generate
     python -m benchmarks.decoding --sizes                 # prediction time against batch size (000 Fig. 2)
+    OMP_NUM_THREADS=1 python -m benchmarks.decoding       # CPU seconds of one thread, for a machine that is not quiet
     python -m benchmarks.decoding --loss RUN FEATURES     # CIDEr of a trained captioner with packed weights
 """
 
@@ -27,6 +28,7 @@ from captrial.captioners.transformer import Transformer
 from captrial.decoding import BOS, EOS, PAD, beam_search
 from captrial.vision.features import Features
 
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 WORDS, WIDTH, REGIONS, FEATURES, BEAM, LENGTH = 10_000, 512, 36, 2048, 5, 20
 
 
@@ -144,14 +146,19 @@ def theirs(model: Transformer, made: Any, seen: Features) -> list[list[int]]:
     return [[token for token in row if token not in (PAD, BOS, EOS)] for row in said.tolist()]
 
 
+def clock() -> float:
+    """Seconds; on one thread, CPU seconds, which other work on the machine disturbs less."""
+    return time.process_time() if THREADS == 1 else time.perf_counter()
+
+
 def seconds(function: Callable[[], object], repeats: int = 3) -> float:
     """The median of some runs, after one to warm up."""
     function()
     found = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         function()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return statistics.median(found)
 
 
@@ -188,9 +195,9 @@ def sizes(batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
             shown, found = features(batch), []
             ours(model, shown)
             for _ in range(4):
-                start = time.perf_counter()
+                start = clock()
                 ours(model, shown)
-                found.append(time.perf_counter() - start)
+                found.append(clock() - start)
             mean, spread = statistics.mean(found), statistics.stdev(found)
             each = f"{1e3 * mean:.0f} ms, deviation {1e3 * spread:.0f}, {batch / mean:.1f} captions/s"
             print(f"{preset}, batch {batch}: {each}", flush=True)
@@ -219,7 +226,8 @@ def loss(run: Path, store: Path) -> None:
 
 
 def main() -> None:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 2)))
+    torch.set_num_threads(THREADS)
+    print(f"{THREADS} threads" if THREADS > 1 else "1 thread, CPU seconds")
     if "--loss" in sys.argv:
         loss(*map(Path, sys.argv[2:4]))
     elif "--sizes" in sys.argv:

@@ -16,6 +16,7 @@ from captrial.cli import (
     data,
     demo,
     doctor,
+    explain,
     features,
     ground,
     models,
@@ -40,6 +41,7 @@ app.command("attend")(attend.attend)
 app.command("caption")(caption.caption)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
+app.command("explain")(explain.explain)
 app.command("features")(features.features)
 app.command("ground")(ground.ground)
 app.command("models")(models.models)

@@ -1,0 +1,143 @@
+"""`captrial explain`: where a captioner looked with every word, as a page, figures and numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from captrial.explain.view import View
+
+WHOLE_PICTURE = "none"
+
+
+def explain(
+    picture: Annotated[Path, typer.Argument(help="A picture file.")],
+    model: Annotated[
+        str | None, typer.Option("--model", help="As for `captrial caption`; by default the shipped captioner.")
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="integrated_gradients, saliency, guided_backprop, input_x_gradient, attention or occlusion.",
+        ),
+    ] = "integrated_gradients",
+    words: Annotated[
+        str | None, typer.Option("--words", help="Explain this sentence instead of the captioner's own.")
+    ] = None,
+    contrast: Annotated[
+        list[str] | None, typer.Option("--contrast", metavar="WORD=OTHER", help="Why WORD and not OTHER?")
+    ] = None,
+    over: Annotated[str, typer.Option("--over", help="features (fast), or pixels through the backbone.")] = "features",
+    regions: Annotated[
+        str, typer.Option("--regions", help="Detector for labelled regions: localiser, onnx:FILE, detr:MODEL, or none.")
+    ] = "localiser",
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Completeness error a word.")] = 0.01,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")] = 5,
+    out: Annotated[Path, typer.Option("--out", help="Folder for page, figure and numbers.")] = Path("explanation"),
+    json: JsonFlag = False,
+) -> None:
+    """Explain a caption word by word: where the captioner looked, and whether its nouns are there.
+
+    captrial explain photo.jpg --out explained
+    """
+    from captrial.captioners.loading import load_captioner
+    from captrial.captioners.shipped import DEFAULT
+    from captrial.data.pictures import open_picture
+    from captrial.explain.explaining import explain as explain_words
+    from captrial.explain.figures import save_figure, words_figure
+    from captrial.explain.grounding import Grounder
+    from captrial.explain.page import write_page
+    from captrial.explain.regions import relative_boxes
+    from captrial.explain.sight import grounded_view
+
+    if over not in ("features", "pixels"):
+        raise InputError(f"--over {over}: there are features and pixels")
+    opened = open_picture(picture)
+    found, labels = _regions(regions, opened)
+    explanation = explain_words(
+        load_captioner(model or DEFAULT, beam),
+        opened,
+        method,
+        words=words,
+        contrast=_contrasts(contrast or []),
+        over=over,  # type: ignore[arg-type]
+        boxes=relative_boxes(found, *opened.size) if found else None,
+        tolerance=tolerance,
+    )
+    view = grounded_view(explanation, found, Grounder(labels))
+    page = write_page([view], out / "index.html", f"What it looked at in {picture.name}")
+    save_figure(words_figure(view), out / "words.png")
+    explanation.save(out / "explanation.npz")
+    if json:
+        print_json({"page": str(page), **_summary(view)})
+        return
+    _print(view)
+    console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _regions(name: str, picture: Any) -> tuple[list[Any], list[str]]:
+    """Labelled regions of the picture, and every label the detector knows."""
+    if name == WHOLE_PICTURE:
+        return [], []
+    from captrial.vision.loading import load_detector
+
+    detector = load_detector(name)
+    return list(detector.detect([picture])[0]), list(detector.labels)
+
+
+def _contrasts(options: list[str]) -> dict[str | int, str]:
+    chosen: dict[str | int, str] = {}
+    for option in options:
+        word, equals, other = option.partition("=")
+        if not equals or not word or not other:
+            raise InputError(f"--contrast {option}: write WORD=OTHER, e.g. --contrast cat=dog")
+        chosen[int(word) if word.isdigit() else word] = other
+    return chosen
+
+
+def _summary(view: View) -> dict[str, Any]:
+    found, grounding = view.attribution, view.grounding
+    assert grounding is not None
+    words = [
+        {
+            "word": word,
+            "looked_at": grounding.looked[number] if grounding.looked else None,
+            "verdict": verdict and verdict.value,
+            "completeness_error": None if found.errors is None else float(found.errors[number]),
+        }
+        for number, word in enumerate(found.words)
+        for verdict in [view.verdict(number)]
+    ]
+    return {
+        "caption": " ".join(found.words),
+        "captioner": view.captioner,
+        "method": found.method,
+        "words": words,
+        "grounding_score": dict(zip(("0", "1", "3", "5", "inf"), grounding.scores(), strict=True)),
+        "problem": grounding.problem,
+    }
+
+
+def _print(view: View) -> None:
+    from captrial.explain.view import MARKS
+
+    summary = _summary(view)
+    rows = [
+        (word["word"], word["looked_at"], word["verdict"] and f"{MARKS[word['verdict']]} {word['verdict']}")
+        for word in summary["words"]
+    ]
+    scores = ", ".join(
+        f"{delta}: {'–' if value is None else f'{100 * value:.1f}'}"
+        for delta, value in summary["grounding_score"].items()
+    )
+    notes = [summary["problem"] or f"GroundingScore by delta: {scores}", *view.notes]
+    if view.attribution.error is not None:
+        notes.append(f"completeness error at most {view.attribution.error:.2%} a word, {view.attribution.steps} steps")
+    print_table(f"{summary['caption']} ({summary['method']})", ["word", "looked at", "verdict"], rows, notes)

@@ -1,11 +1,26 @@
-"""How our captioners speak by default: no unknown word, no stutter, no ending on "a" or "with", not too short."""
+"""How our captioners speak: by beam search, without unknown words, stutters and endings on "a" or "with"."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from captrial.decoding import beam_search
 from captrial.decoding.constraints import BAD_ENDINGS, Constraint, NoBadEnding, NoImmediateRepeat, Suppress
+from captrial.decoding.protocol import Speaker
 from captrial.language.vocabulary import UNK, Vocabulary
 
-LENGTH_POWER = 0.7  # of the beam search; by summed log-probability alone captions come out short (Flickr8k val)
+LENGTH_POWER = 0.7  # by summed log-probability alone captions come out short (chosen on Flickr8k's val pictures)
+
+
+def say(
+    captioner: Speaker, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20
+) -> list[list[int]]:
+    """The words (ids) of one caption for each of the encoded pictures; a beam of 1 is greedy."""
+    constraints = usual_constraints(vocabulary)
+    found = beam_search(
+        captioner, memory, beam=beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints
+    )
+    return found.best()
 
 
 def usual_constraints(vocabulary: Vocabulary) -> tuple[Constraint, ...]:

@@ -9,9 +9,8 @@ import torch
 from PIL import Image
 
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.manners import LENGTH_POWER, usual_constraints
+from captrial.captioners.manners import say
 from captrial.captioners.packed import packed
-from captrial.decoding import beam_search
 from captrial.vision.backbone import Backbone
 from captrial.vision.loading import load_backbone
 
@@ -26,9 +25,11 @@ class TrainedCaptioner:
         beam: int = 5,
         max_words: int = 20,
         precision: str = "float32",
+        name: str | None = None,
     ) -> None:
         self.checkpoint, self.backbone, self.beam, self.max_words = checkpoint, backbone, beam, max_words
         self.speaker = packed(checkpoint.captioner, precision)
+        self.name = name or type(checkpoint.captioner).__name__
 
     @classmethod
     def load(cls, path: Path | str, beam: int = 5, precision: str = "float32") -> TrainedCaptioner:
@@ -39,19 +40,13 @@ class TrainedCaptioner:
         path = Path(path)
         best = path / "best"
         checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
-        return cls(checkpoint, load_backbone(checkpoint.vision), beam, precision=precision)
+        name = path.parent.name if path.name == "best" else path.name
+        return cls(checkpoint, load_backbone(checkpoint.vision), beam, precision=precision, name=name)
 
     @torch.inference_mode()
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
         """One caption a picture."""
         device = next(self.checkpoint.captioner.parameters()).device
         memory = self.speaker.encode(self.backbone.see(pictures).to(device))
-        found = beam_search(
-            self.speaker,
-            memory,
-            beam=self.beam,
-            max_words=self.max_words,
-            length_power=LENGTH_POWER,
-            constraints=usual_constraints(self.checkpoint.vocabulary),
-        )
-        return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found.best()]
+        found = say(self.speaker, self.checkpoint.vocabulary, memory, self.beam, self.max_words)
+        return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found]

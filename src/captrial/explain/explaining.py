@@ -13,11 +13,10 @@ from PIL import Image
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.explainable import Explainable, SpokenWord
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.manners import LENGTH_POWER, usual_constraints
+from captrial.captioners.manners import say
 from captrial.captioners.running import AnyCaptioner
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.data.pictures import open_picture
-from captrial.decoding import beam_search
 from captrial.errors import InputError
 from captrial.explain.attribution import Array
 from captrial.explain.explanation import Explanation
@@ -160,15 +159,7 @@ def _black_box(model: Any) -> AnyCaptioner:
 def _say(checkpoint: Checkpoint, features: Features, beam: int, max_words: int) -> list[int]:
     """The caption as `TrainedCaptioner` words it."""
     captioner = checkpoint.captioner
-    found = beam_search(
-        captioner,
-        captioner.encode(features),
-        beam=beam,
-        max_words=max_words,
-        length_power=LENGTH_POWER,
-        constraints=usual_constraints(checkpoint.vocabulary),
-    )
-    return found.best()[0]
+    return say(captioner, checkpoint.vocabulary, captioner.encode(features), beam, max_words)[0]
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.decoding import beam_search
+from captrial.captioners.manners import say
 from captrial.decoding.result import PAD
 from captrial.explain.maps import grid_of
 from captrial.vision.features import Features
@@ -79,8 +79,8 @@ class AttentionLooker:
         """Beam search."""
         captioner = self.checkpoint.captioner
         memory = captioner.encode(self.features.get(picture_ids).to(self._device()))
-        found = beam_search(captioner, memory, beam=self.beam, max_words=self.max_words)
-        return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found.best()]
+        found = say(captioner, self.checkpoint.vocabulary, memory, self.beam, self.max_words)
+        return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found]
 
     @torch.no_grad()
     def look(self, picture_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:

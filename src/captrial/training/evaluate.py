@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from captrial.captioners.contract import Captioner
-from captrial.captioners.manners import LENGTH_POWER, usual_constraints
-from captrial.decoding import beam_search, greedy
+from captrial.captioners.manners import say
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.cider import cider
 from captrial.progress import track
@@ -31,23 +30,12 @@ def caption_pictures(
 ) -> list[str]:
     """One caption a picture, in the order of the ids; `beam` 1 is greedy."""
     captions: list[str] = []
-    constraints = usual_constraints(vocabulary)
     device = next(captioner.parameters()).device
     with evaluating(captioner):
         for start in track(range(0, len(picture_ids), batch), "captioning"):
             memory = captioner.encode(features.get(picture_ids[start : start + batch]).to(device))
-            if beam == 1:
-                found = greedy(captioner, memory, max_words=max_words, constraints=constraints)
-            else:
-                found = beam_search(
-                    captioner,
-                    memory,
-                    beam=beam,
-                    max_words=max_words,
-                    length_power=LENGTH_POWER,
-                    constraints=constraints,
-                )
-            captions.extend(" ".join(vocabulary.decode(words)) for words in found.best())
+            said = say(captioner, vocabulary, memory, beam, max_words)
+            captions.extend(" ".join(vocabulary.decode(words)) for words in said)
     return captions
 
 

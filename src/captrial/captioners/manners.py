@@ -12,9 +12,7 @@ from captrial.language.vocabulary import UNK, Vocabulary
 LENGTH_POWER = 0.7  # by summed log-probability alone captions come out short (chosen on Flickr8k's val pictures)
 
 
-def say(
-    captioner: Speaker, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20
-) -> list[list[int]]:
+def say(captioner: Speaker, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20) -> list[list[int]]:
     """The words (ids) of one caption for each of the encoded pictures; a beam of 1 is greedy."""
     constraints = usual_constraints(vocabulary)
     found = beam_search(

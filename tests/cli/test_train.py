@@ -1,4 +1,4 @@
-"""`features`, `train`, `models` and `caption` as a user would type them, on a small toy world."""
+"""`features`, `train`, `models`, `caption` and `explain` as a user would type them, on a small toy world."""
 
 from __future__ import annotations
 
@@ -77,7 +77,15 @@ def test_train_continue_and_caption(world: Path, store: Path, capsys: pytest.Cap
     assert second["epochs"] == 1
     assert second["parameters"] == first["parameters"]
     picture = str(next(world.rglob("*.png")))
-    assert list(answer(capsys, ["caption", picture, "--model", str(after)])) == [picture]
+    said = answer(capsys, ["caption", picture, "--model", str(after)])
+    assert list(said) == [picture]
+    out = world.parent / "explained"
+    explained = answer(
+        capsys,
+        ["explain", picture, "--model", str(after), "--method", "saliency", "--regions", "none", "--out", str(out)],
+    )
+    assert explained["caption"] == said[picture]
+    assert {path.name for path in out.iterdir()} == {"index.html", "words.png", "explanation.npz"}
 
 
 def test_models_lists_all_architectures(capsys: pytest.CaptureFixture[str]) -> None:

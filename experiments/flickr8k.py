@@ -66,7 +66,7 @@ def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path
     entry, folder = PLAN[name], runs / name
     store = FeatureStore(stores[entry.store])
     splits = {split: [sample for sample in samples if sample.split == split] for split in ("train", "val", "test")}
-    if entry.after:
+    if entry.after and not (RESULTS / f"{entry.after}.json").exists():
         run(entry.after, samples, stores, runs)
     best = train(
         entry.preset,

@@ -47,7 +47,8 @@ def draw_panels(rows: Sequence[tuple[Image.Image, Sequence[Panel]]], path: Path,
     if not rows:
         raise InputError("no panel to draw: no phrase was measured")
     columns = max(len(panels) for _, panels in rows)
-    figure = Figure(figsize=(2.1 * columns, 2.55 * len(rows)), dpi=150, layout="constrained")
+    figure = Figure(figsize=(2.1 * columns, 2.85 * len(rows)), dpi=150, layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.24)  # type: ignore[union-attr]  # room for the captions
     grid: Any = figure.subplots(len(rows), columns, squeeze=False)
     for number, (picture, panels) in enumerate(rows):
         for column in range(columns):
@@ -56,8 +57,9 @@ def draw_panels(rows: Sequence[tuple[Image.Image, Sequence[Panel]]], path: Path,
             if column < len(panels):
                 _draw_panel(axes, picture, panels[column])
         if captions:
-            text = textwrap.fill(captions[number], 34 * columns)
-            grid[number][0].text(0, -0.16, text, transform=grid[number][0].transAxes, va="top", **TEXT)
+            text = textwrap.fill(captions[number], 30 * columns)
+            line = grid[number][0].text(0, -0.13, text, transform=grid[number][0].transAxes, va="top", **TEXT)
+            line.set_in_layout(False)  # it runs under all panels of the row
     return _save(figure, path)
 
 

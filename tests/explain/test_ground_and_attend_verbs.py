@@ -81,6 +81,8 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
 def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--captions spoken: there are forced and generated"):
         run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")
+    with pytest.raises(InputError, match="--over words: there are elements and pixels"):
+        run("ground", *common(place), "--out", tmp_path, "--over", "words")
     with pytest.raises(InputError, match="two captioners are called one"):
         run("ground", "--data", place / "world", "--models", f"{place / 'one'},{place / 'one'}", "--out", tmp_path)
     with pytest.raises(DatasetError, match="no labels; they are no regions"):
@@ -98,3 +100,21 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
         run(
             "attend", "--data", pictures, "--models", place / "one", "--out", tmp_path, "--features", place / "features"
         )
+
+
+@pytest.mark.slow
+def test_pixels_from_the_command_line(place: Path, tmp_path: Path) -> None:
+    """One picture, through the real backbone: attributions of its pixels lie in the regions of the toy world."""
+    from dataclasses import replace
+
+    from captrial.captioners.registry import create
+    from captrial.vision.efficientnet import EfficientNetLite
+
+    backbone, toy = EfficientNetLite(0), toy_checkpoint()
+    captioner = create("show_attend_tell-small", words=len(toy.vocabulary), features=backbone.width).eval()
+    replace(toy, captioner=captioner, vision=backbone.describe()).save_pretrained(tmp_path / "model")
+    arguments = ["--data", place / "world", "--models", tmp_path / "model", "--out", tmp_path / "out", "--beam", "1"]
+    arguments += ["--over", "pixels", "--methods", "saliency", "--limit", "1", "--json"]
+    rows = orjson.loads(run("ground", *arguments))["verdicts"]["rows"]
+    assert rows[0]["features"] == "efficientnet-lite0, pixels"
+    assert (tmp_path / "out" / "nouns" / "model-saliency-pixels.jsonl").stat().st_size > 0

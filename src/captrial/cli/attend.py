@@ -17,10 +17,12 @@ from captrial.cli.explain_options import (
     LimitOption,
     ModelsOption,
     OutOption,
+    OverOption,
     SeedOption,
     SimilarityOption,
     SplitOption,
     VectorsOption,
+    ask,
     features_for,
     load_checkpoints,
     open_similarity,
@@ -56,6 +58,7 @@ def attend(
     phrase: Annotated[str, typer.Option("--phrase", help="A phrase is the max or the mean of its words.")] = "max",
     masks: Annotated[bool, typer.Option("--masks", help="Measure against masks where there are some.")] = False,
     examples: Annotated[int, typer.Option("--examples", min=0, help="Phrases drawn side by side; 0: none.")] = 6,
+    over: OverOption = "elements",
     beam: BeamOption = 5,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
@@ -69,7 +72,6 @@ def attend(
     from captrial.explain.attending import FORCED, GENERATED
     from captrial.explain.attending import attend as measure
     from captrial.explain.attention_tables import all_tables
-    from captrial.explain.attributing import make_looker
     from captrial.explain.tables import write_tables
     from captrial.files import atomic_write
 
@@ -85,7 +87,7 @@ def attend(
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
         for method in methods.split(","):
-            looker = make_looker(name, checkpoint, store, method, beam)
+            looker = ask(name, checkpoint, store, method, beam, over, samples)
             found = measure(looker, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
             atomic_write(out / "scores" / f"{name}-{method}.json", orjson.dumps(found.to_dict()))
             lookers.append(looker)

@@ -14,6 +14,7 @@ from captrial.errors import DatasetError, InputError
 
 if TYPE_CHECKING:
     from captrial.captioners.checkpoint import Checkpoint
+    from captrial.explain.looking import Looker
     from captrial.explain.tables import Table
     from captrial.language.similarity import Similarity
     from captrial.records import Sample
@@ -35,6 +36,9 @@ FeaturesOption = Annotated[
     Path | None, typer.Option("--features", help="A store made by `captrial features`; made in --out if absent.")
 ]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder of the results; a stopped study goes on there.")]
+OverOption = Annotated[
+    str, typer.Option("--over", help="Attribute to the visual elements, or to pixels (slow: use --limit).")
+]
 BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")]
 SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
@@ -93,6 +97,23 @@ def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path 
         return FeatureStore(given, checkpoint.vision)
     name = content_hash(repr(sorted(checkpoint.vision.items(), key=str)), 8)
     return features_of(samples, load_backbone(checkpoint.vision), out / "features" / name)
+
+
+def ask(
+    name: str, checkpoint: Checkpoint, store: FeatureStore, method: str, beam: int, over: str, samples: Sequence[Sample]
+) -> Looker:
+    """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the pictures."""
+    from captrial.explain.attributing import ATTENTION, make_looker
+    from captrial.vision.loading import load_backbone
+
+    if over not in ("elements", "pixels"):
+        raise InputError(f"--over {over}: there are elements and pixels")
+    if over == "elements" or method == ATTENTION:
+        return make_looker(name, checkpoint, store, method, beam)
+    pictures = {sample.id: sample.picture.path for sample in samples if sample.picture.path is not None}
+    return make_looker(
+        name, checkpoint, store, method, beam, backbone=load_backbone(checkpoint.vision), pictures=pictures
+    )
 
 
 def open_similarity(mode: str, vectors: Path | None) -> Similarity:

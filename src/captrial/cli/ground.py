@@ -16,10 +16,12 @@ from captrial.cli.explain_options import (
     LimitOption,
     ModelsOption,
     OutOption,
+    OverOption,
     SeedOption,
     SimilarityOption,
     SplitOption,
     VectorsOption,
+    ask,
     features_for,
     load_checkpoints,
     open_similarity,
@@ -53,6 +55,7 @@ def ground(
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
     ] = None,
+    over: OverOption = "elements",
     beam: BeamOption = 5,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
@@ -63,7 +66,6 @@ def ground(
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
-    from captrial.explain.attributing import make_looker
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground as measure
     from captrial.explain.grounding_study import grounding_table, verdict_table
@@ -77,10 +79,11 @@ def ground(
         store = features_for(checkpoint, samples, features, out)
         seen, labels = shared or elements_of(samples, store)
         for method in methods.split(","):
-            looker = make_looker(name, checkpoint, store, method, beam)
+            looker = ask(name, checkpoint, store, method, beam, over, samples)
             grounder = Grounder(labels, words, threshold)
-            keep = out / "nouns" / f"{name}-{method}.jsonl"
-            results.append(measure(looker, seen, grounder, describe(checkpoint.vision), keep))
+            keep = out / "nouns" / f"{name}-{method}{'-pixels' * (over == 'pixels')}.jsonl"
+            heading = describe(checkpoint.vision) + ", pixels" * (over == "pixels")
+            results.append(measure(looker, seen, grounder, heading, keep))
     tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
     tables.append(verdict_table(results))
     write_tables(tables, out)

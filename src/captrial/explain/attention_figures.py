@@ -47,8 +47,8 @@ def draw_panels(rows: Sequence[tuple[Image.Image, Sequence[Panel]]], path: Path,
     if not rows:
         raise InputError("no panel to draw: no phrase was measured")
     columns = max(len(panels) for _, panels in rows)
-    figure = Figure(figsize=(2.1 * columns, 2.85 * len(rows)), dpi=150, layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.24)  # type: ignore[union-attr]  # room for the captions
+    figure = Figure(figsize=(2.1 * columns, 2.85 * len(rows)), dpi=150)
+    figure.set_layout_engine("constrained", h_pad=0.24)  # room for the captions
     grid: Any = figure.subplots(len(rows), columns, squeeze=False)
     for number, (picture, panels) in enumerate(rows):
         for column in range(columns):

@@ -63,7 +63,8 @@ def test_attend_writes_tables_and_figures(place: Path, tmp_path: Path) -> None:
 def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
     arguments = ["ground", *common(place), "--out", tmp_path, "--methods", "attention", "--beam", "1"]
     document = orjson.loads(run(*arguments, "--json"))
-    assert set(document) == {"grounding", "grounding-checkable", "verdicts"}
+    assert set(document) == {"grounding", "grounding-checkable", "verdicts", "detection"}
+    assert document["detection"]["rows"][0]["recall"] in (0, 1)
     row = document["grounding"]["rows"][0]
     assert row["section"] == "made up"
     values = [row[f"Attention δ={delta}"]["value"] for delta in ("0", "1", "3", "5", "∞")]

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from captrial.errors import DatasetError, MismatchError
-from captrial.explain.detection import Caught, caught, classes_present
+from captrial.explain.detection import Caught, caught, classes_present, detection_table
 from captrial.explain.grounding import Grounder, Verdict
 from captrial.explain.grounding_study import ground, grounding_table, looked_at, verdict_table
 from captrial.explain.looking import Look, Sentence
@@ -82,6 +82,8 @@ def test_hallucinations_are_caught_and_compared_with_chance() -> None:
     assert found == Caught(nouns=4, wrong=1, flagged=1, right=1)
     assert (found.f1, found.chance, found.always) == (1.0, 0.25, 0.4)
     assert set(Caught(0, 0, 0, 0).to_dict().values()) == {0}
+    table = detection_table([ground(SCRIPT, PICTURES, grounder)], PICTURES, grounder.similarity)
+    assert table.rows[0][3:] == (4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)
 
 
 def test_tables_of_models_features_and_methods() -> None:

@@ -66,6 +66,7 @@ def ground(
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
+    from captrial.explain.detection import detection_table
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground as measure
     from captrial.explain.grounding_study import grounding_table, verdict_table
@@ -86,6 +87,8 @@ def ground(
             results.append(measure(looker, seen, grounder, heading, keep))
     tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
     tables.append(verdict_table(results))
+    if regions == "data" and shared:
+        tables.append(detection_table(results, shared[0], words))
     write_tables(tables, out)
     if json:
         print_json({table.name: table.to_dict() for table in tables})

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from captrial.explain.grounding import Verdict
 from captrial.explain.grounding_study import Grounded
+from captrial.explain.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.records import Sample
 
@@ -56,7 +57,7 @@ def caught(result: Grounded, truth: Mapping[str, Sequence[str]], similarity: Sim
     """Compare verdicts with `truth`, the classes in each picture; nouns that cannot be checked are left out."""
     counts = [0, 0, 0, 0]
     for picture in result.pictures:
-        present = truth[picture.picture]
+        present = truth.get(picture.picture, ())  # nouns of a picture without regions have no verdict
         for noun in picture.grounding.nouns:
             if not noun.checkable:
                 continue
@@ -65,6 +66,24 @@ def caught(result: Grounded, truth: Mapping[str, Sequence[str]], similarity: Sim
             for index, held in enumerate((True, wrong, flagged, wrong and flagged)):
                 counts[index] += held
     return Caught(*counts)
+
+
+def detection_table(results: Sequence[Grounded], samples: Sequence[Sample], similarity: Similarity) -> Table:
+    """How often the verdict *hallucinated* is right, if the samples' regions show everything that is there."""
+    truth = classes_present(samples)
+    rows: list[tuple[Cell, ...]] = []
+    for result in results:
+        found = caught(result, truth, similarity)
+        counts, rates = (found.nouns, found.wrong, found.flagged), (found.precision, found.recall, found.f1)
+        rows.append((result.model, result.features, result.method, *counts, *rates, found.chance, found.always))
+    columns = ("model", "features", "method", "nouns", "not there", "flagged", "precision", "recall", "F1")
+    notes = (
+        "checkable nouns of pictures with regions; not there: no region's class is meant by the noun, so recall is 1 "
+        "where looking is judged on the same regions",
+        "chance: F1 of flagging as many nouns at random; all: of flagging every noun",
+    )
+    title = "Hallucinated by verdict, and not there by the regions"
+    return Table("detection", title, (*columns, "chance", "all"), tuple(rows), notes)
 
 
 def classes_present(samples: Sequence[Sample]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from PIL import Image
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.manners import say
 from captrial.captioners.packed import packed
+from captrial.captioners.picture_graphs import see_for
 from captrial.vision.backbone import Backbone
 from captrial.vision.loading import load_backbone
 
@@ -46,7 +47,8 @@ class TrainedCaptioner:
     @torch.inference_mode()
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
         """One caption a picture."""
-        device = next(self.checkpoint.captioner.parameters()).device
-        memory = self.speaker.encode(self.backbone.see(pictures).to(device))
-        found = say(self.speaker, self.checkpoint.vocabulary, memory, self.beam, self.max_words)
-        return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found]
+        captioner, vocabulary = self.checkpoint.captioner, self.checkpoint.vocabulary
+        device = next(captioner.parameters()).device
+        memory = self.speaker.encode(see_for(captioner, vocabulary, self.backbone, pictures).to(device))
+        found = say(self.speaker, vocabulary, memory, self.beam, self.max_words)
+        return [" ".join(vocabulary.decode(words)) for words in found]

@@ -9,6 +9,7 @@ import torch
 
 from captrial.captioners.contract import Captioner
 from captrial.captioners.manners import say
+from captrial.captioners.picture_graphs import with_graphs
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.cider import cider
 from captrial.progress import track
@@ -30,6 +31,7 @@ def caption_pictures(
 ) -> list[str]:
     """One caption a picture, in the order of the ids; `beam` 1 is greedy."""
     captions: list[str] = []
+    features = with_graphs(captioner, vocabulary, features)
     device = next(captioner.parameters()).device
     with evaluating(captioner):
         for start in track(range(0, len(picture_ids), batch), "captioning"):

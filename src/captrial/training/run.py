@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.contract import Captioner
 from captrial.captioners.disc import Disc, RetrievalCritic
+from captrial.captioners.picture_graphs import with_graphs
 from captrial.captioners.registry import create, find_architecture, find_preset
 from captrial.errors import DatasetError, MismatchError
 from captrial.files import atomic_write
@@ -71,6 +72,7 @@ def train(
         vocabulary, captioner = _continue_from(start, architecture, vision, sizes)
     if ranks.is_first:
         _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
+    features = with_graphs(captioner, vocabulary, features)
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)

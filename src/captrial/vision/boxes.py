@@ -58,9 +58,7 @@ def pool_cells(elements: Tensor, cells: Tensor, boxes: Tensor) -> Tensor:
     placed = _area(cells) < 0.999
     if placed.any():
         elements, cells = elements[:, placed], cells[placed]
-    corners = torch.minimum(boxes[:, :, None, 2:], cells[None, None, :, 2:])
-    sides = (corners - torch.maximum(boxes[:, :, None, :2], cells[None, None, :, :2])).clamp(min=0)
-    shares = sides.prod(-1)  # (b, k, c)
+    shares = _common(cells, boxes)
     total = shares.sum(-1, keepdim=True)
     if not bool((total > 0).all()):
         row, region = torch.nonzero(total.squeeze(-1) <= 0)[0].tolist()
@@ -69,6 +67,18 @@ def pool_cells(elements: Tensor, cells: Tensor, boxes: Tensor) -> Tensor:
             "there is no feature to pool"
         )
     return (shares / total).to(elements) @ elements
+
+
+def cell_shares(cells: Tensor, boxes: Tensor) -> Tensor:
+    """Which share of each cell (c, 4) lies inside each box (b, k, 4): (b, k, c) in [0, 1]."""
+    return _common(cells, boxes) / _area(cells)
+
+
+def _common(cells: Tensor, boxes: Tensor) -> Tensor:
+    """Areas (b, k, c) that boxes (b, k, 4) and cells (c, 4) have in common."""
+    corners = torch.minimum(boxes[:, :, None, 2:], cells[None, None, :, 2:])
+    sides: Tensor = (corners - torch.maximum(boxes[:, :, None, :2], cells[None, None, :, :2])).clamp(min=0)
+    return sides.prod(-1)
 
 
 def _area(boxes: Tensor) -> Tensor:

@@ -5,7 +5,8 @@
     clip:MODEL                             ViT tokens (000); plain clip is openai/clip-vit-base-patch32
     hf:MODEL                               any transformers vision backbone, by name or folder
     detr:MODEL                             regions with the detector's own features
-    onnx:FILE, localiser                   regions pooled from the default grid
+    localiser                              regions by nouns learnt from captions, pooled from its own grid
+    onnx:FILE                              regions pooled from the default grid
     onnx:FILE+hf:MODEL, detr:MODEL+vgg19   regions pooled from the grid behind the plus sign
 
 Settings follow a question mark: `efficientnet-lite2?size=448&mode=crop`, `hf:microsoft/resnet-50?stage=stage3`,
@@ -24,7 +25,7 @@ from captrial.vision.efficientnet import EfficientNetLite
 from captrial.vision.identity import identity
 from captrial.vision.naming import Name, split_grid, yes
 from captrial.vision.precomputed import PrecomputedFeatures
-from captrial.vision.regions import MOST_REGIONS, Detector, RegionBackbone
+from captrial.vision.regions import MOST_REGIONS, Detector, GridDetector, RegionBackbone
 from captrial.vision.restoring import LITE, restore_backbone
 from captrial.vision.store import FeatureStore
 
@@ -137,7 +138,8 @@ def _regions(text: str) -> Backbone:
     most, whole = name.take("most", int, MOST_REGIONS), name.take("whole", yes, False)
     detector = DETECTORS[name.kind](name, grid is None)
     name.done()
-    pooled = None if detector.width is not None else _named(grid or DEFAULT_GRID)
+    shares = grid is None and isinstance(detector, GridDetector)  # one look is enough for both
+    pooled = None if detector.width is not None or shares else _named(grid or DEFAULT_GRID)
     return RegionBackbone(detector, pooled, most, whole)
 
 
@@ -174,6 +176,12 @@ def _detr(name: Name, features: bool) -> Detector:
     )
 
 
+def _localiser(name: Name, features: bool) -> Detector:
+    from captrial.vision.localiser import SHIPPED, NounLocaliser
+
+    return NounLocaliser.from_pretrained(name.source or SHIPPED, look_closer=name.take("finer", yes, True))
+
+
 def _square(text: str) -> tuple[int, int]:
     return int(text), int(text)
 
@@ -186,4 +194,4 @@ def _lines(path: str) -> list[str]:
 
 
 GRIDS: dict[str, Callable[[Name], Backbone]] = {"vgg19": _vgg, "clip": _clip, "hf": _hf}
-DETECTORS: dict[str, Callable[[Name, bool], Detector]] = {"onnx": _onnx, "detr": _detr}
+DETECTORS: dict[str, Callable[[Name, bool], Detector]] = {"onnx": _onnx, "detr": _detr, "localiser": _localiser}

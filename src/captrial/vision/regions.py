@@ -59,6 +59,19 @@ class Detector(Protocol):
         ...
 
 
+@runtime_checkable
+class GridDetector(Detector, Protocol):
+    """A detector that looks through a grid backbone, and so can share it with the pooling of features."""
+
+    grid: Backbone
+
+    def find(
+        self, seen: Features, sizes: Sequence[tuple[int, int]], pictures: Sequence[Image.Image] | None = None
+    ) -> list[list[Detection]]:
+        """The regions on grid features of pictures of these (width, height); with the pictures, if it needs them."""
+        ...
+
+
 class RegionBackbone(Backbone):
     """A detector's regions as visual elements, with features of its own or pooled from a grid backbone.
 
@@ -70,6 +83,8 @@ class RegionBackbone(Backbone):
         self, detector: Detector, grid: Backbone | None = None, most: int = MOST_REGIONS, whole: bool = False
     ) -> None:
         super().__init__()
+        if grid is None and isinstance(detector, GridDetector):
+            grid = detector.grid
         if grid is None and detector.width is None:
             raise InputError(f"{detector.name} gives no features; pass the grid backbone to pool them from")
         if grid is not None and grid.preprocess.mode != "stretch":
@@ -96,14 +111,31 @@ class RegionBackbone(Backbone):
     @torch.no_grad()
     def regions(self, pictures: Sequence[Image.Image]) -> list[list[Detection]]:
         """The regions behind `see`, in its order, every one with its feature; for labels, scores and attributes."""
-        found = [self._choose(each, picture) for each, picture in zip(self._detect(pictures), pictures, strict=True)]
+        sizes = [picture.size for picture in pictures]
         if self.grid is None:
-            return found
-        pixels = torch.stack([self.grid.preprocess(picture) for picture in pictures])
-        boxes = [relative_boxes(each, picture.size) for each, picture in zip(found, pictures, strict=True)]
+            return self._chosen(self.detector.detect(pictures), sizes)
+        seen = self.grid.see(pictures)
+        if isinstance(self.detector, GridDetector) and self.detector.grid is self.grid:
+            return self.regions_on(seen, sizes, pictures)  # one look is enough for both
+        return self._pooled(seen, self._chosen(self.detector.detect(pictures), sizes), sizes)
+
+    @torch.no_grad()
+    def regions_on(
+        self, seen: Features, sizes: Sequence[tuple[int, int]], pictures: Sequence[Image.Image] | None = None
+    ) -> list[list[Detection]]:
+        """The same from grid features that are there already (a store's), where the detector needs nothing else."""
+        if not isinstance(self.detector, GridDetector) or self.detector.grid is not self.grid:
+            raise InputError(f"{self.detector.name} looks at pictures, not at the grid that features are pooled from")
+        return self._pooled(seen, self._chosen(self.detector.find(seen, sizes, pictures), sizes), sizes)
+
+    def _pooled(
+        self, seen: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
+    ) -> list[list[Detection]]:
+        assert self.grid is not None
+        boxes = [relative_boxes(each, size) for each, size in zip(found, sizes, strict=True)]
         padded = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
         padded[padded.sum(-1) == 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])  # padding: pooled, then left out
-        pooled = self.pool(pixels.to(next(self.grid.parameters()).device), padded).cpu()
+        pooled = pool_cells(seen.elements, self.grid.cells().to(seen.elements), padded.to(seen.elements)).cpu()
         return [
             [replace(region, feature=feature) for region, feature in zip(each, features, strict=False)]
             for each, features in zip(found, pooled, strict=True)
@@ -122,24 +154,22 @@ class RegionBackbone(Backbone):
         choice = {"most": self.most, "whole": self.whole}
         return {**super().describe(), "detector": self.detector.describe(), "grid": grid, "regions": choice}
 
-    def _detect(self, pictures: Sequence[Image.Image]) -> list[list[Detection]]:
-        found = self.detector.detect(pictures)
-        if len(found) != len(pictures):
-            raise MismatchError(f"{self.detector.name} answered for {len(found)} pictures of {len(pictures)}")
-        return found
+    def _chosen(self, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]) -> list[list[Detection]]:
+        if len(found) != len(sizes):
+            raise MismatchError(f"{self.detector.name} answered for {len(found)} pictures of {len(sizes)}")
+        return [self._choose(each, size) for each, size in zip(found, sizes, strict=True)]
 
-    def _choose(self, found: Sequence[Detection], picture: Image.Image) -> list[Detection]:
+    def _choose(self, found: Sequence[Detection], size: tuple[int, int]) -> list[Detection]:
         """The best regions, by score; equal scores keep the detector's order."""
         best = sorted(found, key=lambda region: -region.score)[: self.most - self.whole]
         if best and not self.whole:
             return best
-        everything = Detection(Box(0, 0, *picture.size), None, 0.0)
         if self.grid is None:
             raise InputError(
-                f"{self.detector.name} found nothing in a picture of {picture.width} x {picture.height} pixels and no "
+                f"{self.detector.name} found nothing in a picture of {size[0]} x {size[1]} pixels and no "
                 "grid backbone is there to see the whole of it; lower the detector's threshold"
             )
-        return [everything, *best]
+        return [Detection(Box(0, 0, *size), None, 0.0), *best]
 
 
 def pack_regions(regions: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]) -> Features:

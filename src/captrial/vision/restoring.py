@@ -9,7 +9,7 @@ from captrial.errors import InputError
 from captrial.vision.backbone import Backbone
 from captrial.vision.efficientnet import EfficientNetLite
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.regions import Detector, RegionBackbone
+from captrial.vision.regions import Detector, GridDetector, RegionBackbone
 
 LITE = "efficientnet-lite"
 PRECOMPUTED = "precomputed"  # how descriptions of features from elsewhere begin
@@ -50,8 +50,12 @@ def _transformers(vision: Mapping[str, Any]) -> Backbone:
 
 def _regions(vision: Mapping[str, Any]) -> Backbone:
     grid, choice = vision["grid"], vision["regions"]
-    pooled = None if grid is None else restore_backbone(grid)
-    return RegionBackbone(restore_detector(vision["detector"]), pooled, choice["most"], choice["whole"])
+    detector = restore_detector(vision["detector"])
+    if isinstance(detector, GridDetector) and vision["detector"]["grid"] == grid:
+        pooled: Backbone | None = detector.grid
+    else:
+        pooled = None if grid is None else restore_backbone(grid)
+    return RegionBackbone(detector, pooled, choice["most"], choice["whole"])
 
 
 def restore_detector(how: Mapping[str, Any]) -> Detector:
@@ -65,4 +69,8 @@ def restore_detector(how: Mapping[str, Any]) -> Detector:
         from captrial.vision.detr import DetrDetector
 
         return DetrDetector(how["source"], how["threshold"], how["least"], how["features"])
+    if kind == "noun-localiser":
+        from captrial.vision.localiser import NounLocaliser
+
+        return NounLocaliser.from_pretrained(how["source"], look_closer=how["finer"] is not None)
     raise InputError(f"this captioner's regions come from {kind!r}, which cannot be made from its name alone")

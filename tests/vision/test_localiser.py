@@ -1,0 +1,266 @@
+"""The noun localiser: learnt from captions in seconds, searched for boxes; the shipped one on photographs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from captrial.data.pictures import open_picture
+from captrial.data.toyworld import ToyWorld
+from captrial.errors import DatasetError, InputError, MismatchError
+from captrial.records import Picture, Sample
+from captrial.training.localiser import LocaliserRecipe, noisy_or_loss, train_localiser
+from captrial.training.localiser_labels import choose_labels, said_words, targets
+from captrial.vision.backbone import Backbone, grid_boxes
+from captrial.vision.efficientnet import EfficientNetLite
+from captrial.vision.features import Features
+from captrial.vision.loading import load_backbone
+from captrial.vision.localiser import SHIPPED, NounLocaliser
+from captrial.vision.measure import Candidate, average_precision, covered_share, hits
+from captrial.vision.peaks import find_peaks
+from captrial.vision.preprocess import Preprocess
+from captrial.vision.regions import Detector, GridDetector, RegionBackbone
+
+CELLS, SIDE = 8, 64
+CAT = "000000001675.jpg"
+
+
+class Patches(Backbone):
+    """Colours of an 8 x 8 grid and products of them: enough to tell coloured things apart, without a network."""
+
+    name, width = "patches", 19
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.preprocess = Preprocess(SIDE, "stretch", SIDE, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+        self.anchor = torch.nn.Parameter(torch.zeros(()))
+
+    def elements(self, pixels: Tensor) -> Tensor:
+        cells = torch.nn.functional.avg_pool2d(pixels, SIDE // CELLS).flatten(2).transpose(1, 2)
+        squares = (cells.unsqueeze(-1) * cells.unsqueeze(-2)).flatten(2)
+        return torch.cat([cells, squares, squares[..., :7] ** 2], -1)
+
+    def cells(self) -> Tensor:
+        return grid_boxes(CELLS, CELLS)
+
+
+class Seen:
+    """Features of pictures by id."""
+
+    def __init__(self, backbone: Backbone, pictures: dict[str, Image.Image]) -> None:
+        self.backbone, self.pictures = backbone, pictures
+
+    def get(self, picture_ids: Sequence[str]) -> Features:
+        return self.backbone.see([self.pictures[picture_id] for picture_id in picture_ids])
+
+
+def boards(count: int, seed: int) -> tuple[list[Sample], dict[str, Image.Image]]:
+    """Grey pictures with a red ball or a blue car (or both) somewhere, and what a caption would say."""
+    generator = np.random.default_rng(seed)
+    samples, pictures = [], {}
+    for number in range(count):
+        pixels = np.full((SIDE, SIDE, 3), 120, np.uint8) + generator.integers(0, 10, (SIDE, SIDE, 3)).astype(np.uint8)
+        shown = [("red ball", 0), ("blue car", 2)][:: 1 if generator.random() < 0.5 else -1][: generator.integers(1, 3)]
+        for _, channel in shown:
+            x, y = generator.integers(0, 5, 2) * 8
+            pixels[y : y + 24, x : x + 24] = 20
+            pixels[y : y + 24, x : x + 24, channel] = 230
+        name = f"{seed}-{number}"
+        samples.append(Sample(Picture(name), tuple(f"a {words} on the ground" for words, _ in shown)))
+        pictures[name] = Image.fromarray(pixels)
+    return samples, pictures
+
+
+@pytest.fixture(scope="module")
+def learnt() -> NounLocaliser:
+    train, of_train = boards(300, 0)
+    val, of_val = boards(60, 1)
+    backbone = Patches()
+    recipe = LocaliserRecipe(least_nouns=20, least_adjectives=20, components=19, epochs=30, rate=0.05)
+    return train_localiser(train, val, Seen(backbone, {**of_train, **of_val}), backbone, recipe)
+
+
+def test_nouns_are_learnt_without_any_box(learnt: NounLocaliser) -> None:
+    assert {"ball", "car"} <= set(learnt.nouns)
+    assert "ground" not in learnt.nouns, "it is on every picture: nothing tells it from the others"
+    assert {"red", "blue"} <= set(learnt.adjectives)
+    _, pictures = boards(40, 2)
+    right = total = 0
+    for picture in pictures.values():
+        pixels = np.asarray(picture)
+        for noun, channel in (("ball", 0), ("car", 2)):
+            place = pixels[..., channel] > 200
+            if place.sum() > 200:
+                y, x = np.unravel_index(learnt.locate(picture, noun).argmax(), (CELLS, CELLS))
+                right += bool(place[y * 8 + 4, x * 8 + 4])
+                total += 1
+    assert total > 40
+    assert right / total > 0.9
+
+
+def test_boxes_have_labels_and_adjectives(learnt: NounLocaliser) -> None:
+    pixels = np.full((60, 120, 3), 124, np.uint8)
+    pixels[10:40, 60:100] = (230, 20, 20)
+    found = learnt.detect([Image.fromarray(pixels)])[0]
+    ball = next(region for region in found if region.label == "ball")
+    assert ball.box.iou(type(ball.box)(60, 10, 100, 40)) > 0.4
+    assert ball.attributes[:1] == ("red",)
+    assert [region.score for region in found] == sorted((region.score for region in found), reverse=True)
+
+
+def test_names_from_the_coarse_look_and_places_from_the_finer_one(learnt: NounLocaliser) -> None:
+    red, blue = (np.full((SIDE, SIDE, 3), 124, np.uint8) for _ in range(2))
+    red[8:32, 8:32], red[40:64, 40:64] = (230, 20, 20), (20, 20, 230)  # a ball above, a car below
+    blue[8:32, 8:32], blue[40:64, 40:64] = (20, 20, 230), (230, 20, 20)  # the other way round
+    coarse, finer = (learnt.grid.see([Image.fromarray(pixels)]) for pixels in (red, blue))
+    here, there = (learnt.search_maps(coarse, look, [(SIDE, SIDE)], ["ball"])[0][0] for look in (coarse, finer))
+    assert here.box.y2 < there.box.y2
+    assert here.score == pytest.approx(there.score)
+
+
+def test_the_finer_look_needs_the_pictures(learnt: NounLocaliser) -> None:
+    closer = NounLocaliser(learnt.nouns, learnt.adjectives, learnt.grid, Patches())
+    closer.load_state_dict(learnt.state_dict(), strict=False)
+    pictures = list(boards(2, 7)[1].values())
+    assert closer.detect(pictures) == learnt.detect(pictures)  # the same grid twice: the same places
+    with pytest.raises(InputError, match="needs the pictures"):
+        closer.find(learnt.grid.see(pictures), [(64, 64)] * 2)
+
+
+def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:
+    assert isinstance(learnt, Detector)
+    assert isinstance(learnt, GridDetector)
+    backbone = RegionBackbone(learnt, most=5, whole=True)
+    assert backbone.grid is learnt.grid
+    pictures = list(boards(3, 3)[1].values())
+    direct = backbone.see(pictures)
+    stored = backbone.regions_on(learnt.grid.see(pictures), [picture.size for picture in pictures])
+    assert direct.mask.sum(1).tolist() == [len(each) for each in stored]
+    first = stored[1][1].feature
+    assert first is not None
+    assert torch.equal(direct.elements[1, 1], first)
+
+
+def test_save_and_load(learnt: NounLocaliser, tmp_path: Path) -> None:
+    learnt.save_pretrained(tmp_path)
+    again = NounLocaliser.from_pretrained(tmp_path, Patches())
+    pictures = list(boards(2, 4)[1].values())
+    first, second = learnt.detect(pictures), again.detect(pictures)
+    assert [[region.label for region in each] for each in first] == [[r.label for r in each] for each in second]
+    assert {**learnt.describe(), "source": ""} == {**again.describe(), "source": ""}
+    with pytest.raises(MismatchError, match="a noun localiser for patches"):
+        NounLocaliser.from_pretrained(tmp_path, EfficientNetLite(0))
+    with pytest.raises(DatasetError, match="no noun localiser"):
+        NounLocaliser.from_pretrained(tmp_path / "nothing")
+    with pytest.raises(InputError, match="has not learnt 'zebra'"):
+        again.locate(pictures[0], "zebra")
+
+
+def test_training_depends_on_the_seed_alone() -> None:
+    train, pictures = boards(60, 5)
+    backbone = Patches()
+    recipe = LocaliserRecipe(least_nouns=5, least_adjectives=5, components=8, epochs=2)
+    heads = [train_localiser(train, train, Seen(backbone, pictures), backbone, recipe).head.weight for _ in range(2)]
+    assert torch.equal(*heads)
+
+
+def test_noisy_or_is_the_cross_entropy_of_at_least_one() -> None:
+    maps = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wanted = torch.tensor([[1, 0], [0, 1], [1, 1]]).double()
+    some = 1 - (1 - torch.sigmoid(maps)).prod(1)
+    expected = torch.nn.functional.binary_cross_entropy(some, wanted, reduction="none").sum(1).mean()
+    assert torch.allclose(noisy_or_loss(maps, wanted), expected)
+
+
+def test_words_of_a_kind_are_positives_of_the_class() -> None:
+    texts = ["a puppy and a boy in an orange shirt", "an orange dog", "a man with glasses", "a red shirt"]
+    words = said_words([Sample(Picture(str(number)), (text,)) for number, text in enumerate(texts)])
+    labels = choose_labels(words, least_nouns=1, least_adjectives=1)
+    assert {"dog", "person", "puppy", "shirt"} <= set(labels.nouns)
+    assert "orange" not in labels.nouns
+    assert labels.adjectives == ("orange", "red")
+    found = targets(words, labels)
+    assert found[:, labels.nouns.index("dog")].tolist() == [1, 1, 0, 0]
+    assert found[:, labels.nouns.index("person")].tolist() == [1, 0, 1, 0]
+    assert found[:, len(labels.nouns) + 1].tolist() == [0, 0, 0, 1]
+
+
+def test_peaks_at_several_levels() -> None:
+    values = np.zeros((10, 10))
+    values[1:4, 1:4] = 1.0
+    values[1:4, 6:9] = 0.6
+    values[2, 4:6] = 0.3  # joins the two at a low level
+    boxes = [peak.box for peak in find_peaks(values, (0.2, 0.5))]
+    assert (0.1, 0.1, 0.4, 0.4) in boxes
+    assert (0.6, 0.1, 0.9, 0.4) in boxes
+    assert (0.1, 0.1, 0.9, 0.4) in boxes
+    assert find_peaks(np.zeros((4, 4)), (0.5,)) == []
+
+
+def test_average_precision_by_hand() -> None:
+    from captrial.records import Box
+
+    truth = {"a": [Box(0, 0, 10, 10), Box(20, 0, 30, 10)], "b": [Box(0, 0, 10, 10)]}
+    found = [
+        Candidate("a", Box(0, 0, 10, 10), 0.9),  # right
+        Candidate("a", Box(0, 0, 10, 9), 0.8),  # a second one on the same box: wrong
+        Candidate("b", Box(50, 50, 60, 60), 0.7),  # wrong
+        Candidate("b", Box(1, 0, 10, 10), 0.6),  # right: precision 2/4
+    ]
+    assert average_precision(found, truth) == pytest.approx((1 + 0.5) / 3)
+    assert np.isnan(average_precision(found, {}))
+    assert hits((5, 5), truth["a"])
+    assert not hits((15, 5), truth["a"])
+    assert covered_share([Box(0, 0, 50, 100), Box(0, 0, 50, 50)], (100, 100)) == pytest.approx(0.5)
+
+
+@pytest.mark.slow
+def test_learns_from_captions_of_the_toy_world() -> None:
+    """On rendered pictures with real captions: the dog's peak lies on the dog more often than its area's share."""
+    world = ToyWorld(seed=0, size=SIDE)
+    shown = [world.render("train", index) for index in range(260)]
+    pictures = {each.sample.id: Image.fromarray(each.pixels) for each in shown}
+    samples = [each.sample for each in shown]
+    backbone = Patches()
+    recipe = LocaliserRecipe(least_nouns=15, components=19, epochs=20, rate=0.03, least_auc=0.6)
+    localiser = train_localiser(samples[:200], samples[200:], Seen(backbone, pictures), backbone, recipe)
+    assert "tree" in localiser.nouns
+    tried = [
+        (hits(_peak(localiser, pictures[sample.id], "tree"), boxes), covered_share(boxes, (SIDE, SIDE)))
+        for sample in samples
+        if (boxes := [region.box for region in sample.regions if region.label == "tree"])
+    ]
+    assert len(tried) > 10
+    assert np.mean([hit for hit, _ in tried]) > 2 * np.mean([chance for _, chance in tried])
+
+
+def _peak(localiser: NounLocaliser, picture: Image.Image, noun: str) -> tuple[float, float]:
+    values = localiser.locate(picture, noun)
+    y, x = np.unravel_index(values.argmax(), values.shape)
+    return float(x + 0.5) * SIDE / CELLS, float(y + 0.5) * SIDE / CELLS
+
+
+def test_the_shipped_weights_are_small() -> None:
+    assert sum(path.stat().st_size for path in SHIPPED.glob("localiser.*")) < 3_000_000
+    assert (SHIPPED / "localiser.md").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("data")
+def test_the_shipped_one_on_photographs(data: Path) -> None:
+    """A cat on a couch, seen at the default size, with regions that a captioner can be trained on."""
+    backbone = load_backbone("localiser?most=10")
+    picture = open_picture(data / "coco" / "images" / CAT)
+    features = backbone.see([picture])
+    assert features.elements.shape[1:] == (10, 1280)
+    assert isinstance(backbone, RegionBackbone)
+    best = {region.label for region in backbone.regions([picture])[0]}
+    assert "cat" in best
+    again = load_backbone(backbone.describe())
+    assert torch.equal(again.see([picture]).elements, features.elements)

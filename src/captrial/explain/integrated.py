@@ -55,12 +55,14 @@ def integrate(
         raise InputError("integrated gradients need at least one step and a tolerance above 0")
     bend = scout(path) if rule == "averaged" else Bend()
     nodes = steps or min(FIRST, max_steps)
+    before: Integral | None = None
     while True:
-        result = _apply(path, gauss_legendre(nodes, bend), averaged=rule == "averaged")
-        worst = float(result.errors.max()) if len(result.errors) else 0.0
+        found = _apply(path, gauss_legendre(nodes, bend), averaged=rule == "averaged")
+        best = found if before is None else min(found, extrapolate(path, before, found), key=worst_error)
+        worst = worst_error(best)
         if steps is not None or worst <= tolerance or nodes >= max_steps:
-            return result
-        nodes = min(max_steps, more_steps(nodes, worst, tolerance))
+            return best
+        nodes, before = min(max_steps, more_steps(nodes, worst_error(found), tolerance)), found
 
 
 def scout(path: PathGradients) -> Bend:
@@ -69,14 +71,26 @@ def scout(path: PathGradients) -> Bend:
     return find_bend(_SCOUTS, path.scores(alphas).double().cpu().numpy())
 
 
+def worst_error(integral: Integral) -> float:
+    """The largest completeness error of a word."""
+    return float(integral.errors.max()) if len(integral.errors) else 0.0
+
+
+def extrapolate(path: PathGradients, coarse: Integral, fine: Integral) -> Integral:
+    """Two tries as one (Richardson), for an error that falls with the square of the steps."""
+    share = 1 / ((fine.steps / coarse.steps) ** 2 - 1)
+    attribution = fine.attribution + share * (fine.attribution - coarse.attribution)
+    return _checked(path, attribution, fine.steps)
+
+
 def more_steps(nodes: int, error: float, tolerance: float) -> int:
-    """How many steps to try next, were the error to fall with their square; at least half more, at most thrice.
+    """How many steps to try next, were the error to fall with their square; at least half more, at most four times.
 
     >>> more_steps(12, 0.02, 0.01)
     20
     """
     wanted = nodes * math.sqrt(1.3 * error / tolerance)
-    return math.ceil(min(3.0 * nodes, max(1.5 * nodes, wanted)))
+    return math.ceil(min(4.0 * nodes, max(1.5 * nodes, wanted)))
 
 
 def completeness_errors(sums: Tensor, changes: Tensor) -> Tensor:
@@ -92,7 +106,11 @@ def completeness_errors(sums: Tensor, changes: Tensor) -> Tensor:
 def _apply(path: PathGradients, rule: Rule, averaged: bool) -> Integral:
     alphas, weights, ends = (torch.as_tensor(part).to(path.start) for part in rule)
     pulled = path.pull(alphas, weights, ends if averaged else None)
-    attribution = pulled.gradient * path.direction
+    return _checked(path, pulled.gradient * path.direction, len(alphas))
+
+
+def _checked(path: PathGradients, attribution: Tensor, steps: int) -> Integral:
+    """With its completeness errors."""
     changes = path.ends[1] - path.ends[0]
     sums = attribution.double().flatten(1).sum(1).to(changes)
-    return Integral(attribution, changes, completeness_errors(sums, changes), len(alphas))
+    return Integral(attribution, changes, completeness_errors(sums, changes), steps)

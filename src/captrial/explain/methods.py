@@ -21,7 +21,7 @@ from captrial.explain.targets import Targets
 
 GRADIENT_METHODS = ("integrated_gradients", "saliency", "guided_backprop", "input_x_gradient")
 METHODS = (*GRADIENT_METHODS, "attention", "occlusion")
-CHUNK_ELEMENTS, CHUNK_PIXELS = 256, 16  # pairs of a point and a word in flight, over elements and through a backbone
+CHUNK_ELEMENTS, CHUNK_PIXELS = 192, 32  # pairs of a point and a word in flight, over elements and through a backbone
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,14 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
         run(*arguments, "--threshold", "0.5")
 
 
+@pytest.mark.slow
+def test_ground_on_an_engine_is_the_same(place: Path, tmp_path: Path) -> None:
+    arguments = ["ground", *common(place), "--methods", "attention", "--beam", "1", "--json", "--out"]
+    engine = ["--engine", "local", "--workers", "2"]
+    assert orjson.loads(run(*arguments, tmp_path / "a")) == orjson.loads(run(*arguments, tmp_path / "b", *engine))
+    assert (tmp_path / "b" / "nouns" / "one-attention.parts" / "part-000000.parquet").exists()
+
+
 def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--captions spoken: there are forced and generated"):
         run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")

@@ -73,16 +73,22 @@ def read_samples(
 def load_checkpoints(models: str) -> dict[str, Checkpoint]:
     """Checkpoints by name: `best` of a run folder, a checkpoint folder, or a shipped captioner."""
     from captrial.captioners.checkpoint import Checkpoint
+
+    return {name: Checkpoint.from_pretrained(path) for name, path in checkpoint_paths(models).items()}
+
+
+def checkpoint_paths(models: str) -> dict[str, Path]:
+    """The folders of checkpoints, by name."""
     from captrial.captioners.shipped import shipped
 
-    found: dict[str, Checkpoint] = {}
+    found: dict[str, Path] = {}
     for source in models.split(","):
         path = Path(shipped().get(source, source))
         best = path / "best"
         name = path.parent.name if path.name == "best" else path.name
         if name in found:
             raise InputError(f"--models: two captioners are called {name}; rename one of the folders")
-        found[name] = Checkpoint.from_pretrained(best if best.is_dir() else path)
+        found[name] = best if best.is_dir() else path
     return found
 
 

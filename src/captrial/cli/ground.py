@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.explain_options import (
     BeamOption,
     BoxesOption,
@@ -22,6 +23,7 @@ from captrial.cli.explain_options import (
     SplitOption,
     VectorsOption,
     ask,
+    checkpoint_paths,
     features_for,
     load_checkpoints,
     open_similarity,
@@ -29,6 +31,7 @@ from captrial.cli.explain_options import (
     read_samples,
 )
 from captrial.cli.output import JsonFlag, print_json
+from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,12 +63,16 @@ def ground(
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
     seed: SeedOption = 0,
+    engine: EngineName = "local",
+    workers: Workers = None,
+    ray_address: RayAddress = None,
     json: JsonFlag = False,
 ) -> None:
     """GroundingScore of captioners (paper 000): models x features x attribution methods, verdicts, intervals.
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
+    from captrial.engines.grounding import ground_all
     from captrial.explain.detection import detection_table
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground as measure
@@ -75,7 +82,9 @@ def ground(
     words = open_similarity(similarity, vectors)
     samples, known = read_samples(data, images, boxes, split, limit)
     shared = None if regions == "elements" else with_regions(samples, known, regions, out)
-    results = []
+    results, paths = [], checkpoint_paths(models)
+    if over == "pixels" and wants_engine(engine, workers):
+        raise InputError("--over pixels works in one process; leave out --engine and --workers")
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
         seen, labels = shared or elements_of(samples, store)
@@ -84,7 +93,14 @@ def ground(
             grounder = Grounder(labels, words, threshold)
             keep = out / "nouns" / f"{name}-{method}{'-pixels' * (over == 'pixels')}.jsonl"
             heading = describe(checkpoint.vision) + ", pixels" * (over == "pixels")
-            results.append(measure(looker, seen, grounder, heading, keep))
+            if not wants_engine(engine, workers):
+                results.append(measure(looker, seen, grounder, heading, keep))
+                continue
+            given = {"checkpoint": paths[name], "features": store.directory, "beam": beam, "threshold": threshold}
+            where, parts = chosen_engine(engine, workers, ray_address), keep.with_suffix(".parts")
+            results.append(
+                ground_all(looker, seen, grounder, heading, parts, where, similarity=(similarity, vectors), **given)
+            )
     tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
     tables.append(verdict_table(results))
     if regions == "data" and shared:

@@ -1,0 +1,108 @@
+"""GroundingScore of captions by workers: each loads the captioner, looks, and grounds its share of the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import orjson
+import pyarrow as pa
+
+from captrial.data.sizes import size_of
+from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.output import OutputFolder
+from captrial.engines.running import Engine, run
+from captrial.engines.sources import entry_parts
+from captrial.errors import DatasetError
+from captrial.explain.grounding import Grounder
+from captrial.explain.grounding_study import BATCH, Grounded, GroundedPicture, ground_batch
+from captrial.explain.looking import Looker
+from captrial.records import Box, Picture, Region, Sample
+
+PART = 128  # pictures a part: attributions take a second each on a processor
+
+
+class GroundJob(Job):
+    """Captions pictures and grounds every noun; a row is a picture with its size and labelled boxes."""
+
+    schema: ClassVar[pa.Schema] = pa.schema([("grounded", pa.string())])  # JSON, see `GroundedPicture.to_dict`
+
+    def __init__(
+        self,
+        checkpoint: str,
+        features: str,
+        method: str,
+        beam: int,
+        labels: Sequence[str],
+        similarity: tuple[str, str | None],
+        threshold: float | None,
+    ) -> None:
+        from captrial.captioners.checkpoint import Checkpoint
+        from captrial.explain.attributing import make_looker
+        from captrial.language.similarity import Similarity
+        from captrial.language.vectors import WordVectors
+        from captrial.vision.store import FeatureStore
+
+        loaded, (mode, vectors) = Checkpoint.from_pretrained(checkpoint), similarity
+        usual = mode == "table+vectors" and vectors is None
+        words = Similarity.default() if usual else Similarity(WordVectors.open(vectors), mode=mode)  # type: ignore[arg-type]
+        self.looker = make_looker("", loaded, FeatureStore(features, loaded.vision), method, beam)
+        self.grounder = Grounder(labels, words, threshold)
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """One line of a study a picture."""
+        found = ground_batch(self.looker, [read_sample(row["id"], row["item"]) for row in rows], self.grounder)
+        return [{"grounded": orjson.dumps(picture.to_dict()).decode()} for picture in found]
+
+
+def write_sample(sample: Sample) -> str:
+    """A picture's size and labelled boxes as JSON."""
+    boxes = [[*astuple(region.box), region.label, region.score] for region in sample.regions]
+    return orjson.dumps({"size": size_of(sample), "regions": boxes}).decode()
+
+
+def read_sample(name: str, line: str) -> Sample:
+    """What `write_sample` wrote."""
+    record = orjson.loads(line)
+    regions = tuple(Region(Box(*box), label, score) for *box, label, score in record["regions"])
+    return Sample(Picture(name, None, *record["size"]), regions=regions)
+
+
+def astuple(box: Box) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom."""
+    return box.x1, box.y1, box.x2, box.y2
+
+
+def ground_all(
+    looker: Looker,
+    samples: Sequence[Sample],
+    grounder: Grounder,
+    seen: str,
+    out: Path,
+    engine: Engine,
+    *,
+    checkpoint: Path,
+    features: Path,
+    beam: int = 5,
+    similarity: tuple[str, Path | None] = ("table+vectors", None),
+    threshold: float | None = None,
+) -> Grounded:
+    """`captrial.explain.grounding_study.ground` on an engine; `looker` and `grounder` are what workers make again."""
+    arguments = {
+        "checkpoint": str(checkpoint.absolute()),
+        "features": str(features.absolute()),
+        "method": looker.method,
+        "beam": beam,
+        "labels": grounder.labels,
+        "similarity": (similarity[0], str(similarity[1]) if similarity[1] else None),
+        "threshold": threshold,
+    }
+    parts = entry_parts("items", ((sample.id, write_sample(sample)) for sample in samples), PART)
+    run(JobSpec(GroundJob, arguments, BATCH), parts, out, engine)
+    result = Grounded(looker.name, seen, looker.method, grounder.description)
+    for row in OutputFolder(out).rows():
+        if row["error"]:
+            raise DatasetError(f"picture {row['id']}: {row['error']}")
+        result.pictures.append(GroundedPicture.from_dict(orjson.loads(row["grounded"])))
+    return result

@@ -1,0 +1,141 @@
+"""`caption`, `features` and `score` on an engine, as a user would type them."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from captrial.cli.app import app
+from captrial.data.toyworld import write_toyworld
+from captrial.engines.captioning import caption_all, read_captions_of
+from captrial.engines.local import LocalEngine
+from captrial.engines.output import OutputFolder
+from captrial.errors import CaptrialError, InputError
+from compete import made
+
+
+class Teller(BaseHTTPRequestHandler):
+    """Says how wide a picture is; breaks on those that are 13 wide; is gone when told."""
+
+    gone = False
+    together: list[int]
+    busy = 0
+
+    def do_POST(self) -> None:
+        type(self).busy += 1
+        type(self).together.append(type(self).busy)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        url = body["messages"][0]["content"][1]["image_url"]["url"]
+        width = Image.open(io.BytesIO(b64decode(url.partition(",")[2]))).width
+        threading.Event().wait(0.05)
+        self.send_response(404 if self.gone else 200)
+        content = json.dumps({"choices": [{"message": {"content": f"{width} wide"}}]} if width != 13 else {}).encode()
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        type(self).busy -= 1
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    Teller.together, Teller.busy = [], 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Teller)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1#teller"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for width in range(8, 20):
+        Image.new("RGB", (width, 5), "red").save(folder / f"{width}.png")
+    (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    return folder
+
+
+def test_captions_of_a_folder_many_requests_in_flight(pictures: Path, tmp_path: Path, address: str) -> None:
+    outcome = caption_all([pictures], tmp_path / "out", address, LocalEngine(), in_flight=6, part=7)
+    assert (outcome.parts, outcome.rows, outcome.errors) == (2, 13, 2)
+    assert dict(read_captions_of(tmp_path / "out")) == {
+        f"{width}.png": f"{width} wide" for width in range(8, 20) if width != 13
+    }
+    errors = {row["id"]: row["error"] for row in OutputFolder(tmp_path / "out").rows() if row["error"]}
+    assert set(errors) == {"broken.png", "13.png"}
+    assert "not a caption" in errors["13.png"]
+    assert max(Teller.together) > 1
+
+
+def test_the_verb_writes_shards_or_one_file(pictures: Path, tmp_path: Path, address: str) -> None:
+    line = ["caption", str(pictures), "--model", address, "--json", "--out"]
+    done = CliRunner().invoke(app, [*line, str(tmp_path / "shards")])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert (facts["pictures"], facts["unreadable"]) == (13, 2)
+    assert pq.read_table(tmp_path / "shards" / "part-000000.parquet").column_names == ["id", "caption", "error"]
+    CliRunner().invoke(app, [*line, str(tmp_path / "all.jsonl")], catch_exceptions=False)
+    assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 11
+    with pytest.raises(InputError, match="--out FOLDER"):
+        CliRunner().invoke(app, ["caption", str(pictures), "--model", address], catch_exceptions=False)
+
+
+def test_an_endpoint_that_is_not_there_fails_parts_not_rows(pictures: Path, tmp_path: Path) -> None:
+    class Hurried(LocalEngine):
+        def do(self, spec, tasks):  # type: ignore[no-untyped-def]
+            from captrial.engines.running import Worker
+
+            worker = Worker(spec)
+            worker._job = spec.make()
+            worker._job.captioner.tries = 1  # type: ignore[attr-defined]
+            yield from map(worker.do, tasks)
+
+    with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*did not caption"):
+        caption_all([pictures], tmp_path / "out", "http://127.0.0.1:9/v1#x", Hurried(), in_flight=2)
+    assert not OutputFolder(tmp_path / "out").shards()
+
+
+@pytest.mark.slow
+def test_features_by_workers_are_those_of_one_process(tmp_path: Path) -> None:
+    from captrial.vision.store import FeatureStore
+
+    write_toyworld(tmp_path / "world", 9, 0, size=64)
+    line = ["features", str(tmp_path / "world"), "--backbone", "efficientnet-lite0", "--batch", "3", "--json", "--out"]
+    one = CliRunner().invoke(app, [*line, str(tmp_path / "one")])
+    two = CliRunner().invoke(app, [*line, str(tmp_path / "two"), "--workers", "2"])
+    assert (one.exit_code, two.exit_code) == (0, 0), two.output
+    assert {**json.loads(one.stdout), "store": ""} == {**json.loads(two.stdout), "store": ""}
+    stores = [FeatureStore(tmp_path / name) for name in ("one", "two")]
+    assert list(stores[0]) == list(stores[1])
+    assert stores[0].vision == stores[1].vision
+    features = [store.get(list(store)) for store in stores]
+    np.testing.assert_allclose(features[0].elements, features[1].elements, rtol=2e-3, atol=1e-3)  # float16
+    assert not (tmp_path / "two" / "shards").exists()
+
+
+def test_score_on_an_engine_prints_the_same(tmp_path: Path) -> None:
+    files, references = made.write_files(tmp_path, made.captions(30, 2))
+    line = ["score", *map(str, files.values()), "-r", str(references), "-m", "bleu,cider,statistics", "--json"]
+    one = CliRunner().invoke(app, line)
+    two = CliRunner().invoke(app, [*line, "--workers", "2", "--work", str(tmp_path / "work")])
+    assert (one.exit_code, two.exit_code) == (0, 0), two.output
+    first, second = json.loads(one.stdout), json.loads(two.stdout)
+    for system, columns in first.items():
+        assert second[system] == pytest.approx(columns, abs=1e-12, rel=0)

@@ -91,7 +91,7 @@ class TimedFeatures(FeatureJob):
 
     def _write(self, what: str) -> None:
         with Path(self.log).open("a") as file:
-            file.write(f"{os.getpid()} {what} {time.time()}\n")
+            file.write(f"{os.getpid()} {what} {time.time()} {time.process_time()}\n")
 
 
 def _run(job: type[Job], arguments: Numbers, files: Sequence[Path], out: Path, batch: int, engine: Any) -> Outcome:
@@ -139,13 +139,13 @@ def stages(count: int = 160, model: str | None = None) -> list[Numbers]:
         for number, (name, job, arguments, batch) in enumerate(steps):
             spec, out = JobSpec(job, arguments, batch), folder / f"out{number}"
             engine = _Loaded(spec)
+            before = time.process_time()
             seconds = _run(job, arguments, files, out, batch, engine).seconds
-            rows.append({"stage": name, "pictures a second": count / seconds, "bytes a picture": _bytes(out) / count})
+            used = time.process_time() - before
+            rows.append(_row(name, count, seconds, used, _bytes(out)))
         store = folder / "store"
-        seconds = _timed(lambda: gather(folder / "out1", store, BACKBONE))
-        rows.append(
-            {"stage": "gather features", "pictures a second": count / seconds, "bytes a picture": _bytes(store) / count}
-        )
+        seconds, used = _timed(lambda: gather(folder / "out1", store, BACKBONE))
+        rows.append(_row("gather features", count, seconds, used, _bytes(store)))
         rows += _text_stages()
     return rows
 
@@ -192,21 +192,26 @@ def _text_stages() -> list[Numbers]:
                 LocalEngine(),
             )
             os.environ["CAPTRIAL_CACHE"] = work  # parsed captions are kept between runs; here all are new
-            seconds = _timed(lambda: score_all(systems, truth, metrics, Path(work) / "a", LocalEngine()))  # noqa: B023
-            rows.append(
-                {
-                    "stage": f"score: {', '.join(metrics)}",
-                    "pictures a second": len(names) / seconds,
-                    "bytes a picture": _bytes(Path(work) / "a") / len(names),
-                }
-            )
+            work_folder = Path(work) / "a"
+            seconds, used = _timed(lambda: score_all(systems, truth, metrics, work_folder, LocalEngine()))  # noqa: B023
+            rows.append(_row(f"score: {', '.join(metrics)}", len(names), seconds, used, _bytes(work_folder)))
     return rows
 
 
-def _timed(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def _timed(call: Callable[[], object]) -> tuple[float, float]:
+    """Seconds on the clock and of the processor; the latter count where others share the machine."""
+    started, used = time.perf_counter(), time.process_time()
     call()
-    return time.perf_counter() - started
+    return time.perf_counter() - started, time.process_time() - used
+
+
+def _row(name: str, count: int, seconds: float, processor: float, size: int) -> Numbers:
+    return {
+        "stage": name,
+        "pictures a second": count / seconds,
+        "processor seconds a picture": processor / count,
+        "bytes a picture": size / count,
+    }
 
 
 def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
@@ -242,15 +247,24 @@ def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
 
 def _apart(log: Path, begun: float, seconds: float, count: int) -> Numbers:
     """Where a run's seconds went, from the moments that its workers wrote down."""
-    moments = [(int(pid), what, float(at)) for pid, what, at in (line.split() for line in log.read_text().splitlines())]
-    at = {what: [when for _, kind, when in moments if kind == what] for what in ("load", "loaded", "begin", "end")}
+    lines = [line.split() for line in log.read_text().splitlines()]
+    moments = [(pid, what, float(at), float(used)) for pid, what, at, used in lines]
+    at = {what: [when for _, kind, when, _ in moments if kind == what] for what in ("load", "loaded", "begin", "end")}
     working = max(at["end"]) - min(at["begin"])
+    workers = {pid for pid, *_ in moments}
+    inside = sum(at["end"]) - sum(at["begin"])  # of calls
+    used = sum(
+        max(u for p, *_, u in moments if p == pid) - min(u for p, w, _, u in moments if p == pid and w == "loaded")
+        for pid in workers
+    )
     return {
         "until workers are up": min(at["load"]) - begun,
         "loading the job": max(at["loaded"]) - min(at["load"]),
         "working": working,
         "after the last picture": begun + seconds - max(at["end"]),
         "steady pictures a second": count / working,
+        "share of the time that workers look at pictures": inside / (len(workers) * working),
+        "processor seconds a picture": used / count,
     }
 
 

@@ -47,21 +47,18 @@ class LocalEngine:
         """Parts as they are done; ends early when a worker is killed."""
         queue = iter(tasks)
         context = multiprocessing.get_context("spawn")  # forking a process with threads in it may hang
-        with ProcessPoolExecutor(workers, context, _start, (spec, workers)) as pool:
-            try:
-                running = {
-                    pool.submit(_work, task) for task in islice(queue, workers + 1)
-                }  # one waits for a free worker
-                while running:
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        running.remove(future)
-                        yield future.result()
-                        running |= {pool.submit(_work, task) for task in islice(queue, 1)}
-            except BrokenProcessPool:
-                return
-            except GeneratorExit:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        pool = ProcessPoolExecutor(workers, context, _start, (spec, workers))
+        try:
+            running = {pool.submit(_work, task) for task in islice(queue, workers + 1)}  # one waits for a free worker
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    running.remove(future)
+                    yield future.result()
+                    running |= {pool.submit(_work, task) for task in islice(queue, 1)}
+        except BrokenProcessPool:
+            return
+        finally:
+            pool.shutdown(cancel_futures=True)  # without this one that could not be sent would be waited for
 
 
 _worker: Worker | None = None

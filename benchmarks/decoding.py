@@ -4,7 +4,7 @@ The peer is Marian's architecture (post-norm, ReLU, sinusoidal positions), which
 are copied; the captions of both must be the same before any time counts.
 
     python -m benchmarks.decoding                         # batch 1 and 50: float32, float16 and int8 beside generate
-    python -m benchmarks.decoding --sizes                 # prediction time against batch size (000 Fig. 2)
+    python -m benchmarks.decoding --sizes [PRESET ...]    # prediction time against batch size (000 Fig. 2)
     OMP_NUM_THREADS=1 python -m benchmarks.decoding       # CPU seconds of one thread, for a machine that is not quiet
     python -m benchmarks.decoding --loss RUN FEATURES     # CIDEr of a trained captioner with packed weights
 """
@@ -15,7 +15,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def clock() -> float:
     return time.process_time() if THREADS == 1 else time.perf_counter()
 
 
-def seconds(function: Callable[[], object], repeats: int = 3) -> float:
+def seconds(function: Callable[[], object], repeats: int) -> float:
     """The median of some runs, after one to warm up."""
     function()
     found = []
@@ -162,8 +162,8 @@ def seconds(function: Callable[[], object], repeats: int = 3) -> float:
     return statistics.median(found)
 
 
-def compare(batches: tuple[tuple[int, int], ...] = ((1, 8), (50, 1))) -> None:
-    """Captions a second, all in turns on the same pictures; `batches` are sizes and how many of each."""
+def compare(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> None:
+    """Captions a second, in turns on the same pictures; `batches` are sizes, how many of each, how often timed."""
     model = captioner()
     speakers = {precision: packed(model, precision) for precision in PRECISIONS}
     made = peer(model)
@@ -174,27 +174,27 @@ def compare(batches: tuple[tuple[int, int], ...] = ((1, 8), (50, 1))) -> None:
     for precision, speaker in speakers.items():
         same = sum(a == b for a, b in zip(ours(speaker, check), other, strict=True))
         print(f"{precision}: {same} of 50 captions are the same")
-    for batch, count in batches:
+    for batch, count, repeats in batches:
         spent = dict.fromkeys(["generate", *speakers], 0.0)
         for seed in range(count):
             shown = features(batch, seed)
-            spent["generate"] += seconds(lambda s=shown: theirs(model, made, s))  # type: ignore[misc]
+            spent["generate"] += seconds(lambda s=shown: theirs(model, made, s), repeats)  # type: ignore[misc]
             for precision, speaker in speakers.items():
-                spent[precision] += seconds(lambda s=shown, m=speaker: ours(m, s))  # type: ignore[misc]
+                spent[precision] += seconds(lambda s=shown, m=speaker: ours(m, s), repeats)  # type: ignore[misc]
         for name, total in spent.items():
             print(
                 f"batch {batch}: {name} {batch * count / total:.1f} captions/s, {spent['generate'] / total:.2f} times"
             )
 
 
-def sizes(batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
+def sizes(presets: Sequence[str], batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
     """Mean and standard deviation of the seconds a batch takes, features given (000 Fig. 2)."""
-    for preset in ("transformer", "smart", "m2"):
+    for preset in presets or ("transformer", "smart", "m2"):
         model = captioner(preset)
         for batch in batches:
             shown, found = features(batch), []
             ours(model, shown)
-            for _ in range(4):
+            for _ in range(3):
                 start = clock()
                 ours(model, shown)
                 found.append(clock() - start)
@@ -231,7 +231,7 @@ def main() -> None:
     if "--loss" in sys.argv:
         loss(*map(Path, sys.argv[2:4]))
     elif "--sizes" in sys.argv:
-        sizes()
+        sizes(sys.argv[2:])
     else:
         compare()
 

@@ -63,7 +63,7 @@ def step(stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> float:
     return clock() - start
 
 
-def compare(preset: str, known: CaptionData, warm: int = 16, timed: int = 4) -> None:
+def compare(preset: str, known: CaptionData, warm: int = 10, timed: int = 3) -> None:
     torch.manual_seed(0)
     captioner = create(preset, words=len(known.vocabulary), features=WIDTH).train()
     schedule = Schedule("constant", 2e-3)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from captrial.errors import DatasetError
+from captrial.language.classes import default_table
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.training.batches import FeatureSource
@@ -140,6 +141,7 @@ def _assemble(
     kept = [number for number in range(len(names)) if clear[number]]
     nouns = [names[number] for number in kept if number < len(labels.nouns)]
     localiser = NounLocaliser(nouns, [names[n] for n in kept[len(nouns) :]], grid)
+    localiser.people = default_table().words("person") & {*nouns}
     with torch.no_grad():
         weight = head.weight[kept] @ parts.basis.T * parts.scale
         localiser.head.weight.copy_(weight)

@@ -12,7 +12,7 @@ Flickr8k's captions (see `weights/localiser.md`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class Search:
     """How boxes are found on the maps."""
 
     least: float = 0.02  # probability of a noun in the picture, under which its map is not searched
-    nouns: int = 40  # so many of the likeliest nouns at most
+    nouns: int = 15  # so many of the likeliest nouns at most
     shares: tuple[float, ...] = (0.03, 0.3)  # of a map's peak: areas above them are boxes
     smallest: float = 0.01  # of the picture: smaller areas are noise
     same: float = 0.5  # IoU above which two boxes of one noun are the same
@@ -67,9 +67,14 @@ class NounLocaliser(nn.Module):
         grid: Backbone,
         finer: Backbone | None = None,
         search: Search | None = None,
+        people: Collection[str] = (),
     ) -> None:
-        """`grid` is the backbone it is trained on, `finer` the same one at a larger size, for the places of things."""
+        """`grid` is the backbone it is trained on, `finer` the same one at a larger size, for the places of things.
+
+        Regions named by the nouns of `people` get no adjectives: those would be about clothes, and read otherwise.
+        """
         super().__init__()
+        self.people = frozenset(people)
         self.nouns, self.adjectives, self.grid, self.finer = tuple(nouns), tuple(adjectives), grid, finer
         self.search = search or Search()
         self.source = SHIPPED_NAME  # where it was loaded from: a folder, or the package
@@ -139,8 +144,9 @@ class NounLocaliser(nn.Module):
         regions = [found[index] for index in kept]
         described = self._describe_boxes(maps, [peak.box for _, peak, _ in regions])
         return [
-            Detection(_in_pixels(peak.box, size), self.nouns[number], score, attributes=words)
+            Detection(_in_pixels(peak.box, size), noun, score, attributes=() if noun in self.people else words)
             for (number, peak, score), words in zip(regions, described, strict=True)
+            for noun in [self.nouns[number]]
         ]
 
     def _enlarged(self, maps: Tensor) -> NDArray[np.float64]:
@@ -194,6 +200,7 @@ class NounLocaliser(nn.Module):
         config = {
             "nouns": self.nouns,
             "adjectives": self.adjectives,
+            "people": sorted(self.people),
             "grid": self.grid.describe(),
             "finer": None if self.finer is None else self.finer.describe(),
             "search": asdict(self.search),
@@ -225,7 +232,7 @@ class NounLocaliser(nn.Module):
             raise MismatchError(f"{directory} holds a noun localiser for {config['grid']['backbone']} at another size")
         finer = load_backbone(config["finer"]) if look_closer and config["finer"] else None
         settings = {**config["search"], "shares": tuple(config["search"]["shares"])}
-        localiser = cls(config["nouns"], config["adjectives"], grid, finer, Search(**settings))
+        localiser = cls(config["nouns"], config["adjectives"], grid, finer, Search(**settings), config["people"])
         localiser.source = SHIPPED_NAME if shipped else str(directory)
         weights = load_file(directory / WEIGHTS)
         localiser.head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from captrial.data.pictures import open_picture
 from captrial.data.readers import read_boxes
-from captrial.data.toyworld import ToyWorld
 from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.records import Box, Picture, Sample
 from captrial.training.localiser import LocaliserRecipe, noisy_or_loss, train_localiser
@@ -217,32 +216,6 @@ def test_average_precision_by_hand() -> None:
     assert hits((5, 5), truth["a"])
     assert not hits((15, 5), truth["a"])
     assert covered_share([Box(0, 0, 50, 100), Box(0, 0, 50, 50)], (100, 100)) == pytest.approx(0.5)
-
-
-@pytest.mark.slow
-def test_learns_from_captions_of_the_toy_world() -> None:
-    """On rendered pictures with real captions: peaks lie on the things named more often than by chance."""
-    world = ToyWorld(seed=0, size=SIDE)
-    shown = [world.render("train", index) for index in range(260)]
-    pictures = {each.sample.id: Image.fromarray(each.pixels) for each in shown}
-    samples = [each.sample for each in shown]
-    backbone = Patches()
-    recipe = LocaliserRecipe(least_nouns=15, components=19, epochs=20, rate=0.03, least_auc=0.6)
-    localiser = train_localiser(samples[:200], samples[200:], Seen(backbone, pictures), backbone, recipe)
-    tried = [
-        (hits(_peak(localiser, pictures[sample.id], noun), boxes), covered_share(boxes, (SIDE, SIDE)))
-        for sample in samples
-        for noun in localiser.nouns
-        if (boxes := [region.box for region in sample.regions if region.label == noun])
-    ]
-    assert len(tried) > 50
-    assert np.mean([hit for hit, _ in tried]) > 2 * np.mean([chance for _, chance in tried])
-
-
-def _peak(localiser: NounLocaliser, picture: Image.Image, noun: str) -> tuple[float, float]:
-    values = localiser.locate(picture, noun)
-    y, x = np.unravel_index(values.argmax(), values.shape)
-    return float(x + 0.5) * SIDE / CELLS, float(y + 0.5) * SIDE / CELLS
 
 
 def test_the_shipped_weights_are_small() -> None:

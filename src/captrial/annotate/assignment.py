@@ -56,24 +56,25 @@ def assign(
     given: Given,
     minutes: float = LEASE_MINUTES,
     queue: list[int] | None = None,
+    free: bool = False,
 ) -> Lease | None:
     """The item this person works on: the one they hold, or the next that needs somebody; None where there is none.
 
     `work` selects the items that the person may do, with the number of people each still needs; `one` does so for a
     single item. Both take what is `given`: the person, and the numbers of the settings. `queue` keeps the person's next
-    few items from one call to the next, so that not every call has to look at all items.
+    few items from one call to the next, so that not every call has to look at all items; with `free` it is known that
+    they hold none.
     """
     now, person = store.clock(), given["person"]
-    connection.execute(_END, {"now": now})
-    held = connection.execute(_MINE, {"of_round": round_, "of_person": person}).all()
+    held = [] if free else connection.execute(_MINE, {"of_round": round_, "of_person": person}).all()
     for row in held:
-        if may_do(connection, one, {**given, "item": row.item}):
+        if row.expires > now and may_do(connection, one, {**given, "item": row.item}):
             lease = Lease(row.item, row.started, now + 60 * minutes)
             connection.execute(_EXTEND, {**_held(round_, person, row.item), "new": lease.expires})
             return lease
     if held:
-        connection.execute(_RELEASE, {"of_round": round_, "of_person": person})
-    given = {**given, "round": round_, "multiplier": _multiplier(round_, person)}
+        release_all(connection, round_, person)
+    given = {**given, "round": round_, "now": now, "multiplier": _multiplier(round_, person)}
     chosen = _choose(connection, work, one, given, [] if queue is None else queue)
     if chosen is None:
         return None
@@ -83,10 +84,10 @@ def assign(
     return lease
 
 
-def release(connection: Connection, round_: str, person: int, item: int) -> float | None:
-    """Give up the lease on an item; returns when work on it started, if it was held."""
-    started: float | None = connection.execute(_RELEASE_ONE, _held(round_, person, item)).scalar_one_or_none()
-    return started
+def release(connection: Connection, round_: str, person: int, item: int) -> Lease | None:
+    """Give up the lease on an item; returns what it was, ended or not, if there was one."""
+    row = connection.execute(_RELEASE_ONE, _held(round_, person, item)).one_or_none()
+    return None if row is None else Lease(item, row.started, row.expires)
 
 
 def release_all(connection: Connection, round_: str, person: int) -> None:
@@ -112,11 +113,10 @@ def _held(round_: str, person: int, item: int) -> Given:
 # Statements are built once: building them costs more than running most of them.
 _OF_PERSON = (leases.c.round == bindparam("of_round")) & (leases.c.person == bindparam("of_person"))
 _HELD = _OF_PERSON & (leases.c.item == bindparam("of_item"))
-_END = leases.delete().where(leases.c.expires <= bindparam("now"))
-_MINE = select(leases.c.item, leases.c.started).where(_OF_PERSON)
+_MINE = select(leases.c.item, leases.c.started, leases.c.expires).where(_OF_PERSON)
 _EXTEND = leases.update().where(_HELD).values(expires=bindparam("new"))
 _RELEASE = leases.delete().where(_OF_PERSON)
-_RELEASE_ONE = leases.delete().where(_HELD).returning(leases.c.started)
+_RELEASE_ONE = leases.delete().where(_HELD).returning(leases.c.started, leases.c.expires)
 _GIVE = leases.insert()
 
 
@@ -124,25 +124,31 @@ def _choose(connection: Connection, work: Work, one: Work, given: Given, queue: 
     """The next item of the queue that is still free, or the first of a new queue."""
     while queue:
         item = queue.pop()
-        if connection.execute(_next_items(one), {**given, "item": item}).first() is not None:
+        if connection.execute(_next_items(one, one=True), {**given, "item": item}).first() is not None:
             return item
     queue[:] = connection.execute(_next_items(work), given).scalars().all()[::-1]
     return queue.pop() if queue else None
 
 
 @cache
-def _next_items(work: Work) -> Select[int]:
+def _next_items(work: Work, one: bool = False) -> Select[int]:
     """The free items that most people have begun; among equals, by this person's own random order."""
     items = work.subquery()
-    others = (leases.c.round == bindparam("round")) & (leases.c.person != bindparam("person"))
-    taken = select(func.count()).where(others, leases.c.item == items.c.item).scalar_subquery()
-    free = select(items, taken.label("taken")).subquery()
+    others = (
+        select(leases.c.item, func.count().label("people"))
+        .where(leases.c.round == bindparam("round"), leases.c.person != bindparam("person"))
+        .where(leases.c.expires > bindparam("now"))
+        .group_by(leases.c.item)
+    )
+    held = (others.where(leases.c.item == bindparam("item")) if one else others).subquery()
+    taken = func.coalesce(held.c.people, 0)
     # n -> n * a mod p is a permutation of the items, another one for every a
-    order = (cast(free.c.item, BigInteger) * bindparam("multiplier", type_=BigInteger)) % _PRIME
+    order = (cast(items.c.item, BigInteger) * bindparam("multiplier", type_=BigInteger)) % _PRIME
     return (
-        select(free.c.item)
-        .where(free.c.missing > free.c.taken)
-        .order_by((free.c.done + free.c.taken).desc(), order)
+        select(items.c.item)
+        .outerjoin(held, held.c.item == items.c.item)
+        .where(items.c.missing > taken)
+        .order_by((items.c.done + taken).desc(), order)
         .limit(_QUEUE)
     )
 

@@ -22,7 +22,7 @@ FRESH = 10.0  # seconds
 TABLES = {"write": sentences, "inspect": votes, "judge": judgements}
 _IN_ALL = {round_: select(func.count()).select_from(table) for round_, table in TABLES.items()}
 _IN_ALL["write"] = _IN_ALL["write"].where(sentences.c.state.in_(STANDING))
-_DONE = {round_: counted.where(TABLES[round_].c.person == bindparam("person")) for round_, counted in _IN_ALL.items()}
+DONE = {round_: counted.where(TABLES[round_].c.person == bindparam("person")) for round_, counted in _IN_ALL.items()}
 _COLLEAGUES = (
     select(func.count())
     .select_from(people)
@@ -64,10 +64,6 @@ class Outlook:
         self.store = store
         self._together: dict[str, _Together] = {}
         self._own: dict[tuple[str, int], _Own] = {}
-
-    def done(self, connection: Connection, round_: str, person: int) -> int:
-        """How many items this person has done."""
-        return int(connection.execute(_DONE[round_], {"person": person}).scalar_one())
 
     def left(self, connection: Connection, round_: str, person: int, settings: Settings, done: int) -> dict[str, Any]:
         """About how many items are left for this person and how many minutes that takes; and how all people stand."""

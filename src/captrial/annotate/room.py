@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from captrial.annotate import active, qualification
 from captrial.annotate.assignment import Lease, assign, may_do, release, release_all
 from captrial.annotate.keeper import Keeper
 from captrial.annotate.outcome import write_outcome
-from captrial.annotate.outlook import Outlook
-from captrial.annotate.people import NotAllowedError, Person, by_id, clean, one_line
+from captrial.annotate.outlook import DONE, Outlook
+from captrial.annotate.people import NotAllowedError, Person, clean, one_line
 from captrial.annotate.rounds import ROLES_OF, WORK, discard_if_wrong, given
 from captrial.annotate.rules import check
-from captrial.annotate.schema import drafts, duels, judgements, pictures, refusals, sentences, votes
-from captrial.annotate.settings import Settings, read_settings
+from captrial.annotate.schema import drafts, duels, judgements, people, pictures, refusals, sentences, votes
+from captrial.annotate.schema import settings as settings_table
+from captrial.annotate.settings import Settings, parse_settings, read_settings
 from captrial.annotate.store import Store
 from captrial.annotate.undo import take_back
 from captrial.compete.competition import Competition
@@ -26,15 +28,27 @@ from captrial.errors import InputError, StateError
 MAX_SENTENCE = 1000
 MAX_REASON = 300
 Answer = dict[str, Any]
+Action = Callable[[Connection, float | None], None]  # what a submission does, and when work on it started
 # Statements of every request, built once.
 _MY_DRAFT = (
     (drafts.c.round == "write") & (drafts.c.item == bindparam("item")) & (drafts.c.person == bindparam("person"))
 )
-_DRAFT, _FORGET_DRAFT = select(drafts.c.text).where(_MY_DRAFT), drafts.delete().where(_MY_DRAFT)
+_FORGET_DRAFT = drafts.delete().where(_MY_DRAFT)
 _MINE = select(sentences.c.id).where(
     sentences.c.picture == bindparam("item"), sentences.c.person == bindparam("person")
 )
-_SENTENCE = select(sentences.c.picture, sentences.c.text).where(sentences.c.id == bindparam("item"))
+# What somebody sees of an item, and how many they have done.
+_SEEN = {
+    "write": select(select(drafts.c.text).where(_MY_DRAFT).scalar_subquery().label("draft")),
+    "inspect": select(sentences.c.picture, sentences.c.text).where(sentences.c.id == bindparam("item")),
+    "judge": select(duels, pictures.c.picture.label("name")).join(pictures).where(duels.c.id == bindparam("item")),
+}
+_SEEN = {round_: seen.add_columns(DONE[round_].scalar_subquery().label("done")) for round_, seen in _SEEN.items()}
+_ACCOUNT = (
+    select(people.c.id, settings_table.c.value)
+    .outerjoin_from(people, settings_table, settings_table.c.name == "settings")
+    .where(people.c.id == bindparam("person"), people.c.removed.is_(None))
+)
 _NAME = select(pictures.c.picture).where(pictures.c.id == bindparam("number"))
 
 
@@ -97,30 +111,38 @@ class Room:
             settings = self._allowed(connection, round_, person)
             return self._next(connection, round_, person, settings)
 
-    def _next(self, connection: Connection, round_: str, person: Person, settings: Settings) -> Answer:
-        lease = self._assign(connection, round_, person, settings)
-        done = self._outlook.done(connection, round_, person.id)
+    def _next(
+        self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool = False
+    ) -> Answer:
+        lease = self._assign(connection, round_, person, settings, free)
         if lease is None:
+            done = connection.execute(DONE[round_], {"person": person.id}).scalar_one()
             return {"round": round_, "item": None, "done": done, "left": 0}
-        item = {"write": self._picture, "inspect": self._sentence, "judge": self._duel}[round_]
+        seen = connection.execute(_SEEN[round_], {"item": lease.item, "person": person.id}).one()
+        show = {"write": self._picture, "inspect": self._sentence, "judge": self._duel}[round_]
         return {
             "round": round_,
             "item": lease.item,
             "expires": lease.expires,
-            "done": done,
-            **self._outlook.left(connection, round_, person.id, settings, done),
-            **item(connection, lease.item, person),
+            "done": seen.done,
+            **self._outlook.left(connection, round_, person.id, settings, seen.done),
+            **show(lease.item, seen, person),
         }
 
-    def _assign(self, connection: Connection, round_: str, person: Person, settings: Settings) -> Lease | None:
+    def _assign(
+        self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool
+    ) -> Lease | None:
         work, one = WORK[round_](), WORK[round_](one=True)
         values = given(settings, person.id)
         queue = self._queues.setdefault((round_, person.id), [])
-        return assign(self.store, connection, round_, work, one, values, settings.lease_minutes, queue)
+        return assign(self.store, connection, round_, work, one, values, settings.lease_minutes, queue, free)
 
     def _allowed(self, connection: Connection, round_: str, person: Person) -> Settings:
         """The settings, if this person may take part in the round as things stand."""
-        settings = read_settings(self.store, connection)
+        account = connection.execute(_ACCOUNT, {"person": person.id}).one_or_none()
+        if account is None:  # whose data was removed while the request waited
+            raise NotAllowedError("this account is closed")
+        settings = parse_settings(account.value)
         if person.role not in ROLES_OF[round_]:
             raise NotAllowedError(f"this round is not for the role {person.role}")
         if not person.consented:
@@ -129,25 +151,18 @@ class Room:
             raise NotAllowedError("please pass the qualification first")
         if (round_ == "inspect" and not settings.inspectors) or (round_ == "judge" and not settings.judges):
             raise StateError("this round is not part of this experiment")
-        if by_id(connection, person.id) is None:  # whose data was removed while the request waited
-            raise NotAllowedError("this account is closed")
         return settings
 
-    def _picture(self, connection: Connection, item: int, person: Person) -> Answer:
-        found = connection.execute(_DRAFT, {"item": item, "person": person.id}).scalar_one_or_none()
-        return {"picture": item, "draft": found or ""}
+    def _picture(self, item: int, seen: Row[Any], person: Person) -> Answer:
+        return {"picture": item, "draft": seen.draft or ""}
 
-    def _sentence(self, connection: Connection, item: int, person: Person) -> Answer:
-        row = connection.execute(_SENTENCE, {"item": item}).one()
-        return {"picture": row.picture, "sentence": row.text}
+    def _sentence(self, item: int, seen: Row[Any], person: Person) -> Answer:
+        return {"picture": seen.picture, "sentence": seen.text}
 
-    def _duel(self, connection: Connection, item: int, person: Person) -> Answer:
-        row = connection.execute(
-            select(duels, pictures.c.picture.label("name")).join(pictures).where(duels.c.id == item)
-        ).one()
-        said = self.competition.captions_of(row.name)
-        captions = [said[row.first], said[row.second]]
-        return {"picture": row.picture, "captions": captions[::-1] if swapped(item, person.id) else captions}
+    def _duel(self, item: int, seen: Row[Any], person: Person) -> Answer:
+        said = self.competition.captions_of(seen.name)
+        captions = [said[seen.first], said[seen.second]]
+        return {"picture": seen.picture, "captions": captions[::-1] if swapped(item, person.id) else captions}
 
     # Submissions ---------------------------------------------------------------------------------------------------
 
@@ -199,24 +214,27 @@ class Room:
 
         return self._submit("judge", person, item, key, action)
 
-    def _submit(self, round_: str, person: Person, item: int, key: str, action: Any) -> Answer:
+    def _submit(self, round_: str, person: Person, item: int, key: str, action: Action) -> Answer:
         """Take a submission if the item still needs it from this person, and answer with the next item."""
         if not 8 <= len(key) <= 64:
             raise InputError("a submission needs a key of 8 to 64 characters")
         with self.store.change() as connection:
             settings = self._allowed(connection, round_, person)
+            free = False  # whether they are known to hold nothing
 
-            def once() -> Answer:
+            def once() -> None:
+                nonlocal free
                 if not may_do(connection, WORK[round_](one=True), given(settings, person.id, item)):
                     raise StateError("this one has been finished by others in the meantime; here is the next")
-                action(connection, release(connection, round_, person.id, item))
+                lease = release(connection, round_, person.id, item)
+                free = lease is not None
+                action(connection, lease.started if lease and lease.expires > self.store.clock() else None)
                 self.store.note(connection, person.id, round_, f"item {item}")
-                return {"taken": True}
 
-            answer = self.store.once(connection, person.id, key, once)
-            following = self._next(connection, round_, person, settings)
+            self.store.once(connection, person.id, key, once)
+            following = self._next(connection, round_, person, settings, free)
         self.sync()
-        return {**answer, "next": following}
+        return {"taken": True, "next": following}
 
     def undo(self, person: Person, round_: str = "write") -> Answer:
         """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again."""

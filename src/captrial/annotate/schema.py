@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from captrial.errors import MismatchError
 
-VERSION = 1
+VERSION = 2
 metadata = MetaData()
 
 schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
@@ -145,7 +145,6 @@ receipts = Table(  # idempotency: the same submission sent twice is done once
     metadata,
     Column("person", ForeignKey("people.id"), primary_key=True),
     Column("key", String(64), primary_key=True),
-    Column("answer", Text, nullable=False),
     Column("created", Float, nullable=False),
 )
 
@@ -160,7 +159,9 @@ audit = Table(
 )
 
 # MIGRATIONS[n] changes a database of version n into one of version n + 1.
-MIGRATIONS: dict[int, tuple[str, ...]] = {}
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: ("ALTER TABLE receipts DROP COLUMN answer",),  # it was always the same
+}
 
 
 def migrate(connection: Connection) -> None:

@@ -43,11 +43,13 @@ class Settings:
 
 def read_settings(store: Store, connection: Connection) -> Settings:
     """The settings as the lead left them."""
-    return _parsed(store.get_text(connection, "settings") or "{}")
+    return parse_settings(store.get_text(connection, "settings"))
 
 
 @lru_cache(maxsize=16)
-def _parsed(kept: str) -> Settings:
+def parse_settings(kept: str | None) -> Settings:
+    """Settings as the database keeps them; defaults where it keeps none."""
+    kept = kept or "{}"
     known = {entry.name for entry in fields(Settings)}
     return Settings(**{name: value for name, value in orjson.loads(kept).items() if name in known})
 

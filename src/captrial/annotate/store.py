@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, bindparam, create_engine, event, select, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    String,
+    bindparam,
+    create_engine,
+    event,
+    exists,
+    select,
+)
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
 
@@ -24,8 +35,24 @@ from captrial.errors import InputError, MismatchError, MissingExtraError
 
 DATABASE = "annotations.sqlite"
 _SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
-_RECEIPT = select(receipts.c.answer).where(receipts.c.person == bindparam("person"), receipts.c.key == bindparam("key"))
 _LOCK = 0x63617074  # any fixed number: names our advisory lock
+_BEGIN = {  # one message each: every message to another process is time in which nobody else can change anything
+    "sqlite": "BEGIN IMMEDIATE",
+    "postgresql": f"BEGIN; SELECT pg_advisory_xact_lock({_LOCK})",
+}
+_SAME = exists().where(receipts.c.person == bindparam("of"), receipts.c.key == bindparam("of_key"))
+_RECEIPT = (
+    receipts.insert()
+    .from_select(
+        ["person", "key", "created"],
+        select(
+            bindparam("of", type_=Integer),
+            bindparam("of_key", type_=String),
+            bindparam("at", type_=Float),
+        ).where(~_SAME),
+    )
+    .returning(receipts.c.key)
+)
 
 
 class Store:
@@ -53,15 +80,12 @@ class Store:
     def change(self) -> Iterator[Connection]:
         """A transaction that may write; one at a time."""
         with self._writing, self.engine.begin() as connection:
-            if self.engine.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-            else:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.exec_driver_sql(_BEGIN[self.engine.dialect.name])
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads; never waits for writers."""
+        """A look at the database that never waits for writers."""
         with self.engine.connect() as connection:
             if self.engine.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN")
@@ -93,19 +117,11 @@ class Store:
         row = {"at": self.clock(), "person": person, "action": action, "detail": detail}
         connection.execute(audit.insert(), row)
 
-    def once(
-        self, connection: Connection, person: int, key: str, action: Callable[[], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Do `action` unless this person's `key` was answered before; then give the same answer again."""
-        row = connection.execute(_RECEIPT, {"person": person, "key": key}).scalar_one_or_none()
-        if row is not None:
-            answer: dict[str, Any] = orjson.loads(row)
-            return answer
-        answer = action()
-        written = orjson.dumps(answer).decode()
-        receipt = {"person": person, "key": key, "answer": written, "created": self.clock()}
-        connection.execute(receipts.insert(), receipt)
-        return answer
+    def once(self, connection: Connection, person: int, key: str, action: Callable[[], None]) -> None:
+        """Do `action` unless this person's `key` was seen before; the key is kept with what was done, or not at all."""
+        receipt = {"of": person, "of_key": key, "at": self.clock()}
+        if connection.execute(_RECEIPT, receipt).first() is not None:
+            action()
 
 
 def _engine(url: str) -> Engine:
@@ -117,7 +133,9 @@ def _engine(url: str) -> Engine:
             return engine
         if url.startswith("postgresql://"):
             url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-        return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
+        engine = create_engine(url, pool_size=10, max_overflow=30)
+        event.listen(engine, "connect", _prepare_postgresql)
+        return engine
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError(f"{url!r} is no database URL captrial knows ({error}); use postgresql://...") from None
     except ModuleNotFoundError:
@@ -128,3 +146,9 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # transactions begin where we say, not where the driver thinks
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 30000"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgresql(connection: Any, _: object) -> None:
+    connection.autocommit = True  # likewise
+    # compiling a statement takes longer than running any of ours (versions without a compiler know no such setting)
+    connection.execute("SELECT set_config('jit', 'off', false) FROM pg_settings WHERE name = 'jit'")

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -222,9 +222,9 @@ def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
         files = pictures(folder, count)
         for name in ("local", "ray"):
             log, out = folder / f"{name}.log", folder / name
-            begun = time.time()
-            arguments = {"backbone": BACKBONE, "log": str(log)}
-            seconds = _run(TimedFeatures, arguments, files, out, 32, make_engine(name, workers)).seconds
+            begun, arguments = time.time(), {"backbone": BACKBONE, "log": str(log)}
+            with processor_seconds() as spent:
+                seconds = _run(TimedFeatures, arguments, files, out, 32, make_engine(name, workers)).seconds
             tables.append([(row["id"], row["elements"], row["error"]) for row in OutputFolder(out).rows()])
             rows.append(
                 {
@@ -233,6 +233,7 @@ def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
                     "pictures": count,
                     "seconds": seconds,
                     **_apart(log, begun, seconds, count),
+                    "processor seconds": spent,
                 }
             )
         rows.append(
@@ -243,6 +244,63 @@ def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
             }
         )
     return rows
+
+
+@contextmanager
+def processor_seconds() -> Iterator[Numbers]:
+    """Processor seconds of this process, of what it started (by kind) and of everybody else, meanwhile."""
+    spent: Numbers = {}
+    used: dict[int, tuple[str, float]] = {}
+    stop = threading.Event()
+
+    def sample() -> None:
+        while not stop.wait(0.5):
+            for pid in _below(os.getpid()):
+                used[pid] = _usage(pid) or used.get(pid, ("", 0.0))
+
+    everybody, own = _machine(), time.process_time()
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield spent
+    finally:
+        stop.set()
+        thread.join()
+        spent["driver"] = time.process_time() - own
+        for kind, seconds in used.values():
+            spent[kind] = spent.get(kind, 0.0) + seconds
+        spent["others"] = _machine() - everybody - sum(spent.values())
+
+
+def _machine() -> float:
+    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+def _below(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            children = [int(child) for child in task.read_text().split()]
+            found += [*children, *(one for child in children for one in _below(child))]
+    return found
+
+
+def _usage(pid: int) -> tuple[str, float] | None:
+    """What a process is, and its processor seconds; None where it is gone."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    kind = (
+        "workers"
+        if "MapWorker" in line or "spawn_main" in line
+        else "raylet and gcs"
+        if "/raylet" in line[:400] or "gcs_server" in line[:400]
+        else "other processes of the engine"
+    )
+    return kind, (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _apart(log: Path, begun: float, seconds: float, count: int) -> Numbers:

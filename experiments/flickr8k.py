@@ -48,7 +48,7 @@ class Entry:
 
 
 XE = {"epochs": 10, "batch": 16, "warmup": 150, "patience": 3}
-SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 2e-5, "warmup": 100, "patience": 2}
+SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 5e-5, "warmup": 100, "patience": 2}
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},

@@ -12,7 +12,9 @@ import torch
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.disc import Disc, RetrievalCritic
 from captrial.captioners.sgae import Sgae
+from captrial.decoding.result import BOS, PAD
 from captrial.errors import InputError, MismatchError
+from captrial.language.vocabulary import UNK
 from captrial.metrics.spice import scene_tuples
 from captrial.training.batches import CaptionData
 from captrial.training.disc import Discriminate, TrainCritic
@@ -192,3 +194,18 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         run_to_the_end(tmp_path / "other", depth="3")
     with pytest.raises(InputError, match="not a int"):
         run_to_the_end(tmp_path / "other", epochs="many")
+
+
+def test_self_critical_training_leaves_words_alone_that_it_never_samples() -> None:
+    """What cannot be sampled is never corrected: normalised over, it would slowly take all the probability."""
+    pictures = samples(6)
+    words = vocabulary(pictures)
+    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    captioner = create("show_attend_tell-small", words=len(words), features=SIZE)
+    stage = make_stages(captioner, data, Recipe(epochs=0, scst_epochs=1))[0]
+    loss, _ = stage.loss(data.batch(np.arange(6), np.random.default_rng(0)), 0)
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradient = captioner.head.bias.grad  # type: ignore[union-attr]
+    assert torch.equal(gradient[[PAD, BOS, UNK]], torch.zeros(3))
+    assert gradient.abs().sum() > 0
+    assert gradient.isfinite().all()

@@ -36,7 +36,8 @@ from captrial.training.schedules import Schedule
 
 Logs = dict[str, float]
 # The unknown word stands in references too: it would be rewarded, and nobody wants to read it.
-SAMPLING = (Suppress((UNK,)),)
+NEVER_SAMPLED = (PAD, BOS, UNK)
+SAMPLING = (Suppress(NEVER_SAMPLED),)
 Reward = Callable[[Tensor, Tensor], Tensor]  # tokens (b, n, t), rows (b,) -> rewards (b, n)
 
 
@@ -138,7 +139,8 @@ class SelfCritical:
     def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
         """REINFORCE on samples of the current model."""
         tokens, advantage, rewards = self.draw(self.captioner, batch)
-        forced = self.captioner(batch.features, shifted(tokens))
+        with evaluating(self.captioner):  # with dropout it would be another model than the one that was sampled
+            forced = self.captioner(batch.features, shifted(tokens))
         logs = {"reward": float(rewards.mean()), WEIGHT: float((tokens != PAD).sum())}
         return self_critical(log_probs_of(forced, tokens), tokens, advantage), logs
 
@@ -187,7 +189,8 @@ class StageWiseSelfCritical(SelfCritical):
             advantage = rewards - best
             if before is not None:
                 advantage = advantage + self.eta * (rewards - before)
-            forced = captioner.speak_stages(shifted(found), captioner.encode(batch.features))[stage]
+            with evaluating(captioner):
+                forced = captioner.speak_stages(shifted(found), captioner.encode(batch.features))[stage]
             losses.append(self_critical(log_probs_of(forced, found), found, advantage))
             before = best
         return torch.stack(losses).sum(), {"reward": float(rewards.mean())}
@@ -206,9 +209,16 @@ def shifted(tokens: Tensor) -> Tensor:
 
 
 def log_probs_of(forced: Forced, tokens: Tensor) -> Tensor:
-    """Log-probabilities (b, n, t) of `tokens` under teacher forcing."""
-    chosen = forced.logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    return chosen - forced.logits.logsumexp(-1)
+    """Log-probabilities (b, n, t) of `tokens` under teacher forcing, among the words that can be sampled.
+
+    Words that are never sampled must not be normalised over: nothing would ever correct them, and they would slowly
+    take over the distribution.
+    """
+    never = torch.zeros(forced.logits.shape[-1], dtype=torch.bool, device=forced.logits.device)
+    never[list(NEVER_SAMPLED)] = True
+    logits = forced.logits.masked_fill(never, float("-inf"))
+    chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return (chosen - logits.logsumexp(-1)).masked_fill(tokens == PAD, 0.0)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from captrial.captioners.hf_pixels import visible_window
 from captrial.captioners.loading import load_captioner, read_options, split_source
 from captrial.cli.app import app
 from captrial.errors import InputError
+from captrial.explain.explaining import explain
 
 pytestmark = [
     pytest.mark.slow,
@@ -96,6 +97,17 @@ def test_gradients_reach_the_pixels(tiny: Tiny, lesson: Lesson, name: str) -> No
         for direction in (gradient / size, across / across.norm()):
             change = float(score(pixels + 1e-2 * direction) - score(pixels - 1e-2 * direction)) / 2e-2
             assert float((gradient * direction).sum()) == pytest.approx(change, abs=3e-3 * size)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_word_is_explained_in_one_call(tiny: Tiny, lesson: Lesson, name: str) -> None:
+    captioner = load(tiny, name)
+    found = explain(captioner, lesson.pictures[0], tolerance=0.02)
+    assert found.caption == lesson.captions[0]
+    assert found.attribution.error is not None
+    assert found.attribution.error < 0.02
+    assert found.attribution.grid is not None
+    assert (found.to_numpy().sum(1) > 0).all()
 
 
 @pytest.mark.parametrize("name", TRAINED)

@@ -9,11 +9,12 @@ flight at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from captrial.decoding.trees import map_tensors
 from captrial.errors import InputError
@@ -139,7 +140,7 @@ class PathGradients:
             cut.append(tensor.detach().requires_grad_())
             return cut[-1]
 
-        with self._shortcuts(path):
+        with self._shortcuts(path), sdpa_kernel(SDPBackend.MATH):  # fused attention has no batched backward pass
             encoded = self.subject.encode(path.points)
             heard = self.subject.decode(map_tensors(encoded, cut_off), self.targets.tokens)
         return self.targets.scores(heard.logits), memory, cut
@@ -164,7 +165,10 @@ def pull_back(
     the other through attention and LSTMs, but more than twice through convolutions (measured).
     """
     if together:
-        return torch.autograd.grad(outputs, inputs, wanted, retain_graph=True, is_grads_batched=True, allow_unused=True)
+        with suppress(RuntimeError):  # an operation of another library that cannot be batched: one after the other
+            return torch.autograd.grad(
+                outputs, inputs, wanted, retain_graph=True, is_grads_batched=True, allow_unused=True
+            )
     rows = [
         torch.autograd.grad(outputs, inputs, [part[vector] for part in wanted], retain_graph=True, allow_unused=True)
         for vector in range(len(wanted[0]))

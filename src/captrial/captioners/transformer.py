@@ -130,7 +130,7 @@ class DecoderLayer(nn.Module):
             context, _ = self.self_attention(inner, self.self_attention.project(inner), causal)
             return self.residual_1.after(x, context.view(b, n, t, -1)), None
         context, words = self.self_attention.advance(inner.flatten(0, 2), past.flatten(0, 1))
-        return self.residual_1.after(x, context.view(b, n, 1, -1)), words.unflatten(0, (b, n))
+        return self.residual_1.after(x, context.view(b, n, 1, -1)), words.view(b, n, *words.shape[1:])
 
     def look(self, x: Tensor, cross: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Cross-attention; the captions of a picture are just more queries, so its keys are never copied."""

@@ -96,10 +96,21 @@ def ground(
             if not wants_engine(engine, workers):
                 results.append(measure(looker, seen, grounder, heading, keep))
                 continue
-            given = {"checkpoint": paths[name], "features": store.directory, "beam": beam, "threshold": threshold}
             where, parts = chosen_engine(engine, workers, ray_address), keep.with_suffix(".parts")
             results.append(
-                ground_all(looker, seen, grounder, heading, parts, where, similarity=(similarity, vectors), **given)
+                ground_all(
+                    looker,
+                    seen,
+                    grounder,
+                    heading,
+                    parts,
+                    where,
+                    checkpoint=paths[name],
+                    features=store.directory,
+                    beam=beam,
+                    threshold=threshold,
+                    similarity=(similarity, vectors),
+                )
             )
     tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
     tables.append(verdict_table(results))

@@ -275,6 +275,18 @@ def test_shortcuts_that_would_be_wrong_are_not_taken() -> None:
     assert torch.allclose(input_gradients(strange, targets_of()), naive_gradients(strange, strange.inputs), atol=1e-12)
 
 
+def test_fixed_batch_normalisation_is_a_scale() -> None:
+    torch.manual_seed(0)
+    eye = nn.Sequential(nn.Conv2d(3, 4, 2, 2), nn.BatchNorm2d(4), nn.ReLU6(), nn.Flatten(), nn.Linear(16, 5)).double()
+    eye(torch.randn(20, 3, 4, 4).double())  # statistics of its own
+    eye.eval()
+    subject = Subject(torch.randn(3, 4, 4).double(), eye, lambda memory, tokens: Heard(memory[:, None, None]))
+    targets = word_targets([3], [SpokenWord("w", 0, 1)])
+    plain = input_gradients(subject, targets, settings=Settings(shortcuts=False))
+    assert torch.allclose(input_gradients(subject, targets), plain, atol=1e-14)
+    assert plain.abs().sum() > 0
+
+
 def test_bad_settings_and_names() -> None:
     subject = subject_of("transformer")
     for settings in (Settings(steps=0), Settings(tolerance=0.0)):

@@ -1,8 +1,9 @@
-"""Two exact savings while integrating along a straight path, without knowing the model.
+"""Three exact savings while integrating along a straight path, without knowing the model.
 
 A torch function mode watches `linear` layers: the first one, applied to the points of the path, is affine in the
 path's parameter and is computed once instead of once a point; the last one, onto the vocabulary, is computed for the
-words that are asked about only (other logits read 0). Backward passes, one a word, profit most: gradients are summed
+words that are asked about only (other logits read 0). Batch normalisation with fixed statistics is a multiplication and
+an addition, and its gradient one multiplication. Backward passes, one a word, profit most: gradients are summed
 over the points before the wide first layer, and never spread over the vocabulary. `PathGradients` checks the scores
 with and without these savings against each other before relying on them.
 """
@@ -39,7 +40,7 @@ class StraightPath:
 
 
 class Shortcuts(TorchFunctionMode):
-    """Take both savings inside `with Shortcuts(path, tokens, vocabulary):`."""
+    """Take the savings inside `with Shortcuts(path, tokens, vocabulary):`."""
 
     def __init__(self, path: StraightPath, tokens: Tensor | None, vocabulary: int) -> None:
         super().__init__()
@@ -48,19 +49,42 @@ class Shortcuts(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Replace `linear` where one of the two cases holds."""
+        """Replace `linear` where one of the two cases holds, and `batch_norm` of fixed statistics."""
         if func is functional.linear:
             x, weight, bias = _arguments(*args, **(kwargs or {}))
             if x is self.path.points:
                 return self.path.linear(weight, bias)
             if self.tokens is not None and len(weight) == self.vocabulary:
                 return self._some_words(x, weight, bias, self.tokens)
+        if func is functional.batch_norm:
+            scaled = _scaled(*args, **(kwargs or {}))
+            if scaled is not None:
+                return scaled
         return func(*args, **(kwargs or {}))
 
     @staticmethod
     def _some_words(x: Tensor, weight: Tensor, bias: Tensor | None, tokens: Tensor) -> Tensor:
         some = functional.linear(x, weight[tokens], None if bias is None else bias[tokens])
         return x.new_zeros(*x.shape[:-1], len(weight)).index_copy(-1, tokens, some)
+
+
+def _scaled(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor | None:
+    """Batch normalisation as an affine map; None while it learns."""
+    if training or running_mean is None or running_var is None:
+        return None
+    scale = torch.rsqrt(running_var + eps) * (1 if weight is None else weight)
+    shift = (0 if bias is None else bias) - running_mean * scale
+    shape = (1, -1, *[1] * (input.ndim - 2))
+    return input * scale.view(shape) + shift.view(shape)
 
 
 def _arguments(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -33,7 +33,7 @@ from captrial.vision.store import FeatureStore
 
 RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
 DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data")) / "flickr8k"
-LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down", "disc", "sgae")
+LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down", "disc")
 TRANSFORMERS = ("transformer", "smart", "m2", "ort", "aoa", "x_lan")
 
 
@@ -52,6 +52,7 @@ SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 5e-5, "warmup":
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
+    "sgae": Entry("sgae-small", XE, store="regions"),  # its picture graphs are made of labelled regions
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
     **{
         f"{name}-scst": Entry(f"{name}-small", SCST, after=name)

@@ -1,0 +1,34 @@
+"""The captioners that come with the package: they are there, small, described, and describe photographs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captrial.captioners.loading import load_captioner
+from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.data.pictures import open_picture
+
+LARGEST = 30_000_000  # bytes, all together
+
+
+def test_they_are_small_and_have_cards() -> None:
+    assert DEFAULT in shipped()
+    files = [path for folder in shipped().values() for path in folder.iterdir()]
+    assert sum(path.stat().st_size for path in files) < LARGEST
+    for folder in shipped().values():
+        card = (folder / "README.md").read_text()
+        assert "Flickr8k" in card
+        assert "## Limits" in card
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shipped())
+def test_they_describe_photographs(name: str) -> None:
+    from skimage import data
+
+    astronaut = Path(data.__file__).parent / "astronaut.png"
+    (said,) = load_captioner(name).caption([open_picture(astronaut)])
+    assert len(said.split()) >= 4
+    assert {"man", "woman", "person", "boy", "girl", "child"} & set(said.split())

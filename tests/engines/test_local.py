@@ -87,7 +87,7 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
     assert not list((tmp_path / "out").glob(".part-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_part_that_always_kills_is_given_up_and_the_others_done(tmp_path: Path) -> None:
     with pytest.raises(CaptrialError, match=r"1 of 6 parts could not be done.*worker died 3 times"):
         run(JobSpec(Shout, {"deadly": "row0"}), parts(NAMES[:12], 2), tmp_path / "out", LocalEngine(2))

@@ -73,7 +73,12 @@ class EndpointCaptioner:
                 async with slots:
                     return await self._ask(client, picture)
 
-            return list(await asyncio.gather(*(one(picture) for picture in pictures)))
+            try:  # a group ends its other requests before the client closes; `gather` would leave them open
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(one(picture)) for picture in pictures]
+            except ExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+            return [task.result() for task in tasks]
 
     async def _ask(self, client: httpx.AsyncClient, picture: Image.Image) -> str:
         body, why = self._body(picture), ""

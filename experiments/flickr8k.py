@@ -3,14 +3,14 @@
     python -m experiments.flickr8k --features STORE --runs RUNS [NAME...]
 
 Trains what is named (default: everything), continues what was stopped, and writes `docs/flickr8k/NAME.json` with the
-scores on the 500 test pictures as each one finishes. Stores are made by `captrial features`.
+scores on the 500 test pictures as each one finishes. Stores are made by `captrial features` (grid, regions) and by
+`experiments.mirrored` (fine).
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import torch
 
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.data.readers.karpathy import read_karpathy
+from captrial.explain.region_sources import detect_regions
 from captrial.files import atomic_write
 from captrial.metrics.bleu import bleu
 from captrial.metrics.cider import cider
@@ -29,10 +30,12 @@ from captrial.metrics.spice import spice
 from captrial.records import Sample
 from captrial.training.evaluate import caption_pictures
 from captrial.training.run import train
+from captrial.vision.loading import load_detector
 from captrial.vision.store import FeatureStore
+from experiments.mirrored import mirror
+from experiments.shared import FLICKR8K, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data")) / "flickr8k"
 LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down", "disc")
 TRANSFORMERS = ("transformer", "smart", "m2", "ort", "aoa", "x_lan")
 
@@ -45,9 +48,12 @@ class Entry:
     options: Mapping[str, Any] = field(default_factory=dict)
     after: str | None = None  # another entry whose best checkpoint this one goes on from
     store: str = "grid"
+    mirrored: bool = False  # train on the mirror images too
+    detected: bool = False  # with a detector's boxes on the training pictures, for weakly supervised attention
 
 
-XE = {"epochs": 10, "batch": 16, "warmup": 150, "patience": 3}
+XE = {"epochs": 7, "batch": 16, "warmup": 150, "patience": 3}
+FINE = {"width": 256, "heads": 8, "hidden": 1024, "decoder_layers": 3, "epochs": 5, "batch": 16, "warmup": 300}
 SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 5e-5, "warmup": 100, "patience": 2}
 
 PLAN: dict[str, Entry] = {
@@ -59,6 +65,9 @@ PLAN: dict[str, Entry] = {
         for name in ("show_attend_tell", "top_down", "transformer", "m2")
     },
     **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
+    "show_attend_tell-weak": Entry("show_attend_tell-small", {**XE, "supervision": "weak"}, detected=True),
+    "fine": Entry("transformer-small", FINE, store="fine", mirrored=True),
+    "fine-scst": Entry("transformer-small", {**SCST, "scst_epochs": 4}, after="fine", store="fine", mirrored=True),
 }
 
 
@@ -67,6 +76,10 @@ def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path
     entry, folder = PLAN[name], runs / name
     store = FeatureStore(stores[entry.store])
     splits = {split: [sample for sample in samples if sample.split == split] for split in ("train", "val", "test")}
+    if entry.mirrored:
+        splits["train"] = [*splits["train"], *mirror(splits["train"])]
+    if entry.detected:
+        splits["train"] = detect_regions(splits["train"], load_detector(find_yolo()), runs / "detected.json")
     if entry.after and not (RESULTS / f"{entry.after}.json").exists():
         run(entry.after, samples, stores, runs)
     best = train(
@@ -116,12 +129,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PLAN))
     parser.add_argument("--features", type=Path, required=True, help="Store of grid features.")
     parser.add_argument("--regions", type=Path, help="Store of region features.")
+    parser.add_argument("--fine", type=Path, help="Store made by experiments.mirrored.")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    samples = read_karpathy(DATA / "dataset_flickr8k.json", images=DATA / "images")
-    stores = {"grid": arguments.features, "regions": arguments.regions}
+    samples = read_karpathy(FLICKR8K / "dataset_flickr8k.json", images=FLICKR8K / "images")
+    stores = {"grid": arguments.features, "regions": arguments.regions, "fine": arguments.fine}
     for name in arguments.names or PLAN:
         print(run(name, samples, stores, arguments.runs), flush=True)
 

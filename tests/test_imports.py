@@ -14,7 +14,7 @@ RANKS = [
     {"errors", "records", "version", "progress", "files"},
     {"data", "language", "vision", "decoding", "health"},
     {"captioners", "metrics"},
-    {"training", "explain", "compete"},
+    {"training", "explain", "compete", "api"},
     {"annotate", "report", "engines"},
     {"demo"},
     {"cli"},

@@ -1,15 +1,30 @@
-"""captrial puts image captioners on trial: rank them on your pictures, explain every word, measure where they look."""
+"""captrial puts image captioners on trial: rank them on your pictures, explain every word, measure where they look.
+
+captrial.load(source)                        a captioner: shipped, trained, from the hub, or behind an endpoint
+captrial.caption(pictures, model)            what it says
+captrial.explain(captioner, picture)         where it looked with every word
+captrial.score(captions, references)         BLEU, METEOR, ROUGE-L, CIDEr, SPICE ... without Java
+captrial.Competition                         which of several is best on your pictures, with few labels
+"""
 
 from typing import TYPE_CHECKING, Any
 
 from captrial.version import __version__
 
 if TYPE_CHECKING:
+    from captrial.api import caption, load
+    from captrial.compete import Competition
     from captrial.explain.explaining import explain
     from captrial.metrics import ScoreTable, score
 
-__all__ = ["ScoreTable", "__version__", "explain", "score"]
-_FROM = {"ScoreTable": "captrial.metrics", "score": "captrial.metrics"}  # imported when first used: `captrial` is light
+__all__ = ["Competition", "ScoreTable", "__version__", "caption", "explain", "load", "score"]
+_FROM = {  # imported when first used: `import captrial` is instant and needs no torch
+    "Competition": "captrial.compete",
+    "ScoreTable": "captrial.metrics",
+    "caption": "captrial.api",
+    "load": "captrial.api",
+    "score": "captrial.metrics",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -20,3 +35,7 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         return getattr(import_module(_FROM[name]), name)
     raise AttributeError(f"module 'captrial' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

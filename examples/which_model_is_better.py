@@ -1,0 +1,64 @@
+# %% [markdown]
+# # Which of my two models is better on my pictures?
+# You have captions of both for many pictures and can label few. The pictures on which the two differ most decide.
+#
+# Here the pictures are rendered and the two models are made up: each repeats a true sentence and gets some words wrong,
+# the one more often than the other. With your own models there are only their two caption files.
+
+# %%
+import json
+import random
+from pathlib import Path
+
+from PIL import Image
+
+import captrial
+from captrial.compete import SelectionSettings
+from captrial.compete.flip import flip_report
+from captrial.data.toyworld import ToyWorld
+from captrial.report.competition import write_competition_report
+
+OUT, PICTURES, BUDGET = Path("out/which"), 120, 20
+(OUT / "images").mkdir(parents=True, exist_ok=True)
+world, truth = ToyWorld(size=160), {}
+for number in range(PICTURES):
+    picture = world.render("wild", number)
+    Image.fromarray(picture.pixels).save(OUT / "images" / f"{number}.png")
+    truth[f"{number}.png"] = list(picture.sample.captions)
+
+# %%
+chance, files = random.Random(0), {}
+for model, mistakes in (("ours", 0.15), ("theirs", 0.35)):
+    said = {
+        name: " ".join("thing" if chance.random() < mistakes else word for word in sentences[0].split())
+        for name, sentences in truth.items()
+    }
+    files[model] = OUT / f"{model}.json"
+    files[model].write_text(json.dumps(said))
+
+# %% [markdown]
+# The competition is a directory. It selects the pictures that are worth a label.
+
+# %%
+directory = OUT / "competition"
+if directory.exists():
+    competition = captrial.Competition.open(directory)
+else:
+    competition = captrial.Competition.create(directory, files, images=OUT / "images")
+    competition.select(SelectionSettings(BUDGET, BUDGET))
+waiting = competition.images_to_label()
+print(f"{len(waiting)} of {PICTURES} pictures to label, first {waiting[:3]}")
+
+# %% [markdown]
+# Now people write what is on those pictures: `captrial annotate serve out/which/competition`, or any file of reference
+# captions. Here the rendered world's own sentences are the labels.
+
+# %%
+labels_file = OUT / "labels.json"
+labels_file.write_text(json.dumps({name: truth[name][1:] for name in competition.images()}))
+labels = competition.labels(labels_file)
+verdict = competition.rank("cider", labels)
+for row in verdict.rows():
+    print(f"{row['rank']}. {row['model']:7} {row['score']:.3f}, first in {row['first']:.0%} of the replicates")
+print(flip_report(competition.jury(labels).evidence("cider")).sentence())
+print(write_competition_report(competition, labels, ["cider"], OUT / "report"))

@@ -1,34 +1,65 @@
-"""Every benchmark, one after another: `python -m benchmarks [NAME ...]`.
+"""Every benchmark that compares, one after another, and one table at the end: `python -m benchmarks [NAME ...]`.
 
-Those that draw pictures for the documents (`annotate_screenshots`, `competition_page`) are run by hand.
+A benchmark is a module of this folder with a function `run` that gives rows: what, against what, both figures, ratio
+(above 1: ours is better). It runs in a process of its own. The others here are studies and pictures for the documents;
+they are run by hand, see their first lines.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-DRAWING = {"annotate_screenshots", "competition_page"}
+from captrial.cli.output import print_table
+
+FOLDER = Path(__file__).parent
+CALL = "import json, sys; from benchmarks.{name} import run; json.dump(run(), open(sys.argv[1], 'w'))"
 
 
 def names() -> list[str]:
-    """The benchmarks of this folder that only measure and print."""
-    found = {path.stem for path in Path(__file__).parent.glob("*.py") if path.stem[0] != "_"}
-    return sorted(found - DRAWING)
+    """The benchmarks of this folder that give rows."""
+    sources = {path.stem: path.read_text() for path in FOLDER.glob("*.py") if path.stem[0] != "_"}
+    return sorted(name for name, source in sources.items() if re.search(r"^def run\(", source, re.MULTILINE))
+
+
+def rows_of(name: str) -> list[dict[str, Any]] | None:
+    """The rows of one benchmark; None if it failed."""
+    import tempfile
+
+    print(f"\n== benchmarks.{name}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.json"
+        done = subprocess.run([sys.executable, "-c", CALL.format(name=name), str(rows)], check=False)
+        return json.loads(rows.read_text()) if not done.returncode else None
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """The table."""
+
+    def number(value: Any, unit: str) -> str:
+        return "–" if value is None else f"{value:.3g} {unit}"
+
+    cells = [
+        (row["what"], row["against"], number(row["ours"], row["unit"]), number(row["theirs"], row["unit"]),
+         number(row["ratio"], "x"))
+        for row in rows
+    ]  # fmt: skip
+    print_table("captrial beside others", ["what", "against", "ours", "theirs", "ratio"], cells)
 
 
 def main(wanted: list[str]) -> int:
-    """Run the benchmarks, each in a process of its own; 1 if one of them failed, 2 if there is no such one."""
+    """Run the benchmarks; 1 if one of them failed, 2 if there is no such one."""
     unknown = [name for name in wanted if name not in names()]
     if unknown:
         print(f"no benchmark {unknown[0]!r}; there are {', '.join(names())}", file=sys.stderr)
         return 2
-    failed = []
-    for name in wanted or names():
-        print(f"\n== python -m benchmarks.{name}", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
-            failed.append(name)
+    found = {name: rows_of(name) for name in wanted or names()}
+    show([row for rows in found.values() for row in rows or ()])
+    failed = [name for name, rows in found.items() if rows is None]
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))

@@ -162,8 +162,9 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
     return statistics.median(found)
 
 
-def compare(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> None:
+def run(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> list[dict[str, Any]]:
     """Captions a second, in turns on the same pictures; `batches` are sizes, how many of each, how often timed."""
+    torch.set_num_threads(THREADS)
     model = captioner()
     speakers = {precision: packed(model, precision) for precision in PRECISIONS}
     made = peer(model)
@@ -174,6 +175,7 @@ def compare(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1)))
     for precision, speaker in speakers.items():
         same = sum(a == b for a, b in zip(ours(speaker, check), other, strict=True))
         print(f"{precision}: {same} of 50 captions are the same")
+    rows = []
     for batch, count, repeats in batches:
         spent = dict.fromkeys(["generate", *speakers], 0.0)
         for seed in range(count):
@@ -181,10 +183,13 @@ def compare(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1)))
             spent["generate"] += seconds(lambda s=shown: theirs(model, made, s), repeats)  # type: ignore[misc]
             for precision, speaker in speakers.items():
                 spent[precision] += seconds(lambda s=shown, m=speaker: ours(m, s), repeats)  # type: ignore[misc]
+        peer_rate = batch * count / spent.pop("generate")
         for name, total in spent.items():
-            print(
-                f"batch {batch}: {name} {batch * count / total:.1f} captions/s, {spent['generate'] / total:.2f} times"
-            )
+            rate = batch * count / total
+            what = f"beam-5 decoding, batch {batch}, {name}"
+            figures = {"ours": rate, "theirs": peer_rate, "ratio": rate / peer_rate, "unit": "captions/s"}
+            rows.append({"what": what, "against": "transformers' generate, float32", **figures})
+    return rows
 
 
 def sizes(presets: Sequence[str], batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
@@ -233,7 +238,10 @@ def main() -> None:
     elif "--sizes" in sys.argv:
         sizes(sys.argv[2:])
     else:
-        compare()
+        for row in run():
+            print(
+                f"{row['what']}: {row['ours']:.1f} captions/s, generate {row['theirs']:.1f}: {row['ratio']:.2f} times"
+            )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""What the shipped captioners say about photographs from elsewhere, good and bad alike.
+
+    python -m experiments.outside > docs/photographs.md
+
+The photographs of scikit-image, and COCO pictures drawn by lot (never chosen), with the COCO objects that a caption
+names rightly and wrongly.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import orjson
+
+from captrial.captioners.loading import load_captioner
+from captrial.captioners.shipped import shipped
+from captrial.data.pictures import open_picture
+from captrial.language.classes import mentioned
+from experiments.shared import COCO
+
+SKIMAGE = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
+DRAWN, SEED = 20, 0
+HEAD = """# Photographs from elsewhere
+The shipped captioners learnt from 6 000 photographs of Flickr8k, most of them of people and dogs out of doors. This is
+what they say about pictures they have nothing to do with, by `python -m experiments.outside` (beam 5). Nothing here was
+chosen: {drawn} COCO pictures were drawn by lot (seed {seed}), and scikit-image's are all its colour photographs.
+"""
+
+
+def captions(pictures: Sequence[Path]) -> dict[str, list[str]]:
+    """What every shipped captioner says."""
+    opened = [open_picture(path) for path in pictures]
+    return {name: load_captioner(name, 5).caption(opened) for name in shipped()}
+
+
+def judge(said: str, present: set[str]) -> str:
+    """The COCO objects of a caption: right ones, and wrong ones struck out."""
+    named = dict.fromkeys(mentioned([said])[0])
+    marks = [name if name in present else f"~~{name}~~" for name in named]
+    return ", ".join(marks) or "–"
+
+
+def of_skimage() -> str:
+    """A table of scikit-image's photographs."""
+    spec = find_spec("skimage")
+    assert spec is not None
+    assert spec.origin is not None
+    pictures = [Path(spec.origin).parent / "data" / name for name in SKIMAGE]
+    said = captions(pictures)
+    rows = [f"| {path.stem} | {' | '.join(said[name][row] for name in said)} |" for row, path in enumerate(pictures)]
+    return "\n".join([f"| picture | {' | '.join(said)} |", "| --- |" + " --- |" * len(said), *rows])
+
+
+def of_coco() -> str:
+    """A table of COCO pictures drawn by lot, and how often captions name what is not there."""
+    present = orjson.loads((COCO / "objects_present.json").read_bytes())
+    known = [path for path in sorted((COCO / "images").glob("*.jpg")) if str(int(path.stem)) in present]
+    pictures = random.Random(SEED).sample(known, DRAWN)
+    said = captions(pictures)
+    lines = ["| COCO id | captioner | caption | objects named |", "| --- | --- | --- | --- |"]
+    for row, path in enumerate(pictures):
+        there = set(present[str(int(path.stem))])
+        for name in said:
+            text = said[name][row]
+            lines.append(f"| {int(path.stem)} | {name} | {text} | {judge(text, there)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the page."""
+    print(HEAD.format(drawn=DRAWN, seed=SEED))
+    print(f"## scikit-image\n{of_skimage()}\n")
+    print("## COCO\nObjects are those of COCO's 80 classes that the caption names; one that people did not find in the")
+    print(f"picture is struck out.\n\n{of_coco()}")
+
+
+if __name__ == "__main__":
+    main()

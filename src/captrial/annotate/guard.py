@@ -16,8 +16,10 @@ MAX_BODY = 64 * 1024  # bytes of a request; sentences are short
 class Guard:
     """ASGI middleware: refuses with `refuse(request, error)` before the application sees the request."""
 
-    def __init__(self, app: ASGIApp, refuse: Callable[[Request, Exception], Awaitable[Response]]) -> None:
-        self.app, self.refuse = app, refuse
+    def __init__(
+        self, app: ASGIApp, refuse: Callable[[Request, Exception], Awaitable[Response]], max_body: int = MAX_BODY
+    ) -> None:
+        self.app, self.refuse, self.max_body = app, refuse, max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check, pass on, and add headers to whatever is answered."""
@@ -35,7 +37,7 @@ class Guard:
         request = Request(scope)
         try:
             check_origin(request)
-            _check_size(request)
+            _check_size(request, self.max_body)
         except HTTPException as error:
             response = await self.refuse(request, error)
             await response(scope, receive, send_with_headers)
@@ -43,12 +45,12 @@ class Guard:
         await self.app(scope, receive, send_with_headers)
 
 
-def _check_size(request: Request) -> None:
+def _check_size(request: Request, most: int) -> None:
     """The server reads no more of a body than its announced length, so that is what must be small."""
     if "transfer-encoding" in request.headers:
         raise HTTPException(411, "a request with a body needs its length")
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise HTTPException(400, "the length of the request is not a number")
-    if len(length) > 12 or int(length) > MAX_BODY:
+    if len(length) > 12 or int(length) > most:
         raise HTTPException(413, "the request is too large")

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 
 from captrial.annotate import people
 from captrial.annotate.app import create_app
@@ -156,7 +157,13 @@ def simulate_experiment(
 def serving(directory: Path | str, database: str | None = None) -> Iterator[tuple[str, Room]]:
     """The application on a free port of this machine, in a thread; yields its address and its room."""
     application = create_app(directory, database)
-    room: Room = application.state.context.room
+    with hosted(application) as address:
+        yield address, application.state.context.room
+
+
+@contextmanager
+def hosted(application: FastAPI) -> Iterator[str]:
+    """An application on a free port of this machine, in a thread; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -168,7 +175,7 @@ def serving(directory: Path | str, database: str | None = None) -> Iterator[tupl
             raise StateError(f"the server did not start on port {port}")
         time.sleep(0.02)
     try:
-        yield f"http://127.0.0.1:{port}", room
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join()

@@ -22,6 +22,7 @@ from captrial.cli import (
     models,
     pool,
     score,
+    studio,
     train,
 )
 from captrial.cli.output import console_err
@@ -46,6 +47,7 @@ app.command("features")(features.features)
 app.command("ground")(ground.ground)
 app.command("models")(models.models)
 app.command("score")(score.score)
+app.command("studio")(studio.studio)
 app.command("train")(train.train)
 app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")

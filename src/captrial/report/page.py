@@ -21,7 +21,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["script_data"] = _script_data
-    environment.globals["source"] = _source
+    environment.globals["source"] = source
     return environment
 
 
@@ -30,8 +30,8 @@ def _script_data(text: str) -> Markup:
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-def _source(name: str) -> Markup:
-    """A style sheet or script of ours, to stand inside the page."""
+def source(name: str) -> Markup:
+    """A style sheet or script of ours, as it stands inside the page."""
     loader = _environment().loader
     assert loader is not None
     return Markup(loader.get_source(_environment(), name)[0])

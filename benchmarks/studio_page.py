@@ -1,0 +1,62 @@
+"""The studio, photographed: a photograph of scikit-image, two captioners, real Chromium, desktop and phone.
+
+python -m benchmarks.studio_page [--out docs/images] [--second runs/mine] [--photo motorcycle_left.png]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+from skimage import data
+
+from captrial.annotate.simulate import hosted
+from captrial.captioners.shipped import DEFAULT
+from captrial.studio.app import create_app
+
+SCREENS = {"desktop": (1200, 1000), "phone": (390, 844)}
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+PATIENCE = 240_000  # milliseconds
+
+
+def photograph(browser: Browser, address: str, device: str, arguments: argparse.Namespace) -> None:
+    """Choose, wait, point at the first noun with a verdict."""
+    width, height = SCREENS[device]
+    tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=arguments.scheme)
+    tab.set_default_timeout(PATIENCE)
+    tab.goto(address)
+    if arguments.empty:
+        tab.screenshot(path=arguments.out / f"studio-empty-{device}.png")
+    tab.locator("#second").select_option(arguments.second)
+    tab.locator("#file").set_input_files(Path(data.__file__).parent / arguments.photo)
+    tab.locator(".pair .panel").nth(1).wait_for()
+    tab.locator("#work").wait_for(state="hidden")
+    tab.locator(".word:has(.mark)").last.hover()
+    tab.evaluate("scrollTo(0, 0)")
+    path = arguments.out / f"studio-{device}.png"
+    tab.screenshot(path=path, full_page=True)
+    Image.open(path).convert("P", palette=Image.Palette.ADAPTIVE, colors=224).save(path, optimize=True)
+    tab.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    parser.add_argument("--second", default=f"{DEFAULT}?beam=1", help="a captioner to compare with the shipped one")
+    parser.add_argument("--photo", default="motorcycle_left.png", help="a picture of scikit-image")
+    parser.add_argument("--scheme", default="light", choices=["light", "dark"])
+    parser.add_argument("--empty", action="store_true", help="also the page before a picture is chosen")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with hosted(create_app([arguments.second])) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        for device in SCREENS:
+            photograph(browser, address, device, arguments)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What the studio does with a picture: several captioners describe it, and every word is explained and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from captrial.captioners.loading import load_captioner
+from captrial.captioners.running import AnyCaptioner
+from captrial.captioners.shipped import shipped
+from captrial.data.pictures import open_picture
+from captrial.errors import CaptrialError, InputError
+from captrial.studio.jobs import Job
+
+if TYPE_CHECKING:
+    from captrial.explain.grounding import Grounder
+    from captrial.records import Region
+    from captrial.vision.regions import Detector
+
+MAX_BYTES = 32 << 20  # of a picture
+MAX_PIXELS = 50_000_000
+LONGEST_SIDE = 2048  # nothing is gained by explaining more pixels than a screen has
+METHODS = {
+    "integrated_gradients": "Integrated gradients: complete to 1% a word, takes longest",
+    "saliency": "Saliency: gradients at the picture, quick",
+    "input_x_gradient": "Input × gradient: quick",
+    "guided_backprop": "Guided backpropagation: sharp, but says less about the model",
+    "attention": "Attention: what the captioner itself reports",
+    "occlusion": "Occlusion: covers parts of the picture; works for every captioner",
+}
+
+
+@dataclass
+class Workshop:
+    """Captioners, a detector and a judge of nouns, each loaded when first needed and then kept."""
+
+    sources: Sequence[str] = ()  # captioners besides the shipped ones
+    regions: str = "localiser"
+
+    def __post_init__(self) -> None:
+        self.names = list(dict.fromkeys([*shipped(), *self.sources]))
+        self._captioners: dict[str, AnyCaptioner] = {}
+        self._detector: Detector | None = None
+        self._grounder: Grounder | None = None
+
+    def check(self, names: Sequence[str], method: str) -> None:
+        """Refuse what is not on offer: the page cannot name a path or address of its own."""
+        if not 1 <= len(names) <= 2:
+            raise InputError("choose one or two captioners")
+        for name in names:
+            if name not in self.names:
+                raise InputError(f"no captioner {name!r} here; there are: {', '.join(self.names)}")
+        if method not in METHODS:
+            raise InputError(f"no method {method!r}; there are: {', '.join(METHODS)}")
+
+    @staticmethod
+    def steps(names: Sequence[str]) -> int:
+        """How many steps `look` has."""
+        return 3 + 2 * len(names)
+
+    def look(self, job: Job, content: bytes, file: str, names: Sequence[str], method: str) -> None:
+        """Open the picture, then hand over a panel a captioner (see `captrial.explain.view.panel`)."""
+        from captrial.explain.view import data_url
+
+        job.begin("opening the picture")
+        picture = open_picture(content, max_bytes=MAX_BYTES, max_pixels=MAX_PIXELS, name=file)
+        picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+        job.hand_over({"preview": data_url(_small(picture), "JPEG"), "file": file})
+        job.begin("looking for things with a name")
+        regions = self._detect(picture)
+        for name in names:
+            job.begin(f"loading {name}")
+            captioner = self._captioner(name)
+            job.begin(f"{name}: {method.replace('_', ' ')}")
+            job.hand_over(self._explain(captioner, name, picture, regions, method))
+
+    def _explain(
+        self, captioner: AnyCaptioner, name: str, picture: Image.Image, regions: Sequence[Region], method: str
+    ) -> dict[str, Any]:
+        from captrial.explain.explaining import explain
+        from captrial.explain.regions import relative_boxes
+        from captrial.explain.sight import grounded_view
+        from captrial.explain.view import panel
+
+        assert self._grounder is not None
+        boxes = relative_boxes(regions, *picture.size) if regions else None
+        try:
+            explanation = explain(captioner, picture, method, boxes=boxes)
+        except CaptrialError as error:  # it gives no gradients, or no attention: what it says can be read all the same
+            return {"captioner": name, "caption": captioner.caption([picture])[0], "problem": str(error)}
+        view = grounded_view(explanation, regions, self._grounder)
+        return panel(replace(view, captioner=name))
+
+    def _captioner(self, name: str) -> AnyCaptioner:
+        if name not in self._captioners:
+            self._captioners[name] = load_captioner(name)
+        return self._captioners[name]
+
+    def _detect(self, picture: Image.Image) -> list[Region]:
+        from captrial.explain.grounding import Grounder
+        from captrial.vision.loading import load_detector
+
+        if self._detector is None:
+            self._detector = load_detector(self.regions)
+            self._grounder = Grounder(list(self._detector.labels))
+        return list(self._detector.detect([picture])[0])
+
+
+def _small(picture: Image.Image) -> Image.Image:
+    small = picture.copy()
+    small.thumbnail((360, 360))
+    return small

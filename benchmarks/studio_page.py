@@ -37,7 +37,7 @@ def photograph(browser: Browser, address: str, device: str, arguments: argparse.
     tab.locator(".word:has(.mark)").last.hover()
     tab.evaluate("scrollTo(0, 0)")
     path = arguments.out / f"studio-{device}.png"
-    tab.screenshot(path=path, full_page=True)
+    tab.screenshot(path=path, full_page=device == "phone")
     Image.open(path).convert("P", palette=Image.Palette.ADAPTIVE, colors=224).save(path, optimize=True)
     tab.close()
 

@@ -29,7 +29,8 @@ DROP = """([name, content]) => {
   const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
   const transfer = new DataTransfer();
   transfer.items.add(new File([bytes], name));
-  document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+  const dropped = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+  document.getElementById("drop").dispatchEvent(dropped);
 }"""
 
 
@@ -93,7 +94,9 @@ def bomb(side: int) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    )
 
 
 def test_two_captioners_are_compared_word_by_word(page: Page) -> None:

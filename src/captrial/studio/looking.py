@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
@@ -41,10 +42,15 @@ class Workshop:
     regions: str = "localiser"
 
     def __post_init__(self) -> None:
-        self.names = list(dict.fromkeys([*shipped(), *self.sources]))
+        self._sources = {name: name for name in shipped()} | _named(self.sources)
         self._captioners: dict[str, AnyCaptioner] = {}
         self._detector: Detector | None = None
         self._grounder: Grounder | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The captioners on offer."""
+        return list(self._sources)
 
     def check(self, names: Sequence[str], method: str) -> None:
         """Refuse what is not on offer: the page cannot name a path or address of its own."""
@@ -96,7 +102,7 @@ class Workshop:
 
     def _captioner(self, name: str) -> AnyCaptioner:
         if name not in self._captioners:
-            self._captioners[name] = load_captioner(name)
+            self._captioners[name] = load_captioner(self._sources[name])
         return self._captioners[name]
 
     def _detect(self, picture: Image.Image) -> list[Region]:
@@ -107,6 +113,17 @@ class Workshop:
             self._detector = load_detector(self.regions)
             self._grounder = Grounder(list(self._detector.labels))
         return list(self._detector.detect([picture])[0])
+
+
+def _named(sources: Sequence[str]) -> dict[str, str]:
+    """Sources by short names: a folder by its own name, as long as no other is called so."""
+    found: dict[str, str] = {}
+    for source in sources:
+        path = Path(source)
+        short = path.parent.name if path.name == "best" else path.name
+        free = path.is_dir() and short not in {*found, *shipped()}
+        found[short if free else source] = source
+    return found
 
 
 def _small(picture: Image.Image) -> Image.Image:

@@ -125,10 +125,10 @@ def test_disc_trains_its_critic_and_is_rewarded_for_discriminating() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("preset", "steps", "gain"),  # Stack-Cap: greedy baselines, so the noisiest gradient; hardly gains here
-    [("transformer-small", 30, 1.1), ("stack_cap-small", 80, 1.01), ("disc-small", 40, 1.1)],
+    ("preset", "steps", "rate"),
+    [("transformer-small", 30, 3e-4), ("stack_cap-small", 60, 1e-3), ("disc-small", 40, 3e-4)],
 )
-def test_self_critical_training_raises_the_reward(preset: str, steps: int, gain: float) -> None:
+def test_self_critical_training_raises_the_reward(preset: str, steps: int, rate: float) -> None:
     pictures = samples(captions=3)
     words = vocabulary(pictures)
     captioner = without_dropout(preset, len(words))
@@ -138,14 +138,14 @@ def test_self_critical_training_raises_the_reward(preset: str, steps: int, gain:
     imitate = CrossEntropy(captioner, 1, Schedule("constant", 3e-3, warmup=10), smoothing=0.0)
     optimise(imitate, data, 200, until=0.5 * heads)  # good enough to be rewarded, not yet sure of itself
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
-    recipe = Recipe(epochs=0, scst_epochs=1, scst_rate=3e-4, warmup=1, critic_weight=0.0)
+    recipe = Recipe(epochs=0, scst_epochs=1, scst_rate=rate, warmup=1, critic_weight=0.0)
     stage = make_stages(captioner, data, recipe, critic=critic)[-1]
     batch = data.batch(np.arange(20), np.random.default_rng(0))
     torch.manual_seed(0)
     before = np.mean([stage.loss(batch, 0)[1]["reward"] for _ in range(3)])
     optimise(stage, data, steps)
     after = np.mean([stage.loss(batch, 0)[1]["reward"] for _ in range(3)])
-    assert after > gain * before
+    assert after > 1.1 * before
 
 
 def run_to_the_end(out: Path, **options: str) -> dict[str, torch.Tensor]:

@@ -22,21 +22,23 @@ def rows() -> list[dict[str, Any]]:
 def table() -> str:
     """Markdown, scores x100."""
     lines = [
-        "| captioner | training | BLEU-4 | METEOR | CIDEr | SPICE | parameters | s/epoch |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| captioner | training | BLEU-4 | METEOR | CIDEr | SPICE | parameters | epochs | s/epoch |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows():
         title, training = describe(row["name"])
         scores = " | ".join(f"{100 * row[key]:.1f}" for key in ("bleu_4", "meteor", "cider", "spice"))
         size = f"{row['parameters'] / 1e6:.1f} M"
-        lines.append(f"| {title} | {training} | {scores} | {size} | {row['seconds_an_epoch']:.0f} |")
+        lines.append(f"| {title} | {training} | {scores} | {size} | {row['epochs']} | {row['seconds_an_epoch']:.0f} |")
     return "\n".join(lines)
 
 
 def describe(name: str) -> tuple[str, str]:
     """How an entry is called in the table, and how it was trained."""
-    base = name.removesuffix("-scst").removesuffix("-regions").removesuffix("-no-geometry")
-    title = ARCHITECTURES[base].title
+    base = name.removesuffix("-scst").removesuffix("-regions").removesuffix("-no-geometry").removesuffix("-weak")
+    title = ARCHITECTURES["transformer" if base == "fine" else base].title
+    title += ", wider, 288 pixels, mirror images" if base == "fine" else ""
+    title += ", weakly supervised attention" if name.endswith("-weak") else ""
     title += " without geometry" if "no-geometry" in name else ""
     title += ", regions" if name.endswith("-regions") else ""
     return title, "XE + SCST" if name.endswith("-scst") else "XE"

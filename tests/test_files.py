@@ -93,3 +93,12 @@ def test_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_directory() == tmp_path / ".cache" / "captrial"
     assert cache_directory().is_dir()
+
+
+def test_a_file_put_in_place_by_somebody_else_is_as_readable_as_any_other(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    with atomic_path(tmp_path / "kept") as temporary:
+        temporary.unlink()
+        temporary.touch(mode=0o600)  # as safetensors does
+    assert (tmp_path / "kept").stat().st_mode == plain.stat().st_mode

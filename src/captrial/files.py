@@ -22,8 +22,10 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}{path.suffix}")
     with _named(path):
         temporary.touch(exist_ok=False)  # not mkstemp, which gives 0600: a result is as readable as any other file
+        mode = temporary.stat().st_mode
     try:
         yield temporary
+        temporary.chmod(mode)  # safetensors puts a file of its own in the place, with 0600
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
         with _named(path):

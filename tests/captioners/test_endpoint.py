@@ -63,7 +63,8 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[Server]:
     made = Server(("127.0.0.1", 0), Handler)
     made.asked, made.keys = [], set()
-    thread = threading.Thread(target=made.serve_forever)
+    made.daemon_threads = False  # closing waits for requests that are still answered
+    thread = threading.Thread(target=made.serve_forever, args=(0.02,))
     thread.start()
     yield made
     made.shutdown()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
+from captrial.engines import running
 from captrial.engines.job import JobSpec
 from captrial.engines.local import LocalEngine
 from captrial.engines.output import OutputFolder
 from captrial.engines.running import make_engine, run
 from captrial.engines.sources import Part, entry_parts
 from captrial.errors import CaptrialError, InputError, MismatchError
-from engines.toys import Shout, Unloadable
+from captrial.progress import progress_bar
+from engines.toys import Counted, DeadlyToRead, Shout, Unloadable
 
 NAMES = [f"row{number}" for number in range(23)]
 
@@ -40,8 +46,7 @@ def test_rows_come_back_in_order_and_finished_parts_are_skipped(tmp_path: Path) 
     (tmp_path / "out" / "part-000002.parquet").unlink()
     again = run(spec, parts(), tmp_path / "out", LocalEngine())
     assert (again.skipped, again.rows) == (5, 23)
-    seen = Counter(line.split()[0] for line in (tmp_path / "log").read_text().splitlines())
-    assert {name for name, times in seen.items() if times == 2} == set(NAMES[8:12])
+    assert times_begun(tmp_path / "log") == {name: 1 + (name in NAMES[8:12]) for name in NAMES}
     assert loud(tmp_path / "out") == EXPECTED
 
 
@@ -69,22 +74,73 @@ def test_another_job_or_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="another job or input"):
         run(JobSpec(Shout), parts(NAMES[1:]), tmp_path / "out", LocalEngine())
     with pytest.raises(MismatchError):
-        run(JobSpec(Shout, {"pause": 0.5}), parts(), tmp_path / "out", LocalEngine())
+        run(JobSpec(Shout, {"weight": "x"}), parts(), tmp_path / "out", LocalEngine())
     with pytest.raises(InputError, match="there are local and ray"):
         make_engine("spark")
 
 
+def times_begun(log: Path) -> Counter[str]:
+    """How often each row was begun, from the log of `Shout`."""
+    return Counter(line.split()[0] for line in log.read_text().splitlines())
+
+
+def workers_at(log: Path, name: str = "") -> set[int]:
+    """The processes that began this row, or any."""
+    lines = [line.split() for line in log.read_text().splitlines()]
+    return {int(pid) for row, pid in lines if row == name or not name}
+
+
 @pytest.mark.slow
-def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
+def test_a_killed_worker_costs_its_part_and_nothing_else(tmp_path: Path) -> None:
     """kill -9 in the middle of a part: the run completes, nothing is missing, nothing is doubled."""
-    arguments = {"died": str(tmp_path / "died"), "deadly": "row9", "log": str(tmp_path / "log")}
+    log, died = tmp_path / "log", tmp_path / "died"
+    arguments = {"died": str(died), "deadly": "row9", "log": str(log)}
     outcome = run(JobSpec(Shout, arguments, batch=2), parts(), tmp_path / "out", LocalEngine(2))
-    assert (tmp_path / "died").exists()
+    assert died.exists()
     assert (outcome.rows, outcome.errors) == (23, 0)
     assert loud(tmp_path / "out") == EXPECTED
-    workers = {line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}
-    assert len(workers) >= 3  # two, and one that took the place of the dead
+    assert len(workers_at(log, "row9")) == 2  # the dead and the one in its place
+    assert times_begun(log) == {name: 1 + (name in ("row8", "row9")) for name in NAMES}  # a batch of two was repeated
     assert not list((tmp_path / "out").glob(".part-*"))
+
+
+@pytest.mark.slow
+def test_workers_that_die_as_they_start(tmp_path: Path) -> None:
+    """With a job too large for a pipe: a driver that writes to a worker before it reads would wait for ever."""
+    weight, died = "x" * 300_000, tmp_path / "died"
+    once = JobSpec(Shout, {"weight": weight, "died": DeadlyToRead(str(died))})
+    assert run(once, parts(), tmp_path / "once", LocalEngine(2)).rows == 23
+    assert died.exists()
+    with pytest.raises(CaptrialError, match="workers die as soon as they start"):
+        run(JobSpec(Shout, {"died": DeadlyToRead()}), parts(), tmp_path / "always", LocalEngine(2))
+
+
+def test_batches_are_made_ready_one_ahead_and_no_further(tmp_path: Path) -> None:
+    """What keeps memory flat: one batch at work, one ready, however many there are."""
+    Counted.ahead, Counted.ready, Counted.done = [], 0, 0
+    run(JobSpec(Counted, batch=2), parts(size=23), tmp_path / "out", LocalEngine())
+    assert Counted.ready == Counted.done == 12
+    assert max(Counted.ahead) == 2
+
+
+@pytest.mark.slow
+def test_progress_counts_the_parts_of_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[Progress] = []
+
+    @contextmanager
+    def seen() -> Iterator[Progress]:
+        with progress_bar(quiet=True) as bar:
+            bars.append(bar)
+            yield bar
+
+    monkeypatch.setattr(running, "progress_bar", seen)
+    run(JobSpec(Shout), parts(), tmp_path / "out", LocalEngine(2))
+    (tmp_path / "out" / "part-000002.parquet").unlink()
+    run(JobSpec(Shout), parts(), tmp_path / "out", LocalEngine())
+    first, again = (bar.tasks[0] for bar in bars)
+    assert (first.completed, first.total, first.time_remaining) == (6, 6, 0)
+    assert (again.completed, again.total) == (6, 6)
+    assert len(again._progress) == 1  # the rate is that of this run: parts of an earlier one do not count
 
 
 @pytest.mark.full
@@ -104,45 +160,54 @@ DRIVER = """
 import sys
 from captrial.engines.job import JobSpec
 from captrial.engines.running import make_engine, run
-from engines.test_local import parts
+from engines.test_local import HELD, parts
 from engines.toys import Shout
 
 if __name__ == "__main__":
-    out, log, engine, address = sys.argv[1:]
-    spec = JobSpec(Shout, {"log": log, "pause": 0.15}, batch=2)
-    print(run(spec, parts(), out, make_engine(engine, 2, address or None)))
+    out, log, gate, engine, address = sys.argv[1:]
+    spec = JobSpec(Shout, {"log": log, "gate": gate, "held": HELD}, batch=2)
+    run(spec, parts(), out, make_engine(engine, 2, address or None))
 """
+HELD = NAMES[12:]  # the fourth part and all after it
 
 
 def kill_the_driver_and_start_again(tmp_path: Path, engine: str, address: str = "") -> None:
-    """Start a driver, kill it once two shards are there, start it again; then look at who did what."""
-    script, out, log = tmp_path / "driver.py", tmp_path / "out", tmp_path / "log"
+    """Start a driver, kill it when three of six parts are done, start it again; then look at who did what."""
+    script, out, log, gate = (tmp_path / name for name in ("driver.py", "out", "log", "gate"))
     script.write_text(DRIVER)
-    line = [sys.executable, str(script), str(out), str(log), engine, address]
-    driver = subprocess.Popen(line)
-    patience = time.monotonic() + 300
-    while len(list(out.glob("part-*.parquet"))) < 2:
-        assert driver.poll() is None, "the driver was done before it could be killed"
-        assert time.monotonic() < patience
-        time.sleep(0.02)
-    driver.kill()
-    driver.wait()
-    time.sleep(1)  # workers end with their driver
+    line = [sys.executable, str(script), str(out), str(log), str(gate), engine, address]
+    with subprocess.Popen(line) as driver:
+        wait_until(lambda: len(OutputFolder(out).shards()) == 3 and "row12" in log.read_text(), driver)
+        driver.kill()
+    wait_until(lambda: not any(map(is_alive, workers_at(log))))  # workers end with their driver
     finished = {path.name: path.stat().st_mtime_ns for path in OutputFolder(out).shards()}
-    assert 2 <= len(finished) < 6
-    time.sleep(1)
-    assert len(OutputFolder(out).shards()) == len(finished), "workers go on without their driver"
-    before = len(log.read_text().splitlines())
+    assert list(finished) == [f"part-{number:06}.parquet" for number in range(3)]
+    gate.touch()
+    log.unlink()
     subprocess.run(line, check=True, timeout=300)
     assert loud(out) == EXPECTED
     assert all((out / name).stat().st_mtime_ns == then for name, then in finished.items())
-    unfinished = sum(
-        min(23, 4 * number + 4) - 4 * number for number in range(6) if f"part-{number:06}.parquet" not in finished
-    )
-    assert len(log.read_text().splitlines()) - before == unfinished
+    assert times_begun(log) == dict.fromkeys(HELD, 1)
+
+
+def wait_until(happened: Callable[[], bool], driver: subprocess.Popen[bytes] | None = None) -> None:
+    """Until it happens; five minutes, for busy machines."""
+    patience = time.monotonic() + 300
+    while not happened():
+        assert driver is None or driver.poll() is None, "the driver ended by itself"
+        assert time.monotonic() < patience
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead and not buried does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.slow
 def test_a_killed_driver_continues_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", ":".join(path for path in sys.path if path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     kill_the_driver_and_start_again(tmp_path, "local")

@@ -41,7 +41,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(folder: Path) -> Iterator[str]:
     made = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=made.serve_forever)
+    made.daemon_threads = False  # closing waits for requests that are still answered
+    thread = threading.Thread(target=made.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{made.server_address[1]}"
     made.shutdown()
@@ -78,6 +79,34 @@ def test_parquet_files_with_bytes_paths_and_a_datasets_column(folder: Path, tmp_
     pq.write_table(pa.table({"path": paths}), tmp_path / "unnamed.parquet")
     good, _ = opened(tmp_path / "unnamed.parquet")
     assert list(good) == [f"unnamed.parquet#{number}" for number in range(7)]
+
+
+@pytest.mark.parametrize("group", [1, 3, 40, 100])
+def test_parts_of_parquet_files_whatever_their_row_groups(tmp_path: Path, group: int) -> None:
+    ids = [str(number) for number in range(100)]
+    pq.write_table(pa.table({"id": ids, "bytes": [b"x"] * 100}), tmp_path / "a.parquet", row_group_size=group)
+    parts = find_parts(tmp_path / "a.parquet", 17)
+    assert len(parts) == 6
+    assert [[row["id"] for row in part.rows()] for part in parts] == [
+        ids[start : start + 17] for start in range(0, 100, 17)
+    ]
+
+
+def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
+    """What Arrow holds meanwhile is less than half of 30 MB that are one row group."""
+    content = [bytes([number % 256]) * 100_000 for number in range(300)]
+    pq.write_table(
+        pa.table({"bytes": content}),
+        tmp_path / "a.parquet",
+        compression="none",
+        use_dictionary=False,
+        data_page_size=100_000,
+        write_batch_size=4,
+    )
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in find_parts(tmp_path / "a.parquet", 300)[0].rows():
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert 0 < most < 15_000_000
 
 
 def test_tar_shards_with_a_broken_member(folder: Path, tmp_path: Path) -> None:

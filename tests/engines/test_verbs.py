@@ -54,7 +54,8 @@ class Teller(BaseHTTPRequestHandler):
 def address() -> Iterator[str]:
     Teller.together, Teller.busy = [], 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Teller)
-    thread = threading.Thread(target=server.serve_forever)
+    server.daemon_threads = False  # closing waits for requests that are still answered
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}/v1#teller"
     server.shutdown()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,13 +20,23 @@ class Shout(Job):
 
     schema: ClassVar[pa.Schema] = pa.schema([("loud", pa.string())])
 
-    def __init__(self, pause: float = 0.0, log: str = "", died: str = "", deadly: str = "") -> None:
-        self.pause, self.log, self.died, self.deadly = pause, log, died, deadly
+    def __init__(
+        self,
+        log: str = "",
+        died: str = "",
+        deadly: str = "",
+        gate: str = "",
+        held: Sequence[str] = (),
+        weight: str = "",
+    ) -> None:
+        self.log, self.died, self.deadly = log, died, deadly
+        self.gate, self.held = gate, held  # rows that wait until there is a file of that name
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         for row in rows:
             self._live_or_die(row["id"])
-            time.sleep(self.pause)
+            while row["id"] in self.held and not Path(self.gate).exists():
+                time.sleep(0.02)
             if row["id"].startswith("bad"):
                 raise InputError(f"{row['id']} is bad")
             if row["id"].startswith("gone"):
@@ -48,6 +58,43 @@ class Unloadable(Shout):
 
     def __init__(self) -> None:
         raise InputError("no such model: nonsense")
+
+
+class DeadlyToRead:
+    """Kills the process that unpickles it: the first one, or all of them where no file is named."""
+
+    def __init__(self, died: str = "") -> None:
+        self.died = died
+
+    def __reduce__(self) -> tuple[Callable[[str], DeadlyToRead], tuple[str]]:
+        return _die_reading, (self.died,)
+
+
+def _die_reading(died: str) -> DeadlyToRead:
+    if not died or not Path(died).exists():
+        if died:
+            Path(died).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return DeadlyToRead(died)
+
+
+class Counted(Shout):
+    """Counts batches made ready and batches done, in this process."""
+
+    ahead: ClassVar[list[int]] = []  # how many were ready or at work as each was made ready
+    ready: ClassVar[int] = 0
+    done: ClassVar[int] = 0
+
+    def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
+        Counted.ready += bool(rows)
+        Counted.ahead.append(Counted.ready - Counted.done)
+        return rows
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        time.sleep(0.01)  # time enough for whoever would run ahead
+        answers = super().__call__(rows)
+        Counted.done += 1
+        return answers
 
 
 def longer(first: Sequence[str], second: Sequence[str]) -> list[float]:

@@ -1,20 +1,27 @@
-"""The local engine: parts done by processes of this machine, each with its own copy of the job."""
+"""The local engine: parts done by processes of this machine, each with its own copy of the job.
+
+Every worker has a pipe of its own to the driver and shares no lock or queue with another, so one that is killed takes
+nothing with it but the part that it was at; a new worker begins that part again.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from threading import Thread
 
 from captrial.engines.job import JobSpec
 from captrial.engines.output import Task
-from captrial.engines.running import ATTEMPTS, PartDone, Worker, times_begun
+from captrial.engines.running import ATTEMPTS, PartDone, Parts, Worker, share_cores, threads_each
 from captrial.errors import CaptrialError
+
+PATIENCE = 10.0  # seconds that an idle worker has to leave
 
 
 class LocalEngine:
@@ -23,63 +30,117 @@ class LocalEngine:
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
 
-    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Iterator[PartDone]:
-        """Do every task; when a worker is killed the pool is started again and unfinished parts are repeated."""
+    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Parts:
+        """Do every task; when a worker is killed another takes its place and its part."""
         if self.workers <= 1:
             yield from map(Worker(spec).do, tasks)
             return
-        waiting, idle = {task.number: task for task in tasks}, 0
-        while waiting:
-            idle += 1
-            for done in self._until_a_death(spec, *self._next(list(waiting.values()))):
-                del waiting[done.number]
-                idle = 0
-                yield done
-            if idle > ATTEMPTS:
-                raise CaptrialError("workers die as soon as they start; is there enough memory?")
-
-    def _next(self, tasks: list[Task]) -> tuple[list[Task], int]:
-        """What to do now, and by how many: a death ends all workers, so what died twice is tried last and alone."""
-        innocent = [task for task in tasks if times_begun(task) < ATTEMPTS - 1]
-        return (innocent, min(self.workers, len(innocent))) if innocent else (tasks[:1], 1)
-
-    def _until_a_death(self, spec: JobSpec, tasks: list[Task], workers: int) -> Iterator[PartDone]:
-        """Parts as they are done; ends early when a worker is killed."""
-        queue = iter(tasks)
-        context = multiprocessing.get_context("spawn")  # forking a process with threads in it may hang
-        pool = ProcessPoolExecutor(workers, context, _start, (spec, workers))
+        crew = _Crew(spec, tasks, min(self.workers, len(tasks)))
         try:
-            running = {pool.submit(_work, task) for task in islice(queue, workers + 1)}  # one waits for a free worker
-            while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    running.remove(future)
-                    yield future.result()
-                    running |= {pool.submit(_work, task) for task in islice(queue, 1)}
-        except BrokenProcessPool:
-            return
+            while crew.hands:
+                yield from crew.hear()
         finally:
-            pool.shutdown(cancel_futures=True)  # without this one that could not be sent would be waited for
+            crew.end()
 
 
-_worker: Worker | None = None
+class _Crew:
+    """All workers, and what is still to be given to them."""
+
+    def __init__(self, spec: JobSpec, tasks: Sequence[Task], workers: int) -> None:
+        self.spec, self.waiting = spec, deque(tasks)
+        self.hands = [_Hand(workers) for _ in range(workers)]
+        self._most = ATTEMPTS * workers  # even if every worker has a deadly part, one of these is given up by then
+        self._deaths = 0  # since a part was done
+
+    def hear(self) -> Iterator[PartDone]:
+        """What was done by the next workers that speak; each is given something else to do first."""
+        speaking = wait_for([hand.pipe for hand in self.hands])
+        for hand in [hand for hand in self.hands if hand.pipe in speaking]:
+            done = None
+            try:
+                done = hand.hear(self.spec)
+                self._deaths = 0 if done else self._deaths
+                self._employ(hand)
+            except (EOFError, OSError):  # its pipe ends with it
+                self._replace(hand)
+            if done is not None:
+                yield done
+
+    def _employ(self, hand: _Hand) -> None:
+        if self.waiting:
+            hand.give(self.waiting.popleft())
+        else:
+            self.hands.remove(hand)
+            hand.end()
+
+    def _replace(self, hand: _Hand) -> None:
+        self.hands.remove(hand)
+        hand.end()
+        self._deaths += 1
+        if self._deaths > self._most:
+            raise CaptrialError("workers die as soon as they start; is there enough memory?")
+        if hand.task is not None:
+            self.waiting.appendleft(hand.task)  # at once, not last: a part that kills is found out sooner
+        if self.waiting:
+            self.hands.append(_Hand(hand.workers))
+
+    def end(self) -> None:
+        """Stop whoever is still at work: everything is done, or nobody wants to know."""
+        for hand in self.hands:
+            hand.end()
 
 
-def _start(spec: JobSpec, workers: int) -> None:
-    """In a new worker: share the cores fairly, and never outlive the driver."""
-    global _worker
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
+class _Hand:
+    """One worker, seen from the driver. It speaks first: nothing is sent before somebody is there to read it."""
+
+    task: Task | None = None  # what it is at
+
+    def __init__(self, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")  # forking a process with threads in it may hang
+        self.pipe, theirs = context.Pipe()
+        self.workers = workers
+        self.process = context.Process(target=_serve, args=(theirs, threads_each(workers)), daemon=True)
+        self.process.start()
+        theirs.close()  # the worker has the only copy now
+
+    def hear(self, spec: JobSpec) -> PartDone | None:
+        """What it has done; nothing where it is new, then it is told the job."""
+        done: PartDone | None = self.pipe.recv()
+        self.task = None
+        if done is None:
+            self.pipe.send(spec)
+        return done
+
+    def give(self, task: Task) -> None:
+        """Send it a part."""
+        self.task = task
+        self.pipe.send(task)
+
+    def end(self) -> None:
+        """An idle worker leaves when its pipe closes, one at work is stopped: what it was at is no file yet."""
+        self.pipe.close()
+        if self.task is None:
+            self.process.join(PATIENCE)
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+
+
+def _serve(pipe: Connection, threads: int) -> None:
+    """The life of a worker: say hello, learn the job, then do part after part until the driver lets go."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the driver ends its workers
     Thread(target=_end_with_driver, daemon=True).start()
-    _worker = Worker(spec)
+    share_cores(threads)
+    with suppress(EOFError, OSError), pipe:
+        pipe.send(None)
+        worker = Worker(pipe.recv())
+        while True:
+            pipe.send(worker.do(pipe.recv()))
 
 
 def _end_with_driver() -> None:
-    """A driver that is killed tells nobody; without this its workers would wait for it for ever."""
+    """A driver that is killed tells nobody; without this a worker would finish its part for no one."""
     driver = multiprocessing.parent_process()
     assert driver is not None
     wait_for([driver.sentinel])
     os._exit(1)
-
-
-def _work(task: Task) -> PartDone:
-    assert _worker is not None
-    return _worker.do(task)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Any
 
 from captrial.engines.job import JobSpec
 from captrial.engines.output import Task
-from captrial.engines.running import PartDone, Worker
+from captrial.engines.running import PartDone, Parts, Worker, share_cores, threads_each
 from captrial.errors import InputError, MissingExtraError
 
 STORE = 256 << 20  # bytes of the object store of a cluster of our own: only task descriptions go through it
@@ -34,7 +34,7 @@ class RayEngine:
             raise MissingExtraError("--engine ray", "ray") from None
         self.workers, self.address = max(1, workers), address
 
-    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Iterator[PartDone]:
+    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Parts:
         """Do every task."""
         if not tasks:
             return
@@ -45,7 +45,7 @@ class RayEngine:
             rows = [{"task": pickle.dumps(task)} for task in tasks]
             data = ray.data.from_items(rows, override_num_blocks=min(len(rows), MOST_BLOCKS)).map_batches(
                 _RayWorker,
-                fn_constructor_args=(spec,),
+                fn_constructor_args=(spec, None if self.address else threads_each(self.workers)),
                 batch_size=1,
                 compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(rows)), max_tasks_in_flight_per_actor=2),
                 num_cpus=1,  # actors that die are started again and their tasks repeated: Ray Data's default
@@ -58,9 +58,11 @@ class RayEngine:
 
 
 class _RayWorker:
-    """One actor: a `Worker` behind Ray's batches of columns."""
+    """One actor: a `Worker` behind Ray's batches of columns. Without a number of threads it has Ray's one."""
 
-    def __init__(self, spec: JobSpec) -> None:
+    def __init__(self, spec: JobSpec, threads: int | None) -> None:
+        if threads is not None:
+            share_cores(threads)
         self.worker = Worker(spec)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ finished and never done again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -90,8 +91,12 @@ def do_part(job: Job, spec: JobSpec, task: Task) -> tuple[int, int]:
     if task.shard.exists():  # done before its worker could tell
         return counts(task.shard)
     schema, rows, failed = output_schema(spec.job), 0, 0
-    with atomic_path(task.shard) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        for batch in _ahead(job, _batches(task.part.rows(), spec.batch)):
+    with (
+        closing(_ahead(job, _batches(task.part.rows(), spec.batch))) as batches,
+        atomic_path(task.shard) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
+    ):
+        for batch in batches:
             done = run_guarded(job, batch)
             writer.write_table(pa.Table.from_pylist(done, schema))
             rows, failed = rows + len(done), failed + sum(bool(row.get("error")) for row in done)
@@ -105,7 +110,7 @@ def counts(shard: Path) -> tuple[int, int]:
     return metadata.num_rows, int((metadata.metadata or {}).get(ERRORS.encode(), 0))
 
 
-def _ahead(job: Job, batches: Iterator[list[Row]]) -> Iterator[list[Row]]:
+def _ahead(job: Job, batches: Iterator[list[Row]]) -> Generator[list[Row], None, None]:
     """Batches made ready, each while the one before is worked on."""
 
     def ready() -> list[Row]:

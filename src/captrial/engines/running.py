@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,12 +43,28 @@ class Outcome:
     seconds: float
 
 
+Parts = Generator[PartDone, None, None]  # closing it ends the workers
+
+
 class Engine(Protocol):
     """Does parts somewhere and tells as each is done, in any order."""
 
-    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Iterator[PartDone]:
+    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Parts:
         """Do every task."""
         ...
+
+
+def threads_each(workers: int) -> int:
+    """Threads of each of so many workers of this machine: OMP_NUM_THREADS where it is set, else a fair share."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    return int(chosen) if chosen.isdigit() else max(1, len(os.sched_getaffinity(0)) // workers)
+
+
+def share_cores(threads: int) -> None:
+    """Let this worker compute with so many threads, also where torch was imported before."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
 
 
 def times_begun(task: Task) -> int:
@@ -66,15 +85,18 @@ class Worker:
 
     def do(self, task: Task) -> PartDone:
         """Do one part; what goes wrong is told, not raised. A part that was begun too often is given up."""
-        begun, tries = times_begun(task), _tries(task)
-        if begun >= ATTEMPTS:
-            done = PartDone(task.number, failure=f"its worker died {begun} times; is there enough memory?")
-        else:
-            with tries.open("ab") as file:
-                file.write(b".")
-            done = self._try(task)
-        tries.unlink(missing_ok=True)
-        return done
+        try:
+            begun, tries = times_begun(task), _tries(task)
+            if begun >= ATTEMPTS:
+                done = PartDone(task.number, failure=f"its worker died {begun} times; is there enough memory?")
+            else:
+                with tries.open("ab") as file:
+                    file.write(b".")
+                done = self._try(task)
+            tries.unlink(missing_ok=True)
+            return done
+        except OSError as error:  # the folder cannot be written to
+            return PartDone(task.number, failure=explain(error))
 
     def _try(self, task: Task) -> PartDone:
         try:
@@ -105,9 +127,9 @@ def run(spec: JobSpec, parts: Sequence[Part], out: Path | str, engine: Engine) -
     folder, started = OutputFolder(out), time.monotonic()
     tasks = folder.prepare(spec, parts)
     failures: list[PartDone] = []
-    with progress_bar() as bar:
+    with progress_bar() as bar, closing(engine.do(spec, tasks)) as parts_done:
         bar_task = bar.add_task(spec.job.__name__, total=len(parts), completed=len(parts) - len(tasks))
-        for done in engine.do(spec, tasks):
+        for done in parts_done:
             if done.hopeless:
                 raise CaptrialError(str(done.failure))
             failures += [done] * bool(done.failure)

@@ -3,7 +3,6 @@
     python -m benchmarks.scale stages      pictures a second and bytes a picture of every stage, one worker
     python -m benchmarks.scale engines     the same features on two local and two Ray workers, and where time goes
     python -m benchmarks.scale select      a million pictures x 9 models: threads, local workers and Ray select the same
-    python -m benchmarks.scale endpoint    captions a second from a stub of a serving engine, by requests in flight
 
 Without a name all of them run. Pictures are Flickr8k's (`CAPTRIAL_DATA`) or, without these, the toy world's.
 """
@@ -20,20 +19,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from benchmarks.selection import recombine
-from captrial.engines.captioning import CaptionJob, caption_all
+from captrial.engines.captioning import CaptionJob
 from captrial.engines.features import FeatureJob, gather
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
-from captrial.engines.running import Outcome, make_engine, run
+from captrial.engines.running import Outcome, Parts, make_engine, run
 from captrial.engines.sources import entry_parts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,8 +157,8 @@ class _Loaded:
         self.worker = Worker(spec)
         self.worker._job = spec.make()
 
-    def do(self, spec: JobSpec, tasks: Sequence[Any]) -> Iterator[Any]:
-        return map(self.worker.do, tasks)
+    def do(self, spec: JobSpec, tasks: Sequence[Any]) -> Parts:
+        yield from map(self.worker.do, tasks)
 
 
 def _text_stages() -> list[Numbers]:
@@ -214,7 +212,7 @@ def _row(name: str, count: int, seconds: float, processor: float, size: int) -> 
     }
 
 
-def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
+def engines(count: int = 512, workers: int = 2) -> Iterator[Numbers]:
     """The same features by local workers and by Ray's, in one run; outputs are compared, seconds taken apart."""
     rows, tables = [], []
     with tempfile.TemporaryDirectory() as temporary:
@@ -236,14 +234,12 @@ def engines(count: int = 512, workers: int = 2) -> list[Numbers]:
                     "processor seconds": spent,
                 }
             )
-        rows.append(
-            {
-                "same outputs": tables[0] == tables[1],
-                "ray / local, steady": rows[1]["steady pictures a second"] / rows[0]["steady pictures a second"],
-                "ray / local, whole": rows[0]["seconds"] / rows[1]["seconds"],
-            }
-        )
-    return rows
+            yield rows[-1]
+    yield {
+        "same outputs": tables[0] == tables[1],
+        "ray / local, steady": rows[1]["steady pictures a second"] / rows[0]["steady pictures a second"],
+        "ray / local, whole": rows[0]["seconds"] / rows[1]["seconds"],
+    }
 
 
 @contextmanager
@@ -375,66 +371,10 @@ def _memory(pid: int) -> float:
     return total + sum(_memory(int(child)) for child in children)
 
 
-class _Stub(BaseHTTPRequestHandler):
-    """Answers as an OpenAI-compatible server: `slots` requests at once, each taking `seconds`; others wait."""
-
-    protocol_version = "HTTP/1.1"
-    slots: ClassVar[threading.Semaphore]
-    seconds: ClassVar[float]
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        with self.slots:
-            time.sleep(self.seconds)
-        content = json.dumps({"choices": [{"message": {"content": "a dog runs on the grass"}}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Silence."""
-
-
-@contextmanager
-def stub_server(slots: int, seconds: float) -> Iterator[str]:
-    """The address of a stub that sleeps like a server would."""
-    _Stub.slots, _Stub.seconds = threading.Semaphore(slots), seconds
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Stub)
-    server.request_queue_size = 256
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1#stub"
-    server.shutdown()
-    server.server_close()
-
-
-def endpoint(count: int = 384, slots: int = 64, seconds: float = 1.0) -> list[Numbers]:
-    """Captions a second by requests in flight; a server with 64 slots of a second each could give 64."""
-    rows = []
-    with tempfile.TemporaryDirectory() as temporary, stub_server(slots, seconds) as address:
-        folder = Path(temporary)
-        pictures(folder, count)
-        for flight in (8, 32, 64):
-            some = min(count, flight * 6)
-            chosen = sorted((folder / "pictures").iterdir())[:some]
-            outcome = caption_all(chosen, folder / f"out{flight}", address, make_engine(), in_flight=flight)
-            rate = outcome.rows / outcome.seconds
-            rows.append(
-                {
-                    "in flight": flight,
-                    "captions": outcome.rows,
-                    "captions a second": rate,
-                    "possible": min(flight, slots) / seconds,
-                }
-            )
-    return rows
-
-
-STAGES: dict[str, Callable[[], list[Numbers]]] = {
+STAGES: dict[str, Callable[[], Iterable[Numbers]]] = {
     "stages": stages,
     "engines": engines,
     "select": select,
-    "endpoint": endpoint,
 }
 
 

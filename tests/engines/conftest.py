@@ -27,6 +27,8 @@ def ray_address() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # the cluster's, and of all that join it
+        patch.setenv("RAY_worker_niceness", "0")  # on a busy machine its workers are to come round as others do
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         environment = {**os.environ, "PYTHONPATH": paths}
         with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as made:

@@ -6,15 +6,18 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
+from captrial.data.toyworld import write_toyworld
 from captrial.engines import scoring
 from captrial.engines.job import JobSpec
 from captrial.engines.output import OutputFolder
 from captrial.engines.running import make_engine, run
 from captrial.errors import CaptrialError
+from captrial.vision.store import FeatureStore
 from engines.test_exact import competition, same_scores
 from engines.test_local import EXPECTED, NAMES, kill_the_driver_and_start_again, loud, parts, workers_at
 from engines.toys import Shout, Unloadable
@@ -40,6 +43,7 @@ def test_rows_and_errors_are_those_of_the_local_engine(tmp_path: Path, ray_addre
     )
 
 
+@pytest.mark.full
 def test_a_job_that_cannot_be_loaded_says_so(tmp_path: Path, ray_address: str) -> None:
     with pytest.raises(CaptrialError, match=r"^no such model: nonsense$"):
         run(JobSpec(Unloadable), parts(), tmp_path / "out", make_engine("ray", 2, ray_address))
@@ -53,14 +57,37 @@ def test_a_killed_driver_continues_where_it_was(
     assert loud(tmp_path / "out") == EXPECTED
 
 
-def test_scores_and_selection_are_those_of_one_process(
-    tmp_path: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scoring, "SLICE", 16)
-    same_scores(tmp_path, make_engine("ray", 2, ray_address), ["bleu", "cider"])
+def test_selection_is_that_of_one_process(tmp_path: Path, ray_address: str) -> None:
     contest = competition(tmp_path)
     line = ["compete", "select", str(contest.directory), "--k", "5", "--json"]
     done = CliRunner().invoke(app, [*line, "--engine", "ray", "--workers", "2", "--ray-address", ray_address])
     assert done.exit_code == 0, done.output
     again = CliRunner().invoke(app, [*line, "--again"])
     assert json.loads(done.stdout)["pairs"] == json.loads(again.stdout)["pairs"]
+
+
+@pytest.mark.full
+def test_scores_are_those_of_one_process(tmp_path: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "SLICE", 16)
+    same_scores(tmp_path, make_engine("ray", 2, ray_address), ["bleu", "cider"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("verb", ["caption", "features"])
+def test_verbs_write_what_they_write_locally(tmp_path: Path, ray_address: str, verb: str) -> None:
+    """By the captioner and the backbone that come with the package; `ground`: tests/explain."""
+    write_toyworld(tmp_path / "world", 12, 0, size=64)
+    pictures = next(path.parent for path in (tmp_path / "world").rglob("*.png"))
+    source = str(pictures if verb == "caption" else tmp_path / "world")
+    for name, engine in (("local", ["--workers", "1"]), ("ray", ["--engine", "ray", "--ray-address", ray_address])):
+        done = CliRunner().invoke(app, [verb, source, "--out", str(tmp_path / name), *engine, "--json"])
+        assert done.exit_code == 0, done.output
+    if verb == "caption":
+        rows = [list(OutputFolder(tmp_path / name).rows()) for name in ("local", "ray")]
+        assert rows[0] == rows[1]
+        assert len(rows[0]) == 12
+    else:
+        stores = [FeatureStore(tmp_path / name) for name in ("local", "ray")]
+        assert list(stores[0]) == list(stores[1])
+        first, second = (store.get(list(store)).elements for store in stores)
+        np.testing.assert_allclose(first, second, rtol=2e-3, atol=1e-3)  # float16, other batches

@@ -80,10 +80,12 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ground_on_an_engine_is_the_same(place: Path, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore")  # Ray's own warnings are not ours
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.full)])
+def test_ground_on_an_engine_is_the_same(place: Path, tmp_path: Path, engine: str) -> None:
     arguments = ["ground", *common(place), "--methods", "attention", "--beam", "1", "--json", "--out"]
-    engine = ["--engine", "local", "--workers", "2"]
-    assert orjson.loads(run(*arguments, tmp_path / "a")) == orjson.loads(run(*arguments, tmp_path / "b", *engine))
+    there = ["--engine", engine, "--workers", "2"]
+    assert orjson.loads(run(*arguments, tmp_path / "a")) == orjson.loads(run(*arguments, tmp_path / "b", *there))
     assert (tmp_path / "b" / "nouns" / "one-attention.parts" / "part-000000.parquet").exists()
 
 

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 import torch
 
+from captrial.metrics.df import DocumentFrequencies
+from captrial.metrics.reward import CiderReward
 from captrial.training.batches import CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
 from captrial.training.run import train
 from captrial.training.schedules import Schedule
-from captrial.training.stages import CrossEntropy
+from captrial.training.stages import CrossEntropy, SelfCritical, on_tokens
 from training.test_runs import QUICK, VISION, without_dropout
 from training.world import RandomFeatures, samples, vocabulary
 
@@ -64,6 +66,39 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(pieces: int) -> None
     for parameter, gradient in zip(captioner.parameters(), whole, strict=True):
         assert gradient is not None and parameter.grad is not None  # noqa: PT018
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_self_critical_ranks_reward_their_own_samples_and_add_up_to_the_whole(ranks: int) -> None:
+    """Each asks for the CIDEr of its own pictures only; gradient and logged reward are those of one process."""
+    data, asked = data_of(), list[list[int]]()
+    captioner = without_dropout("transformer-small", len(data.vocabulary))
+    table = DocumentFrequencies.of_tokens(data.token_ids, data.vocabulary)
+    cider = on_tokens(CiderReward(table, data.token_ids, data.vocabulary))
+
+    def reward(tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        asked.append(rows.tolist())
+        return cider(tokens, rows)
+
+    stage = SelfCritical(captioner, 1, Schedule("constant", 1e-3), reward, samples=3, samples_by="beam")
+
+    def learned(shares: list[slice]) -> tuple[dict[str, float], list[torch.Tensor | None]]:
+        captioner.zero_grad(set_to_none=True)
+        total = GradientSum(Ranks(), stage.parameters())  # of all ranks: between processes it adds up the same sums
+        for share in shares:
+            batch = next(iter(data.batches(7, 0, 1, 1, share)))
+            assert batch is not None
+            total.add(*stage.loss(batch, 0), len(batch.rows))
+        return total.finish(), [parameter.grad for parameter in captioner.parameters()]
+
+    logs, gradients = learned([slice(None)])
+    parts, added = learned([Ranks(rank, ranks).share for rank in range(ranks)])
+    assert asked[1:] == [asked[0][rank::ranks] for rank in range(ranks)]
+    assert parts == pytest.approx(logs, rel=1e-6)
+    assert logs["reward"] > 0
+    for one, other in zip(gradients, added, strict=True):
+        assert one is not None and other is not None  # noqa: PT018
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-6)
 
 
 def test_parameters_without_gradient_keep_none() -> None:

@@ -76,6 +76,8 @@ def _connect(address: str | None, workers: int) -> bool:
     if ours := not ray.is_initialized():
         try:
             if address is None:
+                os.environ.setdefault("RAY_worker_niceness", "0")  # else workers give way to every other process here
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked to be counted
                 ray.init(
                     num_cpus=workers,
                     object_store_memory=STORE,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from urllib.parse import unquote, urlparse
 
 import httpx
@@ -20,38 +22,47 @@ AT_ONCE = 16  # downloads in flight
 
 def open_rows(rows: Sequence[Row]) -> list[Row]:
     """Rows with their `picture`, or with an `error` that says why it cannot be had; downloads run at the same time."""
-    if len(rows) > 1 and any("url" in row for row in rows):
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            return list(threads.map(_opened, rows))
-    return [_opened(row) for row in rows]
+    if not any("url" in row for row in rows):
+        return [_opened(row) for row in rows]
+    with (
+        httpx.Client(verify=_certificates(), timeout=TIMEOUT, follow_redirects=True) as client,
+        ThreadPoolExecutor(AT_ONCE) as threads,
+    ):
+        return list(threads.map(partial(_opened, client=client), rows))
 
 
-def _opened(row: Row) -> Row:
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Whom to trust: reading it takes longer than decoding five pictures."""
+    return httpx.create_ssl_context()
+
+
+def _opened(row: Row, client: httpx.Client | None = None) -> Row:
     if row.get("error"):
         return row
     try:
-        return {"id": row["id"], "picture": _open(row)}
+        return {"id": row["id"], "picture": _open(row, client)}
     except (PictureError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         return {"id": row["id"], "error": str(error) or type(error).__name__}
 
 
-def _open(row: Row) -> Image.Image:
+def _open(row: Row, client: httpx.Client | None) -> Image.Image:
     for column in ("image", "bytes", "path", "url"):
         value = row.get(column)
         if isinstance(value, dict):  # the image column of Hugging Face data sets: {"bytes": ..., "path": ...}
             value = value.get("bytes") or value.get("path")
         if value is not None:
-            source = _download(value) if column == "url" else value
+            source = _download(value, client) if column == "url" else value
             return open_picture(source, name=str(row["id"]) if isinstance(source, bytes) else None)
     raise PictureError(f"{row['id']}: the row has no image, bytes, path or url")
 
 
-def _download(url: str) -> bytes | str:
+def _download(url: str, client: httpx.Client | None) -> bytes | str:
     address = urlparse(url)
-    if address.scheme in ("", "file"):
+    if address.scheme in ("", "file") or client is None:
         return unquote(address.path)
     content = bytearray()
-    with httpx.stream("GET", url, timeout=TIMEOUT, follow_redirects=True) as answer:
+    with client.stream("GET", url) as answer:
         answer.raise_for_status()
         for chunk in answer.iter_bytes():
             content += chunk

@@ -105,12 +105,16 @@ def test_a_killed_worker_costs_its_part_and_nothing_else(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_workers_that_die_as_they_start(tmp_path: Path) -> None:
+def test_a_worker_that_dies_as_it_starts_is_replaced(tmp_path: Path) -> None:
     """With a job too large for a pipe: a driver that writes to a worker before it reads would wait for ever."""
     weight, died = "x" * 300_000, tmp_path / "died"
     once = JobSpec(Shout, {"weight": weight, "died": DeadlyToRead(str(died))})
     assert run(once, parts(), tmp_path / "once", LocalEngine(2)).rows == 23
     assert died.exists()
+
+
+@pytest.mark.full
+def test_workers_that_always_die_as_they_start_end_the_run(tmp_path: Path) -> None:
     with pytest.raises(CaptrialError, match="workers die as soon as they start"):
         run(JobSpec(Shout, {"died": DeadlyToRead()}), parts(), tmp_path / "always", LocalEngine(2))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from PIL import Image
 
 from captrial.annotate.security import CLIENT_HEADER
 from captrial.captioners.shipped import shipped
+from captrial.cli import main
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
 from captrial.explain.grounding import Grounder
@@ -195,3 +197,18 @@ def test_a_report_is_written_once_served_from_its_folder_and_runs_only_its_own_s
         assert client.get(f"/competition/0/{path}").status_code in (404, 422)
     assert client.get("/competition/1/index.html").status_code == 404
     assert client.post("/api/competition/7", headers=OURS).status_code == 404
+
+
+def test_a_taken_port_and_a_folder_that_is_no_competition_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for line, said in ((["--port", port], f"--port {port} cannot be used"), (["--competition", str(tmp_path)], "")):
+            with pytest.raises(SystemExit, match="2"):
+                main(["studio", *line])
+            complaint = capsys.readouterr().err
+            assert said in complaint
+            assert complaint.count("\n") == 1

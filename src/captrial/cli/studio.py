@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from captrial.cli.output import console
+from captrial.errors import InputError
 
 HOST = "127.0.0.1"
 
@@ -37,7 +40,23 @@ def studio(
     from captrial.studio.app import create_app
 
     application = create_app(model or [], competition or [], regions)
-    console.print(f"The studio is at http://{HOST}:{port}/ (Ctrl+C stops it)", soft_wrap=True)
-    if open_:
-        webbrowser.open(f"http://{HOST}:{port}/")
-    uvicorn.run(application, host=HOST, port=port, log_level="warning", server_header=False)
+    with _listen(port) as listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}/"
+        console.print(f"The studio is at {address} (Ctrl+C stops it)", soft_wrap=True, highlight=False)
+        if open_:
+            webbrowser.open(address)
+        server = uvicorn.Server(uvicorn.Config(application, log_level="warning", server_header=False))
+        with suppress(KeyboardInterrupt):  # the usual way to end it
+            server.run([listening])
+
+
+def _listen(port: int) -> socket.socket:
+    """A socket on this machine only; 0 is any free port."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise InputError(f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any") from None
+    return listening

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from captrial.errors import CaptrialError, StateError
+from captrial.errors import CaptrialError, MissingExtraError, StateError
 
 KEPT = 16  # finished jobs whose results can still be asked for
 WAITING = 8  # jobs that may stand in line
@@ -105,5 +105,7 @@ def _do(work: Work, job: Job) -> None:
         job.state = "cancelled"
     except CaptrialError as error:
         job.error, job.state = str(error), "failed"
+    except ModuleNotFoundError as error:
+        job.error, job.state = str(MissingExtraError(f"this ({error.name} is not installed)", "models")), "failed"
     except Exception as error:  # a broken model, not enough memory: the studio stays
         job.error, job.state = f"this did not work ({type(error).__name__}: {error})", "failed"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from annotate.database import create_database, postgres_server
@@ -68,15 +70,23 @@ SignIn = Callable[[str, str], TestClient]
 @pytest.fixture
 def site(directory: Path) -> Iterator[tuple[Room, SignIn]]:
     """The application and a way to sign somebody in: `client = sign_in("ann", "annotator")`."""
-    application = create_app(directory)
+    with signing_in(create_app(directory)) as found:
+        yield found
+
+
+@contextmanager
+def signing_in(application: FastAPI) -> Iterator[tuple[Room, SignIn]]:
+    """The running application: all clients share its event loop, as they would share a server's, and are closed."""
     room: Room = application.state.context.room
+    with TestClient(application) as running, ExitStack() as clients:
 
-    def sign_in(name: str, role: str) -> TestClient:
-        client = TestClient(application, headers={CLIENT_HEADER: "test"}, follow_redirects=False)
-        if role != "stranger":
-            _, token = join(room, name, role)
-            assert client.get(f"/join/{token}").status_code == 303
-        return client
+        def sign_in(name: str, role: str) -> TestClient:
+            client = TestClient(application, headers={CLIENT_HEADER: "test"}, follow_redirects=False)
+            client.portal = running.portal
+            clients.callback(client.close)
+            if role != "stranger":
+                _, token = join(room, name, role)
+                assert client.get(f"/join/{token}").status_code == 303
+            return client
 
-    with TestClient(application):
         yield room, sign_in

@@ -46,19 +46,20 @@ def postgres_server(*, durable: bool = False) -> Iterator[str]:
         with Path(folder, "log").open("wb") as log:
             server = subprocess.Popen([*runner, *start], stdout=subprocess.DEVNULL, stderr=log, cwd=folder)
         try:
-            _wait(folder)
+            _wait(folder, server)
             yield f"postgresql://captrial@/{{name}}?host={folder}"
         finally:
-            os.kill(int(Path(data, "postmaster.pid").read_text().split()[0]), signal.SIGINT)  # fast shutdown
+            if server.poll() is None:
+                os.kill(int(Path(data, "postmaster.pid").read_text().split()[0]), signal.SIGINT)  # fast shutdown
             server.wait(300)
 
 
-def _wait(folder: str) -> None:
-    for _ in range(600):
-        if subprocess.run([_binary("pg_isready"), "-h", folder, "-q"], check=False).returncode == 0:
-            return
+def _wait(folder: str, server: subprocess.Popen[bytes]) -> None:
+    patience = time.monotonic() + 300
+    while subprocess.run([_binary("pg_isready"), "-h", folder, "-q"], check=False).returncode:
+        hopeless = server.poll() is not None or time.monotonic() > patience
+        assert not hopeless, Path(folder, "log").read_text()
         time.sleep(0.1)
-    raise AssertionError(Path(folder, "log").read_text())
 
 
 def create_database(address: str, name: str) -> str:

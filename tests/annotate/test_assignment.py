@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -20,6 +23,17 @@ from captrial.annotate.store import Store
 from captrial.errors import StateError
 
 WRITERS, INSPECTORS = 2, 2
+_folders = ExitStack()
+
+
+@cache
+def _made() -> Path:
+    """A competition, made once for all examples."""
+    return make_competition(Path(_folders.enter_context(tempfile.TemporaryDirectory())), k=2, reserve=2)
+
+
+def teardown_module() -> None:
+    _folders.close()
 
 
 class AnnotationMachine(RuleBasedStateMachine):
@@ -31,7 +45,7 @@ class AnnotationMachine(RuleBasedStateMachine):
     @initialize()
     def open_room(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        directory = make_competition(Path(self.folder.name), k=2, reserve=2)
+        directory = Path(shutil.copytree(_made(), Path(self.folder.name) / "competition"))
         self.clock = Clock()
         self.room = Room(directory, Store(f"sqlite:///{directory / 'a.sqlite'}", self.clock))
         with self.room.store.change() as connection:

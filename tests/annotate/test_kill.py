@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import socket
@@ -11,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,37 +26,49 @@ from captrial.annotate.settings import read_settings
 from captrial.annotate.store import Store
 
 WRITERS, INSPECTORS = 6, 3  # people; a picture needs three of either
+PATIENCE = 200.0  # seconds; a busy machine is no failure
 
 
 class Server:
     """`captrial annotate serve` as a process of its own, started again after every kill."""
 
     def __init__(self, directory: Path, database: str | None) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = quiet_port()
         self.base = f"http://127.0.0.1:{self.port}"
         self.command = [sys.executable, "-m", "captrial", "annotate", "serve", str(directory), "--port", str(self.port)]
         self.command += ["--database", database] if database else []
+        self.log = directory / "server.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for _ in range(3000):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=log)
+        patience = time.monotonic() + PATIENCE
+        while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
                 return
             except OSError:
-                assert self.process.poll() is None, self.process.stderr and self.process.stderr.read().decode()
+                hopeless = self.process.poll() is not None or time.monotonic() > patience
+                assert not hopeless, self.log.read_text()
                 time.sleep(0.02)
-        raise AssertionError("the server did not start")
 
     def end(self, how: int) -> None:
         assert self.process is not None
-        os.kill(self.process.pid, how)
-        self.process.wait(60)
-        if self.process.stderr:
-            self.process.stderr.close()
+        self.process.send_signal(how)
+        self.process.wait(PATIENCE)
+
+
+def quiet_port() -> int:
+    """A free port below those that the system gives to outgoing connections.
+
+    Otherwise a client that tries to reach the dead server may be given the server's port, and reach itself.
+    """
+    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", random.randrange(max(1024, low - 15_000), low)))
+            return int(free.getsockname()[1])
 
 
 class Client(threading.Thread):
@@ -71,7 +83,7 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         try:
-            with httpx.Client(base_url=self.base, headers={CLIENT_HEADER: "test"}, timeout=30) as self.http:
+            with httpx.Client(base_url=self.base, headers={CLIENT_HEADER: "test"}, timeout=PATIENCE) as self.http:
                 self.ask("GET", f"/join/{self.token}", None)
                 while not self.stop.is_set():
                     self.work()
@@ -150,12 +162,10 @@ def wait_for_progress(clients: list[Client]) -> None:
     def acknowledged() -> int:
         return sum(len(client.acknowledged) for client in clients)
 
-    before = acknowledged()
-    for _ in range(6000):
-        if acknowledged() > before + 5:
-            return
+    before, patience = acknowledged(), time.monotonic() + PATIENCE
+    while acknowledged() <= before + 5:
+        assert time.monotonic() < patience, "nothing is acknowledged any more"
         time.sleep(0.01)
-    raise AssertionError("nothing is acknowledged any more")
 
 
 def check(room: Room, clients: list[Client]) -> None:
@@ -180,14 +190,14 @@ def check(room: Room, clients: list[Client]) -> None:
 
 
 @pytest.mark.slow
-def test_three_kills_on_sqlite(tmp_path: Path) -> None:
-    kill_often(tmp_path, None, kills=3, pictures=1000)
+def test_two_kills_on_sqlite(tmp_path: Path) -> None:
+    kill_often(tmp_path, None, kills=2, pictures=1000)
 
 
 @pytest.mark.slow
 @pytest.mark.needs("postgres")
-def test_two_kills_on_postgresql(tmp_path: Path, postgres: str) -> None:
-    kill_often(tmp_path, postgres, kills=2, pictures=1000)
+def test_a_kill_on_postgresql(tmp_path: Path, postgres: str) -> None:
+    kill_often(tmp_path, postgres, kills=1, pictures=1000)
 
 
 @pytest.mark.full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,9 @@ def application(directory: Path) -> Iterator[FastAPI]:
 
 def probe(application: FastAPI, role: str, examples: int) -> None:
     """Made-up requests by somebody with this role, to every operation."""
-    client = TestClient(application, follow_redirects=False)
-    client.get(f"/join/{join(application.state.context.room, role, role)[1]}")
-    headers = {CLIENT_HEADER: "schemathesis", "Cookie": f"{COOKIE}={client.cookies[COOKIE]}"}
+    with closing(TestClient(application, follow_redirects=False)) as client:
+        client.get(f"/join/{join(application.state.context.room, role, role)[1]}")
+        headers = {CLIENT_HEADER: "schemathesis", "Cookie": f"{COOKIE}={client.cookies[COOKIE]}"}
     schema = schemathesis.openapi.from_asgi("/openapi.json", application)
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) == ROUTES

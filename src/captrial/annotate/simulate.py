@@ -164,21 +164,20 @@ def serving(directory: Path | str, database: str | None = None) -> Iterator[tupl
 @contextmanager
 def hosted(application: FastAPI) -> Iterator[str]:
     """An application on a free port of this machine, in a thread; yields its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        if not thread.is_alive():
-            raise StateError(f"the server did not start on port {port}")
-        time.sleep(0.02)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    server = uvicorn.Server(uvicorn.Config(application, log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as door:  # ours from here on: no other program can take the port
+        port = door.getsockname()[1]
+        thread = threading.Thread(target=server.run, args=([door],), daemon=True)
+        thread.start()
+        while not server.started:
+            if not thread.is_alive():
+                raise StateError(f"the server did not start on port {port}")
+            time.sleep(0.02)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def _invite(room: Room, name: str, role: str) -> str:

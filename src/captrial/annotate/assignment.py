@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, bindparam, cast, func, select
+from sqlalchemy import BigInteger, Connection, Float, Integer, Select, String, bindparam, cast, func, select
+from sqlalchemy.sql.dml import ReturningInsert
 
 from captrial.annotate.schema import leases
 from captrial.annotate.store import Store
@@ -74,20 +75,15 @@ def assign(
             return lease
     if held:
         release_all(connection, round_, person)
-    given = {**given, "round": round_, "now": now, "multiplier": _multiplier(round_, person)}
-    chosen = _choose(connection, work, one, given, [] if queue is None else queue)
-    if chosen is None:
-        return None
-    lease = Lease(chosen, now, now + 60 * minutes)
-    new = {"round": round_, "item": chosen, "person": person, "started": now, "expires": lease.expires}
-    connection.execute(_GIVE, new)
-    return lease
+    until = now + 60 * minutes
+    given = {**given, "round": round_, "now": now, "until": until, "multiplier": _multiplier(round_, person)}
+    chosen = _take_first(connection, work, one, given, [] if queue is None else queue)
+    return None if chosen is None else Lease(chosen, now, until)
 
 
-def release(connection: Connection, round_: str, person: int, item: int) -> Lease | None:
-    """Give up the lease on an item; returns what it was, ended or not, if there was one."""
-    row = connection.execute(_RELEASE_ONE, _held(round_, person, item)).one_or_none()
-    return None if row is None else Lease(item, row.started, row.expires)
+def release(connection: Connection, round_: str, person: int, item: int) -> None:
+    """Give up the lease on an item."""
+    connection.execute(_RELEASE_ONE, _held(round_, person, item))
 
 
 def release_all(connection: Connection, round_: str, person: int) -> None:
@@ -116,18 +112,29 @@ _HELD = _OF_PERSON & (leases.c.item == bindparam("of_item"))
 _MINE = select(leases.c.item, leases.c.started, leases.c.expires).where(_OF_PERSON)
 _EXTEND = leases.update().where(_HELD).values(expires=bindparam("new"))
 _RELEASE = leases.delete().where(_OF_PERSON)
-_RELEASE_ONE = leases.delete().where(_HELD).returning(leases.c.started, leases.c.expires)
-_GIVE = leases.insert()
+_RELEASE_ONE = leases.delete().where(_HELD)
 
 
-def _choose(connection: Connection, work: Work, one: Work, given: Given, queue: list[int]) -> int | None:
-    """The next item of the queue that is still free, or the first of a new queue."""
-    while queue:
-        item = queue.pop()
-        if connection.execute(_next_items(one, one=True), {**given, "item": item}).first() is not None:
-            return item
-    queue[:] = connection.execute(_next_items(work), given).scalars().all()[::-1]
-    return queue.pop() if queue else None
+def _take_first(connection: Connection, work: Work, one: Work, given: Given, queue: list[int]) -> int | None:
+    """Take the next item of the queue that is still free, or the first of a new queue."""
+    while True:
+        while queue:
+            item = queue.pop()
+            if connection.execute(_take(one), {**given, "item": item}).first() is not None:
+                return item
+        queue[:] = connection.execute(_next_items(work), given).scalars().all()[::-1]
+        if not queue:
+            return None
+
+
+@cache
+def _take(one: Work) -> ReturningInsert[int]:
+    """A lease on the given item, if it is free."""
+    free = _next_items(one, one=True).subquery()
+    new = [bindparam("round", type_=String), free.c.item, bindparam("person", type_=Integer)]
+    new += [bindparam("now", type_=Float), bindparam("until", type_=Float)]
+    taken = leases.insert().from_select(["round", "item", "person", "started", "expires"], select(*new))
+    return taken.returning(leases.c.item)
 
 
 @cache

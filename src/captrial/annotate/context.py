@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, ParamSpec, TypeVar
 
 from anyio import to_thread
 from fastapi import Depends, HTTPException, Request
 
+from captrial.annotate.changes import Changes
 from captrial.annotate.live import LiveRanking
 from captrial.annotate.people import Person
 from captrial.annotate.room import Room
@@ -33,7 +32,7 @@ class Context:
         self.requests = RateLimit(rate=20, burst=100)  # of a person
         self.entrances = RateLimit(rate=20, burst=300)  # links opened from an address: a class may come
         self.passwords = RateLimit(rate=0.5, burst=20)  # attempts to guess a password, from an address
-        self._changes = ThreadPoolExecutor(1, "changes")
+        self._changes = Changes(room.store)
 
     def prepare_pictures(self) -> None:
         """Encode pictures ahead of the people who will ask for them."""
@@ -41,12 +40,12 @@ class Context:
         threading.Thread(target=self.pictures.keep_ahead, args=wanted, name="pictures", daemon=True).start()
 
     async def change(self, action: Callable[P, T], *values: P.args, **options: P.kwargs) -> T:
-        """Run what changes the database in the one thread that does: others would only wait for it, and for Python."""
-        return await asyncio.get_running_loop().run_in_executor(self._changes, partial(action, *values, **options))
+        """Run what changes the database in the one thread that does."""
+        return await self._changes.make(partial(action, *values, **options))
 
     def close(self) -> None:
         """Finish what was begun."""
-        self._changes.shutdown()
+        self._changes.close()
         self.room.close()
 
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, Table, bindparam, exists, select
 
 from captrial.annotate import active, qualification
-from captrial.annotate.assignment import Lease, assign, may_do, release, release_all
+from captrial.annotate.assignment import Lease, assign, release, release_all
 from captrial.annotate.keeper import Keeper
 from captrial.annotate.outcome import write_outcome
 from captrial.annotate.outlook import DONE, Outlook
 from captrial.annotate.people import NotAllowedError, Person, clean, one_line
-from captrial.annotate.rounds import ROLES_OF, WORK, discard_if_wrong, given
+from captrial.annotate.rounds import ROLES_OF, WORK, discard_if_wrong, given, take
 from captrial.annotate.rules import check
-from captrial.annotate.schema import drafts, duels, judgements, people, pictures, refusals, sentences, votes
+from captrial.annotate.schema import (
+    drafts,
+    duels,
+    judgements,
+    leases,
+    people,
+    pictures,
+    receipts,
+    refusals,
+    sentences,
+    votes,
+)
 from captrial.annotate.schema import settings as settings_table
 from captrial.annotate.settings import Settings, parse_settings, read_settings
 from captrial.annotate.store import Store
@@ -28,14 +38,15 @@ from captrial.errors import InputError, StateError
 MAX_SENTENCE = 1000
 MAX_REASON = 300
 Answer = dict[str, Any]
-Action = Callable[[Connection, float | None], None]  # what a submission does, and when work on it started
 # Statements of every request, built once.
 _MY_DRAFT = (
     (drafts.c.round == "write") & (drafts.c.item == bindparam("item")) & (drafts.c.person == bindparam("person"))
 )
 _FORGET_DRAFT = drafts.delete().where(_MY_DRAFT)
-_MINE = select(sentences.c.id).where(
-    sentences.c.picture == bindparam("item"), sentences.c.person == bindparam("person")
+_MINE = exists().where(sentences.c.picture == bindparam("item"), sentences.c.person == bindparam("person"))
+_KEEP_DRAFT = drafts.insert().from_select(
+    list(drafts.columns),
+    select(*(bindparam(f"new_{column.name}", type_=column.type) for column in drafts.columns)).where(~_MINE),
 )
 # What somebody sees of an item, and how many they have done.
 _SEEN = {
@@ -44,10 +55,17 @@ _SEEN = {
     "judge": select(duels, pictures.c.picture.label("name")).join(pictures).where(duels.c.id == bindparam("item")),
 }
 _SEEN = {round_: seen.add_columns(DONE[round_].scalar_subquery().label("done")) for round_, seen in _SEEN.items()}
-_ACCOUNT = (
-    select(people.c.id, settings_table.c.value)
+_RECEIPT = exists().where(receipts.c.person == people.c.id, receipts.c.key == bindparam("of_key"))
+_STANDING = (
+    select(settings_table.c.value, leases.c.started, leases.c.expires, _RECEIPT.label("seen"))
     .outerjoin_from(people, settings_table, settings_table.c.name == "settings")
-    .where(people.c.id == bindparam("person"), people.c.removed.is_(None))
+    .outerjoin(
+        leases,
+        (leases.c.round == bindparam("of_round"))
+        & (leases.c.item == bindparam("of_item"))
+        & (leases.c.person == people.c.id),
+    )
+    .where(people.c.id == bindparam("of_person"), people.c.removed.is_(None))
 )
 _NAME = select(pictures.c.picture).where(pictures.c.id == bindparam("number"))
 
@@ -139,10 +157,17 @@ class Room:
 
     def _allowed(self, connection: Connection, round_: str, person: Person) -> Settings:
         """The settings, if this person may take part in the round as things stand."""
-        account = connection.execute(_ACCOUNT, {"person": person.id}).one_or_none()
-        if account is None:  # whose data was removed while the request waited
+        return self._standing(connection, round_, person)[0]
+
+    def _standing(
+        self, connection: Connection, round_: str, person: Person, item: int | None = None, key: str | None = None
+    ) -> tuple[Settings, Row[Any]]:
+        """The same; and this person's lease on the item, and whether a submission with this key was seen."""
+        about = {"of_round": round_, "of_person": person.id, "of_item": item, "of_key": key}
+        standing = connection.execute(_STANDING, about).one_or_none()
+        if standing is None:  # whose data was removed while the request waited
             raise NotAllowedError("this account is closed")
-        settings = parse_settings(account.value)
+        settings = parse_settings(standing.value)
         if person.role not in ROLES_OF[round_]:
             raise NotAllowedError(f"this round is not for the role {person.role}")
         if not person.consented:
@@ -151,7 +176,7 @@ class Room:
             raise NotAllowedError("please pass the qualification first")
         if (round_ == "inspect" and not settings.inspectors) or (round_ == "judge" and not settings.judges):
             raise StateError("this round is not part of this experiment")
-        return settings
+        return settings, standing
 
     def _picture(self, item: int, seen: Row[Any], person: Person) -> Answer:
         return {"picture": item, "draft": seen.draft or ""}
@@ -170,71 +195,59 @@ class Room:
         """A sentence about a picture; answers with the next picture."""
         text = clean(text, MAX_SENTENCE, "a sentence")
         hints = ",".join(str(hint.rule) for hint in check(text))
-
-        def action(connection: Connection, started: float | None) -> None:
-            values = {"picture": item, "person": person.id, "text": text, "hints": hints, "state": "live"}
-            connection.execute(sentences.insert(), {**values, **self._when(started)})
-            self._forget_draft(connection, person, item)
-
-        return self._submit("write", person, item, key, action)
+        values = {"picture": item, "text": text, "hints": hints, "state": "live"}
+        return self._submit("write", person, item, key, sentences, values)
 
     def refuse(self, person: Person, item: int, reason: str, key: str) -> Answer:
         """'Cannot be described'; enough such votes replace the picture."""
-        reason = one_line(reason)[:MAX_REASON]
-
-        def action(connection: Connection, started: float | None) -> None:
-            values = {"picture": item, "person": person.id, "reason": reason, "created": self.store.clock()}
-            connection.execute(refusals.insert().values(**values))
-            self._forget_draft(connection, person, item)
-            self.refresh_pictures(connection)
-
-        return self._submit("write", person, item, key, action)
+        values = {"picture": item, "reason": one_line(reason)[:MAX_REASON]}
+        return self._submit("write", person, item, key, refusals, values)
 
     def vote(self, person: Person, item: int, right: bool, reason: str, key: str) -> Answer:
         """Right or wrong, about somebody else's sentence."""
-        reason = one_line(reason)[:MAX_REASON]
-
-        def action(connection: Connection, started: float | None) -> None:
-            values = {"sentence": item, "person": person.id, "right": right, "reason": reason}
-            connection.execute(votes.insert(), {**values, **self._when(started)})
-            if not right:
-                discard_if_wrong(connection, read_settings(self.store, connection), item)
-
-        return self._submit("inspect", person, item, key, action)
+        values = {"sentence": item, "right": right, "reason": one_line(reason)[:MAX_REASON]}
+        return self._submit("inspect", person, item, key, votes, values)
 
     def judge(self, person: Person, item: int, winner: str, key: str) -> Answer:
         """Which of two captions is better, as shown: "left", "right" or "tie"."""
         if winner not in ("left", "right", "tie"):
             raise InputError(f"winner is left, right or tie, not {winner!r}")
         left, right = ("second", "first") if swapped(item, person.id) else ("first", "second")
+        values = {"duel": item, "winner": {"left": left, "right": right}.get(winner, "tie")}
+        return self._submit("judge", person, item, key, judgements, values)
 
-        def action(connection: Connection, started: float | None) -> None:
-            values = {"duel": item, "person": person.id, "winner": {"left": left, "right": right}.get(winner, "tie")}
-            connection.execute(judgements.insert(), {**values, **self._when(started)})
-
-        return self._submit("judge", person, item, key, action)
-
-    def _submit(self, round_: str, person: Person, item: int, key: str, action: Action) -> Answer:
+    def _submit(self, round_: str, person: Person, item: int, key: str, table: Table, values: Answer) -> Answer:
         """Take a submission if the item still needs it from this person, and answer with the next item."""
         if not 8 <= len(key) <= 64:
             raise InputError("a submission needs a key of 8 to 64 characters")
         with self.store.change() as connection:
-            settings = self._allowed(connection, round_, person)
-            free = False  # whether they are known to hold nothing
-
-            def once() -> None:
-                nonlocal free
-                if not may_do(connection, WORK[round_](one=True), given(settings, person.id, item)):
+            settings, standing = self._standing(connection, round_, person, item, key)
+            if not standing.seen:
+                row = {**values, "person": person.id, **self._when(standing)}
+                if not take(connection, round_, table, row, given(settings, person.id, item)):
                     raise StateError("this one has been finished by others in the meantime; here is the next")
-                lease = release(connection, round_, person.id, item)
-                free = lease is not None
-                action(connection, lease.started if lease and lease.expires > self.store.clock() else None)
-                self.store.note(connection, person.id, round_, f"item {item}")
-
-            self.store.once(connection, person.id, key, once)
+                self._tidy(connection, round_, person, item, key)
+                self._consequences(connection, settings, table, values)
+            free = not standing.seen and standing.started is not None  # they hold nothing any more
             following = self._next(connection, round_, person, settings, free)
         self.sync()
         return {"taken": True, "next": following}
+
+    def _tidy(self, connection: Connection, round_: str, person: Person, item: int, key: str) -> None:
+        """What goes with every submission."""
+        with self.store.at_once(connection):
+            connection.execute(receipts.insert(), {"person": person.id, "key": key, "created": self.store.clock()})
+            release(connection, round_, person.id, item)
+            if round_ == "write":
+                connection.execute(_FORGET_DRAFT, {"item": item, "person": person.id})
+            self.store.note(connection, person.id, round_, f"item {item}")
+
+    def _consequences(self, connection: Connection, settings: Settings, table: Table, values: Answer) -> None:
+        """What may come of a submission."""
+        if table is refusals:
+            self.refresh_pictures(connection)
+        elif table is votes and not values["right"]:
+            discard_if_wrong(connection, settings, values["sentence"])
 
     def undo(self, person: Person, round_: str = "write") -> Answer:
         """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again."""
@@ -257,16 +270,15 @@ class Room:
             self._allowed(connection, "write", person)
             if self.picture_id(item) is None:
                 raise InputError(f"there is no item {item}")
-            if not connection.execute(_MINE, {"item": item, "person": person.id}).first():
-                self._keep_draft(connection, person, item, text.replace("\0", "")[:MAX_SENTENCE])
-
-    def _forget_draft(self, connection: Connection, person: Person, item: int) -> None:
-        connection.execute(_FORGET_DRAFT, {"item": item, "person": person.id})
+            self._keep_draft(connection, person, item, text.replace("\0", "")[:MAX_SENTENCE])
 
     def _keep_draft(self, connection: Connection, person: Person, item: int, text: str) -> None:
-        self._forget_draft(connection, person, item)
-        values = {"round": "write", "item": item, "person": person.id, "text": text, "saved": self.store.clock()}
-        connection.execute(drafts.insert(), values)
+        """Instead of the one before, unless the sentence is there already."""
+        mine = {"item": item, "person": person.id}
+        draft = {"round": "write", **mine, "text": text, "saved": self.store.clock()}
+        with self.store.at_once(connection):
+            connection.execute(_FORGET_DRAFT, mine)
+            connection.execute(_KEEP_DRAFT, {**mine, **{f"new_{name}": value for name, value in draft.items()}})
 
     # Qualification -------------------------------------------------------------------------------------------------
 
@@ -296,7 +308,7 @@ class Room:
 
     def sync(self) -> None:
         """Ask for the files that `compete` reads to be brought up to date, which happens soon."""
-        self._keeper.wake()
+        self.store.afterwards(self._keeper.wake)
 
     def flush(self) -> None:
         """Bring the files up to date now; one at a time, so that an older state never replaces a newer one."""
@@ -314,9 +326,11 @@ class Room:
         self.flush()
         self.store.close()
 
-    def _when(self, started: float | None) -> Answer:
+    def _when(self, standing: Row[Any]) -> Answer:
+        """Now; and how long it took, where the lease says so."""
         now = self.store.clock()
-        return {"created": now, "seconds": None if started is None else round(now - started, 2)}
+        timely = standing.started is not None and standing.expires > now
+        return {"created": now, "seconds": round(now - standing.started, 2) if timely else None}
 
 
 def swapped(item: int, person: int) -> bool:

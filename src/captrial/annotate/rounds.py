@@ -8,6 +8,7 @@ The database does the counting: a request never carries more than one item out o
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -25,8 +26,9 @@ from sqlalchemy import (
     func,
     select,
 )
+from sqlalchemy.sql.dml import ReturningInsert
 
-from captrial.annotate.assignment import Work
+from captrial.annotate.assignment import Given, Work
 from captrial.annotate.schema import duels, judgements, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings
 
@@ -142,6 +144,25 @@ def _people_on(table: Table, item: Column[int], one: bool) -> Subquery:
     """How many people have done each item, or the given one."""
     counted = select(item.label("item"), func.count().label("people")).select_from(table).group_by(item)
     return (counted.where(item == _ITEM) if one else counted).subquery()
+
+
+def take(connection: Connection, round_: str, table: Table, row: Mapping[str, Any], given: Given) -> bool:
+    """Insert a person's row about the given item, if the item still needs it from them; returns whether it did."""
+    new = {f"new_{column.name}": row[column.name] for column in _own_columns(table)}
+    return connection.execute(_taking(round_, table), {**given, **new}).first() is not None
+
+
+@cache
+def _taking(round_: str, table: Table) -> ReturningInsert[int]:
+    needed = WORK[round_](one=True).subquery()
+    columns = _own_columns(table)
+    values = select(*(bindparam(f"new_{column.name}", type_=column.type) for column in columns)).select_from(needed)
+    return table.insert().from_select(columns, values).returning(table.c.person)
+
+
+def _own_columns(table: Table) -> list[Column[Any]]:
+    """All but a number that the database gives."""
+    return [column for column in table.columns if column.foreign_keys or not column.primary_key]
 
 
 def discard_if_wrong(connection: Connection, settings: Settings, sentence: int) -> bool:

@@ -10,49 +10,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Float,
-    Integer,
-    String,
-    bindparam,
-    create_engine,
-    event,
-    exists,
-    select,
-)
+from sqlalchemy import Connection, Engine, bindparam, create_engine, event, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
 
-from captrial.annotate.schema import audit, migrate, receipts, settings
-from captrial.errors import InputError, MismatchError, MissingExtraError
+from captrial.annotate.schema import audit, migrate, settings
+from captrial.errors import InputError, MissingExtraError
 
 DATABASE = "annotations.sqlite"
 _SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
+_NOTE = audit.insert().inline()  # nobody needs its number
 _LOCK = 0x63617074  # any fixed number: names our advisory lock
 _BEGIN = {  # one message each: every message to another process is time in which nobody else can change anything
     "sqlite": "BEGIN IMMEDIATE",
     "postgresql": f"BEGIN; SELECT pg_advisory_xact_lock({_LOCK})",
 }
-_SAME = exists().where(receipts.c.person == bindparam("of"), receipts.c.key == bindparam("of_key"))
-_RECEIPT = (
-    receipts.insert()
-    .from_select(
-        ["person", "key", "created"],
-        select(
-            bindparam("of", type_=Integer),
-            bindparam("of_key", type_=String),
-            bindparam("at", type_=Float),
-        ).where(~_SAME),
-    )
-    .returning(receipts.c.key)
-)
 
 
 class Store:
@@ -62,13 +39,14 @@ class Store:
         self.clock = clock
         self.engine = _engine(url)
         self._writing = threading.Lock()
+        self._here = _Here()
         try:
             with self.change() as connection:
                 migrate(connection)
-        except OperationalError as error:
-            raise InputError(f"cannot open the annotation database: {error.orig}") from None
-        except MismatchError:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OperationalError):
+                raise InputError(f"cannot open the annotation database: {error.orig}") from None
             raise
 
     @classmethod
@@ -79,9 +57,40 @@ class Store:
     @contextmanager
     def change(self) -> Iterator[Connection]:
         """A transaction that may write; one at a time."""
+        if self._here.connection is not None:  # part of a larger one
+            with self._here.connection.begin_nested():
+                yield self._here.connection
+            return
         with self._writing, self.engine.begin() as connection:
             connection.exec_driver_sql(_BEGIN[self.engine.dialect.name])
             yield connection
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What this thread changes meanwhile is one transaction; each change of it can still fail alone."""
+        with self.change() as connection:
+            self._here.connection = connection
+            try:
+                yield
+            finally:
+                self._here.connection = None
+                calls, self._here.later = self._here.later, []
+        for call in calls:
+            call()
+
+    def afterwards(self, call: Callable[[], None]) -> None:
+        """Call when what this thread has changed is on disk."""
+        if self._here.connection is None:
+            call()
+        else:
+            self._here.later.append(call)
+
+    @contextmanager
+    def at_once(self, connection: Connection) -> Iterator[None]:
+        """Statements whose results nobody needs: PostgreSQL hears and answers all of them at once."""
+        driver: Any = connection.connection.driver_connection
+        with driver.pipeline() if self.engine.dialect.name == "postgresql" else nullcontext():
+            yield
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -115,13 +124,15 @@ class Store:
     def note(self, connection: Connection, person: int | None, action: str, detail: str = "") -> None:
         """Write a line of the audit log."""
         row = {"at": self.clock(), "person": person, "action": action, "detail": detail}
-        connection.execute(audit.insert(), row)
+        connection.execute(_NOTE, row)
 
-    def once(self, connection: Connection, person: int, key: str, action: Callable[[], None]) -> None:
-        """Do `action` unless this person's `key` was seen before; the key is kept with what was done, or not at all."""
-        receipt = {"of": person, "of_key": key, "at": self.clock()}
-        if connection.execute(_RECEIPT, receipt).first() is not None:
-            action()
+
+class _Here(threading.local):
+    """Of one thread: the transaction that its changes are part of, and what to call after that."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.later: list[Callable[[], None]] = []
 
 
 def _engine(url: str) -> Engine:

@@ -13,21 +13,37 @@ different for every person.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Float, Integer, Select, String, bindparam, cast, func, select
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Connection,
+    Float,
+    Integer,
+    Select,
+    String,
+    bindparam,
+    cast,
+    func,
+    select,
+)
 from sqlalchemy.sql.dml import ReturningInsert
 
 from captrial.annotate.schema import leases
 from captrial.annotate.store import Store
 
 LEASE_MINUTES = 15.0
-_QUEUE = 8  # few, since what others begin meanwhile should come first
+QUEUE = 16  # few, since what others begin meanwhile should come first
 _PRIME = 2**31 - 1  # products of two smaller numbers fit into the databases' integers
 Work = Select[int, int, int]  # item, missing people, people who have done it
+Items = tuple[BindParameter[int], ...]  # parameters that hold the items meant; none: all items
+FEW: Items = tuple(bindparam(f"item_{place}", type_=Integer) for place in range(QUEUE))
+ONE: Items = FEW[:1]
 Given = Mapping[str, Any]  # values of a statement's parameters
 
 
@@ -52,8 +68,7 @@ def assign(
     store: Store,
     connection: Connection,
     round_: str,
-    work: Work,
-    one: Work,
+    work: Callable[[Items], Work],
     given: Given,
     minutes: float = LEASE_MINUTES,
     queue: list[int] | None = None,
@@ -61,15 +76,15 @@ def assign(
 ) -> Lease | None:
     """The item this person works on: the one they hold, or the next that needs somebody; None where there is none.
 
-    `work` selects the items that the person may do, with the number of people each still needs; `one` does so for a
-    single item. Both take what is `given`: the person, and the numbers of the settings. `queue` keeps the person's next
-    few items from one call to the next, so that not every call has to look at all items; with `free` it is known that
-    they hold none.
+    `work(items)` selects those of the items, or of all, that the person may do, with the number of people each still
+    needs. It takes what is `given`: the person, and the numbers of the settings. `queue` keeps items that the person
+    may get next from one call to the next, so that not every call has to look at all items; with `free` it is known
+    that they hold none.
     """
     now, person = store.clock(), given["person"]
     held = [] if free else connection.execute(_MINE, {"of_round": round_, "of_person": person}).all()
     for row in held:
-        if row.expires > now and may_do(connection, one, {**given, "item": row.item}):
+        if row.expires > now and may_do(connection, work(ONE), {**given, **among([row.item])}):
             lease = Lease(row.item, row.started, now + 60 * minutes)
             connection.execute(_EXTEND, {**_held(round_, person, row.item), "new": lease.expires})
             return lease
@@ -77,7 +92,7 @@ def assign(
         release_all(connection, round_, person)
     until = now + 60 * minutes
     given = {**given, "round": round_, "now": now, "until": until, "multiplier": _multiplier(round_, person)}
-    chosen = _take_first(connection, work, one, given, [] if queue is None else queue)
+    chosen = _take_first(connection, work, given, [] if queue is None else queue)
     return None if chosen is None else Lease(chosen, now, until)
 
 
@@ -89,6 +104,11 @@ def release(connection: Connection, round_: str, person: int, item: int) -> None
 def release_all(connection: Connection, round_: str, person: int) -> None:
     """Give up whatever this person holds in a round."""
     connection.execute(_RELEASE, {"of_round": round_, "of_person": person})
+
+
+def among(items: Sequence[int | None]) -> dict[str, int]:
+    """The given items, as parameters of statements about `ONE` or a `FEW`."""
+    return {f"item_{place}": item or 0 for place, item in zip_longest(range(QUEUE), items)}
 
 
 def may_do(connection: Connection, one: Work, given: Given) -> bool:
@@ -115,22 +135,24 @@ _RELEASE = leases.delete().where(_OF_PERSON)
 _RELEASE_ONE = leases.delete().where(_HELD)
 
 
-def _take_first(connection: Connection, work: Work, one: Work, given: Given, queue: list[int]) -> int | None:
-    """Take the next item of the queue that is still free, or the first of a new queue."""
-    while True:
-        while queue:
-            item = queue.pop()
-            if connection.execute(_take(one), {**given, "item": item}).first() is not None:
-                return item
-        queue[:] = connection.execute(_next_items(work), given).scalars().all()[::-1]
+def _take_first(connection: Connection, work: Callable[[Items], Work], given: Given, queue: list[int]) -> int | None:
+    """Take the best item of the queue that is still free; where none is, of a new queue."""
+    for _ in range(2):
+        if queue:
+            taken = connection.execute(_take(work(FEW)), {**given, **among(queue)}).scalar_one_or_none()
+            if taken is not None:
+                queue.remove(taken)
+                return int(taken)
+        queue[:] = connection.execute(_best(work(()), QUEUE), given).scalars()
         if not queue:
             return None
+    raise AssertionError("somebody else changes the database meanwhile")
 
 
 @cache
-def _take(one: Work) -> ReturningInsert[int]:
-    """A lease on the given item, if it is free."""
-    free = _next_items(one, one=True).subquery()
+def _take(few: Work) -> ReturningInsert[int]:
+    """A lease on the best of the given items that are free."""
+    free = _best(few, 1).subquery()
     new = [bindparam("round", type_=String), free.c.item, bindparam("person", type_=Integer)]
     new += [bindparam("now", type_=Float), bindparam("until", type_=Float)]
     taken = leases.insert().from_select(["round", "item", "person", "started", "expires"], select(*new))
@@ -138,26 +160,21 @@ def _take(one: Work) -> ReturningInsert[int]:
 
 
 @cache
-def _next_items(work: Work, one: bool = False) -> Select[int]:
+def _best(work: Work, count: int) -> Select[int]:
     """The free items that most people have begun; among equals, by this person's own random order."""
     items = work.subquery()
-    others = (
-        select(leases.c.item, func.count().label("people"))
-        .where(leases.c.round == bindparam("round"), leases.c.person != bindparam("person"))
-        .where(leases.c.expires > bindparam("now"))
-        .group_by(leases.c.item)
+    # looked up item by item: a join would leave it to PostgreSQL's statistics, which know nothing of minutes
+    taken = (
+        select(func.count())
+        .select_from(leases)
+        .where(leases.c.round == bindparam("round"), leases.c.item == items.c.item)
+        .where(leases.c.person != bindparam("person"), leases.c.expires > bindparam("now"))
+        .scalar_subquery()
     )
-    held = (others.where(leases.c.item == bindparam("item")) if one else others).subquery()
-    taken = func.coalesce(held.c.people, 0)
     # n -> n * a mod p is a permutation of the items, another one for every a
     order = (cast(items.c.item, BigInteger) * bindparam("multiplier", type_=BigInteger)) % _PRIME
-    return (
-        select(items.c.item)
-        .outerjoin(held, held.c.item == items.c.item)
-        .where(items.c.missing > taken)
-        .order_by((items.c.done + taken).desc(), order)
-        .limit(_QUEUE)
-    )
+    free = select(items.c.item).where(items.c.missing > taken)
+    return free.order_by((items.c.done + taken).desc(), order).limit(count)
 
 
 @cache

@@ -150,10 +150,9 @@ class Room:
     def _assign(
         self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool
     ) -> Lease | None:
-        work, one = WORK[round_](), WORK[round_](one=True)
         values = given(settings, person.id)
         queue = self._queues.setdefault((round_, person.id), [])
-        return assign(self.store, connection, round_, work, one, values, settings.lease_minutes, queue, free)
+        return assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, queue, free)
 
     def _allowed(self, connection: Connection, round_: str, person: Person) -> Settings:
         """The settings, if this person may take part in the round as things stand."""
@@ -258,8 +257,8 @@ class Room:
             if text is not None:
                 self._keep_draft(connection, person, item, text)
             self.store.note(connection, person.id, f"undo {round_}", f"item {item}")
-            only = WORK[round_](one=True)
-            assign(self.store, connection, round_, only, only, given(settings, person.id, item), settings.lease_minutes)
+            values = given(settings, person.id)
+            assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, [item])
             following = self._next(connection, round_, person, settings)
         self.sync()
         return following

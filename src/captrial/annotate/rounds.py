@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningInsert
 
-from captrial.annotate.assignment import Given, Work
+from captrial.annotate.assignment import ONE, Given, Items, Work, among
 from captrial.annotate.schema import duels, judgements, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings
 
@@ -71,16 +71,16 @@ def picture_states(connection: Connection) -> dict[int, PictureState]:
 def given(settings: Settings, person: int, item: int | None = None) -> dict[str, Any]:
     """The parameters of the statements below."""
     numbers = {"writers": settings.writers, "min_sentences": settings.min_sentences}
-    return {**numbers, "inspectors": settings.inspectors, "judges": settings.judges, "person": person, "item": item}
+    return {**numbers, "inspectors": settings.inspectors, "judges": settings.judges, "person": person, **among([item])}
 
 
-_PERSON, _ITEM, _WRITERS = (bindparam(name, type_=Integer) for name in ("person", "item", "writers"))
+_PERSON, _WRITERS = (bindparam(name, type_=Integer) for name in ("person", "writers"))
 
 
 @cache
-def write_work(one: bool = False) -> Work:
-    """Pictures a person may describe, and what they need; with `one`, of the given item only."""
-    counted = _sentence_counts(_ITEM if one else None)
+def write_work(items: Items = ()) -> Work:
+    """Pictures a person may describe, and what they need; of all, or of the given `items`."""
+    counted = _sentence_counts(sentences.c.picture.in_(items) if items else None)
     written, live = func.coalesce(counted.c.written, 0), func.coalesce(counted.c.live, 0)
     again = bindparam("min_sentences", type_=Integer) - live
     missing = case((written < _WRITERS, _WRITERS - written), else_=again)
@@ -91,14 +91,15 @@ def write_work(one: bool = False) -> Work:
         .outerjoin(counted, counted.c.picture == pictures.c.id)
         .where(pictures.c.active, ~pictures.c.qualification, missing > 0, ~wrote, ~refused)
     )
-    return work.where(pictures.c.id == _ITEM) if one else work
+    return work.where(pictures.c.id.in_(items)) if items else work
 
 
 @cache
-def inspect_work(one: bool = False) -> Work:
+def inspect_work(items: Items = ()) -> Work:
     """Sentences a person may inspect: live, not their own, of pictures whose writing is done."""
-    its_picture = select(sentences.c.picture).where(sentences.c.id == _ITEM).scalar_subquery() if one else None
-    counted, cast = _sentence_counts(its_picture), _people_on(votes, votes.c.sentence, one)
+    theirs = sentences.alias()
+    its_picture = sentences.c.picture.in_(select(theirs.c.picture).where(theirs.c.id.in_(items))) if items else None
+    counted, cast = _sentence_counts(its_picture), _people_on(votes, votes.c.sentence, items)
     number, wanted = func.coalesce(cast.c.people, 0), bindparam("inspectors", type_=Integer)
     voted = exists().where(votes.c.sentence == sentences.c.id, votes.c.person == _PERSON)
     work = (
@@ -109,13 +110,13 @@ def inspect_work(one: bool = False) -> Work:
         .where(pictures.c.active, sentences.c.state == "live", sentences.c.person != _PERSON)
         .where(counted.c.written >= _WRITERS, number < wanted, ~voted)
     )
-    return work.where(sentences.c.id == _ITEM) if one else work
+    return work.where(sentences.c.id.in_(items)) if items else work
 
 
 @cache
-def judge_work(one: bool = False) -> Work:
+def judge_work(items: Items = ()) -> Work:
     """Pairs of captions a person may compare."""
-    cast = _people_on(judgements, judgements.c.duel, one)
+    cast = _people_on(judgements, judgements.c.duel, items)
     number, wanted = func.coalesce(cast.c.people, 0), bindparam("judges", type_=Integer)
     judged = exists().where(judgements.c.duel == duels.c.id, judgements.c.person == _PERSON)
     work = (
@@ -124,26 +125,26 @@ def judge_work(one: bool = False) -> Work:
         .outerjoin(cast, cast.c.item == duels.c.id)
         .where(pictures.c.active, number < wanted, ~judged)
     )
-    return work.where(duels.c.id == _ITEM) if one else work
+    return work.where(duels.c.id.in_(items)) if items else work
 
 
 WORK = {"write": write_work, "inspect": inspect_work, "judge": judge_work}
 
 
-def _sentence_counts(picture: ColumnElement[int] | None) -> Subquery:
-    """Of every picture, or of the given one: how many sentences were written, and how many of them are live."""
+def _sentence_counts(condition: ColumnElement[bool] | None) -> Subquery:
+    """Of every picture, or of those meant: how many sentences were written, and how many of them are live."""
     counted = select(
         sentences.c.picture,
         func.sum(case((sentences.c.state.in_(STANDING), 1), else_=0)).label("written"),
         func.sum(case((sentences.c.state == "live", 1), else_=0)).label("live"),
     ).group_by(sentences.c.picture)
-    return (counted if picture is None else counted.where(sentences.c.picture == picture)).subquery()
+    return (counted if condition is None else counted.where(condition)).subquery()
 
 
-def _people_on(table: Table, item: Column[int], one: bool) -> Subquery:
-    """How many people have done each item, or the given one."""
+def _people_on(table: Table, item: Column[int], items: Items) -> Subquery:
+    """How many people have done each item, or the given ones."""
     counted = select(item.label("item"), func.count().label("people")).select_from(table).group_by(item)
-    return (counted.where(item == _ITEM) if one else counted).subquery()
+    return (counted.where(item.in_(items)) if items else counted).subquery()
 
 
 def take(connection: Connection, round_: str, table: Table, row: Mapping[str, Any], given: Given) -> bool:
@@ -154,7 +155,7 @@ def take(connection: Connection, round_: str, table: Table, row: Mapping[str, An
 
 @cache
 def _taking(round_: str, table: Table) -> ReturningInsert[int]:
-    needed = WORK[round_](one=True).subquery()
+    needed = WORK[round_](ONE).subquery()
     columns = _own_columns(table)
     values = select(*(bindparam(f"new_{column.name}", type_=column.type) for column in columns)).select_from(needed)
     return table.insert().from_select(columns, values).returning(table.c.person)

@@ -191,14 +191,14 @@ def check(room: Room, clients: list[Client]) -> None:
 
 
 @pytest.mark.slow
-def test_two_kills_on_sqlite(tmp_path: Path) -> None:
-    kill_often(tmp_path, None, kills=2, pictures=1000)
+def test_a_kill_on_sqlite(tmp_path: Path) -> None:
+    kill_often(tmp_path, None, kills=1, pictures=500)
 
 
 @pytest.mark.slow
 @pytest.mark.needs("postgres")
 def test_a_kill_on_postgresql(tmp_path: Path, postgres: str) -> None:
-    kill_often(tmp_path, postgres, kills=1, pictures=1000)
+    kill_often(tmp_path, postgres, kills=1, pictures=500)
 
 
 @pytest.mark.full

@@ -81,7 +81,7 @@ def operation_cases(operation: schemathesis.APIOperation) -> Callable[[Callable[
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ["lead", "annotator"])
 def test_the_api_is_as_described(application: FastAPI, role: str) -> None:
-    probe(application, role, examples=4)
+    probe(application, role, examples=3)
 
 
 @pytest.mark.full

@@ -24,7 +24,9 @@ const round = new (practice ? Practice : Round)("write", async (next) => {
 });
 
 async function hint() {
-  const { hints } = text.value.trim() ? await ask("POST", "/api/check", { text: text.value }) : { hints: [] };
+  const asked = text.value;
+  const { hints } = asked.trim() ? await ask("POST", "/api/check", { text: asked }) : { hints: [] };
+  if (asked !== text.value) return; // an answer that comes late is about another text
   $("hints").replaceChildren(...list(hints.map((found) => found.text)));
   for (const rule of document.querySelectorAll("[data-rule]")) {
     rule.classList.toggle("broken", hints.some((found) => found.rule === Number(rule.dataset.rule)));

@@ -1,6 +1,6 @@
 """The studio, photographed: a photograph of scikit-image, two captioners, real Chromium, desktop and phone.
 
-python -m benchmarks.studio_page [--out docs/images] [--second runs/mine] [--photo motorcycle_left.png]
+python -m benchmarks.studio_page [--out docs/images] [--second NAME] [--photo motorcycle_left.png]
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, sync_playwright
 from skimage import data
 
 from captrial.annotate.simulate import hosted
-from captrial.captioners.shipped import DEFAULT
 from captrial.studio.app import create_app
 
 SCREENS = {"desktop": (1200, 1000), "phone": (390, 844)}
@@ -45,7 +44,7 @@ def photograph(browser: Browser, address: str, device: str, arguments: argparse.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
-    parser.add_argument("--second", default=f"{DEFAULT}?beam=1", help="a captioner to compare with the shipped one")
+    parser.add_argument("--second", default="show_attend_tell", help="a captioner to compare with the default")
     parser.add_argument("--photo", default="motorcycle_left.png", help="a picture of scikit-image")
     parser.add_argument("--scheme", default="light", choices=["light", "dark"])
     parser.add_argument("--empty", action="store_true", help="also the page before a picture is chosen")

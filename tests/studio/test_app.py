@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from captrial.annotate.security import CLIENT_HEADER
-from captrial.captioners.shipped import shipped
+from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.cli import main
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
@@ -150,6 +150,8 @@ def test_folders_are_called_by_their_names(tmp_path: Path) -> None:
     }
     with pytest.raises(InputError, match="one or two"):
         Workshop().check(["transformer"] * 3, "saliency")
+    assert Workshop(["mine"]).names[0] == DEFAULT
+    assert sorted(Workshop(["mine"]).names) == sorted([*shipped(), "mine"])
 
 
 def test_jobs_are_done_one_at_a_time_and_can_be_given_up() -> None:

@@ -36,7 +36,7 @@ DROP = """([name, content]) => {
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with hosted(create_app(["transformer?beam=1"], [make_competition(tmp_path_factory.mktemp("studio"))])) as found:
+    with hosted(create_app([], [make_competition(tmp_path_factory.mktemp("studio"))])) as found:
         yield found
 
 
@@ -100,7 +100,7 @@ def bomb(side: int) -> bytes:
 
 
 def test_two_captioners_are_compared_word_by_word(page: Page) -> None:
-    page.locator("#second").select_option("transformer?beam=1")
+    page.locator("#second").select_option("show_attend_tell")
     drop(page, "<b>motorcycle</b>.png", PHOTO.read_bytes())
     page.locator("#preview").wait_for(state="visible")
     page.locator(".pair .panel").nth(1).wait_for()
@@ -108,7 +108,7 @@ def test_two_captioners_are_compared_word_by_word(page: Page) -> None:
     assert page.locator("#chosen").text_content() == "<b>motorcycle</b>.png"
     left, right = page.locator(".pair .panel").all()
     assert (left.locator("h2").text_content() or "").startswith("transformer ·")
-    assert (right.locator("h2").text_content() or "").startswith("transformer?beam=1 ·")
+    assert (right.locator("h2").text_content() or "").startswith("show_attend_tell ·")
     assert left.bounding_box()["y"] == right.bounding_box()["y"]  # type: ignore[index]
     words = left.locator(".word")
     noun = words.filter(has=page.locator(".mark")).first  # one with a verdict

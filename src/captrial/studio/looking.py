@@ -11,7 +11,7 @@ from PIL import Image
 
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.running import AnyCaptioner
-from captrial.captioners.shipped import shipped
+from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.data.pictures import open_picture
 from captrial.errors import CaptrialError, InputError
 from captrial.studio.jobs import Job
@@ -42,7 +42,7 @@ class Workshop:
     regions: str = "localiser"
 
     def __post_init__(self) -> None:
-        self._sources = {name: name for name in shipped()} | _named(self.sources)
+        self._sources = {name: name for name in (DEFAULT, *shipped())} | _named(self.sources)
         self._captioners: dict[str, AnyCaptioner] = {}
         self._detector: Detector | None = None
         self._grounder: Grounder | None = None

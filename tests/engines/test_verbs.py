@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tarfile
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -129,6 +131,30 @@ def test_features_by_workers_are_those_of_one_process(tmp_path: Path) -> None:
     features = [store.get(list(store)) for store in stores]
     np.testing.assert_allclose(features[0].elements, features[1].elements, rtol=2e-3, atol=1e-3)  # float16
     assert not (tmp_path / "two" / "shards").exists()
+
+
+def test_features_of_shards_parquet_and_urls(pictures: Path, tmp_path: Path) -> None:
+    """Rows that are no files, one of them broken: the other pictures are in the store, and it says which is not."""
+    from captrial.vision.store import FeatureStore
+
+    files = [path for path in sorted(pictures.iterdir()) if path.stem in ("8", "9", "broken")]
+    (tmp_path / "list.txt").write_text("\n".join(f"file://{path}" for path in files))
+    pq.write_table(
+        pa.table({"id": ["8", "9", "broken"], "bytes": [path.read_bytes() for path in files]}), tmp_path / "a.parquet"
+    )
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for path in files:
+            tar.add(path, path.name)
+    for source in ("list.txt", "a.parquet", "a.tar"):
+        out = tmp_path / f"{source}.store"
+        done = CliRunner().invoke(
+            app, ["features", str(tmp_path / source), "--out", str(out), "--backbone", "efficientnet-lite0", "--json"]
+        )
+        assert done.exit_code == 0, done.output
+        facts = json.loads(done.stdout)
+        assert (facts["pictures"], len(facts["refused"])) == (2, 1)
+        assert "broken" in next(iter(facts["refused"]))
+        assert len(list(FeatureStore(out))) == 2
 
 
 def test_score_on_an_engine_prints_the_same(tmp_path: Path) -> None:

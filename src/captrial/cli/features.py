@@ -17,7 +17,12 @@ ImagesOption = Annotated[
 
 
 def features(
-    data: Annotated[Path, typer.Argument(help="A data set: annotations, a folder of pictures, shards.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A data set: annotations, a folder of pictures; .tar shards, .parquet files, a .txt of URLs."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The feature store: a folder; an unfinished one is continued.")],
     backbone: BackboneOption = "efficientnet-lite2",
     images: ImagesOption = None,
@@ -33,13 +38,15 @@ def features(
     captrial features dataset_flickr8k.json --out features/flickr8k
     """
     from captrial.data import read_dataset
+    from captrial.engines.sources import find_parts, holds_rows
     from captrial.training.extraction import Extraction, extract
     from captrial.vision.loading import load_backbone
 
-    if wants_engine(engine, workers):
+    rows = not split and not images and holds_rows(data)
+    if rows or wants_engine(engine, workers):
         from captrial.engines.features import extract_all, sample_parts
 
-        parts = sample_parts(read_dataset(data, split=split, images=images))
+        parts = find_parts(data) if rows else sample_parts(read_dataset(data, split=split, images=images))
         outcome = Extraction(
             *extract_all(parts, out, backbone, chosen_engine(engine, workers, ray_address), batch=batch)
         )
@@ -50,5 +57,5 @@ def features(
         return
     for picture, why in outcome.refused.items():
         console_err.print(f"  {picture}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    rows = [("pictures in the store", outcome.pictures), ("extracted now", outcome.extracted)]
-    print_table(f"features in {out}", ["", "pictures"], [*rows, ("cannot be opened", len(outcome.refused))])
+    counts = [("pictures in the store", outcome.pictures), ("extracted now", outcome.extracted)]
+    print_table(f"features in {out}", ["", "pictures"], [*counts, ("cannot be opened", len(outcome.refused))])

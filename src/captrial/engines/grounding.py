@@ -88,7 +88,10 @@ def ground_all(
     similarity: tuple[str, Path | None] = ("table+vectors", None),
     threshold: float | None = None,
 ) -> Grounded:
-    """`captrial.explain.grounding_study.ground` on an engine; `looker` and `grounder` are what workers make again."""
+    """`captrial.explain.grounding_study.ground` on an engine; `looker` and `grounder` are what workers make again.
+
+    A picture that cannot be done is in `failed` and a note of the tables, not the end of the run.
+    """
     arguments = {
         "checkpoint": str(checkpoint.absolute()),
         "features": str(features.absolute()),
@@ -103,6 +106,10 @@ def ground_all(
     result = Grounded(looker.name, seen, looker.method, grounder.description)
     for row in OutputFolder(out).rows():
         if row["error"]:
-            raise DatasetError(f"picture {row['id']}: {row['error']}")
-        result.pictures.append(GroundedPicture.from_dict(orjson.loads(row["grounded"])))
+            result.failed[row["id"]] = row["error"]
+        else:
+            result.pictures.append(GroundedPicture.from_dict(orjson.loads(row["grounded"])))
+    if not result.pictures:
+        picture, why = next(iter(result.failed.items()), ("", "there is none"))
+        raise DatasetError(f"no picture could be grounded, such as {picture}: {why}")
     return result

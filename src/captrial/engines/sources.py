@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from captrial.data.readers import find_shards, read_folder, read_shards
 from captrial.data.readers.folder import is_picture
+from captrial.data.readers.shards import SUFFIXES
 from captrial.engines.job import Row
 from captrial.errors import DatasetError
 
@@ -56,6 +57,14 @@ def find_parts(source: Path | str, size: int = PART) -> list[Part]:
         if not shard.is_file():
             raise DatasetError(f"{shard}: no such input; give a folder, .tar shards, .parquet files or a .txt of URLs")
     return [_tar_part(shard) for shard in shards]
+
+
+def holds_rows(source: Path | str) -> bool:
+    """Whether this is tar shards, Parquet files or a list of URLs: rows to read, not files of pictures."""
+    path = Path(source)
+    if path.is_dir():
+        return bool(any(path.glob("*.parquet")) or find_shards(path))
+    return path.suffix in (".parquet", *URLS) or path.name.endswith(SUFFIXES)
 
 
 def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[Part]:

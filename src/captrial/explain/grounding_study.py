@@ -69,6 +69,7 @@ class Grounded:
     method: str
     description: str  # how words were compared, tau_g, labels
     pictures: list[GroundedPicture] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # by picture why a worker could not do it
 
     def scores(self, delta: float, *, checkable: bool = False) -> np.ndarray:
         """GroundingScore(delta) of every caption (n,), NaN where it has none."""
@@ -82,7 +83,8 @@ class Grounded:
     def problems(self) -> Counter[str]:
         """How many captions have no score, and why."""
         found = (picture.grounding.problem for picture in self.pictures)
-        return Counter(problem for problem in found if problem is not None)
+        failed = (f"it could not be done ({why})" for why in self.failed.values())
+        return Counter([*(problem for problem in found if problem is not None), *failed])
 
 
 def ground(
@@ -187,7 +189,7 @@ def _notes(results: Sequence[Grounded]) -> tuple[str, ...]:
     notes += dict.fromkeys(f"words compared by {result.description}" for result in results)
     for result in results:
         for problem, count in result.problems().items():
-            total = len(result.pictures)
+            total = len(result.pictures) + len(result.failed)
             notes.append(f"{result.model}, {result.method}: {count} of {total} captions have no score: {problem}")
     return tuple(notes)
 

@@ -283,11 +283,13 @@ def _below(pid: int) -> list[int]:
 
 
 def _usage(pid: int) -> tuple[str, float] | None:
-    """What a process is, and its processor seconds; None where it is gone."""
+    """What a process is, and its processor seconds; None where it is gone, or dead and not buried."""
     try:
         line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
+        return None
+    if not line:
         return None
     kind = (
         "workers"

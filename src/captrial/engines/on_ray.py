@@ -17,7 +17,7 @@ from typing import Any
 from captrial.engines.job import JobSpec
 from captrial.engines.output import Task
 from captrial.engines.running import PartDone, Parts, Worker, share_cores, threads_each
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import CaptrialError, InputError, MissingExtraError
 
 STORE = 256 << 20  # bytes of the object store of a cluster of our own: only task descriptions go through it
 MOST_BLOCKS = 10_000  # Ray's scheduler looks at every block
@@ -88,6 +88,8 @@ def _connect(address: str | None, workers: int) -> bool:
             else:
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
+            if address is None:
+                raise CaptrialError(f"no Ray cluster could be started here: {error}") from None
             raise InputError(f"--ray-address {address}: no Ray cluster answers there ({error})") from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

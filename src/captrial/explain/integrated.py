@@ -31,10 +31,16 @@ _SCOUTS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 17)])
 class Integral(NamedTuple):
     """Integrated gradients of `w` words."""
 
-    attribution: Tensor  # (w, *input)
+    gradient: Tensor  # (w, *input): the mean over the path
+    direction: Tensor  # (*input): from baseline to picture
     changes: Tensor  # (w,) S(picture) - S(baseline)
     errors: Tensor  # (w,) completeness errors
     steps: int  # nodes of the rule that was kept
+
+    @property
+    def attribution(self) -> Tensor:
+        """The mean gradient times the way, (w, *input)."""
+        return self.gradient * self.direction
 
 
 def integrate(
@@ -49,20 +55,39 @@ def integrate(
     `rule="gauss_legendre"` is the textbook's: straight path, plain gradients, the same numbers as captum's. Where
     `max_steps` do not reach the tolerance the errors say so.
     """
+    check_asked(tolerance, steps, rule)
+    averaged = rule == "averaged"
+    bend = scout(path) if averaged else Bend()
+    if steps is not None:
+        return _apply(path, gauss_legendre(steps, bend), averaged)
+    return refine(path, bend, tolerance, min(FIRST, max_steps), max_steps, averaged)
+
+
+def check_asked(tolerance: float, steps: int | None, rule: str) -> None:
+    """Refuse what cannot be integrated."""
     if rule not in ("averaged", "gauss_legendre"):
         raise InputError(f"no quadrature rule {rule!r}; there are: averaged, gauss_legendre")
     if (steps is not None and steps < 1) or tolerance <= 0:
         raise InputError("integrated gradients need at least one step and a tolerance above 0")
-    bend = scout(path) if rule == "averaged" else Bend()
-    nodes = steps or min(FIRST, max_steps)
+
+
+def refine(
+    path: PathGradients,
+    bend: Bend,
+    tolerance: float,
+    nodes: int,
+    most: int,
+    averaged: bool = True,
+    scale: Tensor | None = None,
+) -> Integral:
+    """Take more and more nodes until every word's error, relative to `scale` (w,), is under the tolerance."""
     before: Integral | None = None
     while True:
-        found = _apply(path, gauss_legendre(nodes, bend), averaged=rule == "averaged")
-        best = found if before is None else min(found, extrapolate(path, before, found), key=worst_error)
-        worst = worst_error(best)
-        if steps is not None or worst <= tolerance or nodes >= max_steps:
+        found = _apply(path, gauss_legendre(nodes, bend), averaged, scale)
+        best = found if before is None else min(found, extrapolate(path, before, found, scale), key=worst_error)
+        if worst_error(best) <= tolerance or nodes >= most:
             return best
-        nodes, before = min(max_steps, more_steps(nodes, worst_error(found), tolerance)), found
+        nodes, before = min(most, more_steps(nodes, worst_error(found), tolerance)), found
 
 
 def scout(path: PathGradients) -> Bend:
@@ -76,11 +101,11 @@ def worst_error(integral: Integral) -> float:
     return float(integral.errors.max()) if len(integral.errors) else 0.0
 
 
-def extrapolate(path: PathGradients, coarse: Integral, fine: Integral) -> Integral:
+def extrapolate(path: PathGradients, coarse: Integral, fine: Integral, scale: Tensor | None = None) -> Integral:
     """Two tries as one (Richardson), for an error that falls with the square of the steps."""
     share = 1 / ((fine.steps / coarse.steps) ** 2 - 1)
-    attribution = fine.attribution + share * (fine.attribution - coarse.attribution)
-    return _checked(path, attribution, fine.steps)
+    gradient = fine.gradient + share * (fine.gradient - coarse.gradient)
+    return _checked(path, gradient, fine.steps, scale)
 
 
 def more_steps(nodes: int, error: float, tolerance: float) -> int:
@@ -93,24 +118,27 @@ def more_steps(nodes: int, error: float, tolerance: float) -> int:
     return math.ceil(min(4.0 * nodes, max(1.5 * nodes, wanted)))
 
 
-def completeness_errors(sums: Tensor, changes: Tensor) -> Tensor:
+def completeness_errors(sums: Tensor, changes: Tensor, scale: Tensor | None = None) -> Tensor:
     """|sum A - dS| / max(|dS|, 0.05 max |dS|) a word (SPEC section 3); 0 where nothing changes at all."""
-    if not len(changes):
-        return changes.abs()
-    size = changes.abs()
-    scale = size.clamp(min=float(0.05 * size.max()))
+    scale = error_scale(changes) if scale is None else scale
     missed = (sums - changes).abs()
     return torch.where(missed == 0, missed, missed / scale.clamp(min=torch.finfo(scale.dtype).tiny))
 
 
-def _apply(path: PathGradients, rule: Rule, averaged: bool) -> Integral:
+def error_scale(changes: Tensor) -> Tensor:
+    """What a word's error is relative to (w,): its change of score, or a twentieth of the largest."""
+    size = changes.abs()
+    return size.clamp(min=float(0.05 * size.max())) if len(size) else size
+
+
+def _apply(path: PathGradients, rule: Rule, averaged: bool, scale: Tensor | None = None) -> Integral:
     alphas, weights, ends = (torch.as_tensor(part).to(path.start) for part in rule)
     pulled = path.pull(alphas, weights, ends if averaged else None)
-    return _checked(path, pulled.gradient * path.direction, len(alphas))
+    return _checked(path, pulled.gradient, len(alphas), scale)
 
 
-def _checked(path: PathGradients, attribution: Tensor, steps: int) -> Integral:
+def _checked(path: PathGradients, gradient: Tensor, steps: int, scale: Tensor | None) -> Integral:
     """With its completeness errors."""
     changes = path.ends[1] - path.ends[0]
-    sums = attribution.double().flatten(1).sum(1).to(changes)
-    return Integral(attribution, changes, completeness_errors(sums, changes), steps)
+    sums = (gradient * path.direction).double().flatten(1).sum(1).to(changes)
+    return Integral(gradient, path.direction, changes, completeness_errors(sums, changes, scale), steps)

@@ -13,9 +13,10 @@ from torch import Tensor
 from captrial.errors import InputError
 from captrial.explain.attribution import Array, Attribution, tile
 from captrial.explain.gradients import PathGradients
-from captrial.explain.integrated import MOST, Integral, RuleName, integrate
+from captrial.explain.integrated import MOST, Integral, RuleName, check_asked, integrate
 from captrial.explain.maps import grid_of
 from captrial.explain.relus import GuidedRelus
+from captrial.explain.secants import STRETCHES, BackbonePath
 from captrial.explain.subject import Subject
 from captrial.explain.targets import Targets
 
@@ -29,7 +30,7 @@ class Settings:
     """How gradients are taken; everything has a default that was measured."""
 
     tolerance: float = 0.01  # completeness error of every word, for integrated gradients
-    steps: int | None = None  # a fixed number of steps instead of a tolerance
+    steps: int | None = None  # a fixed number of steps (over pixels: of stretches) instead of a tolerance
     rule: RuleName = "averaged"  # or "gauss_legendre": captum's nodes, plain gradients
     max_steps: int = MOST
     chunk: int | None = None  # bounds memory
@@ -63,8 +64,20 @@ def attribute(
 def integrated_gradients(subject: Subject, targets: Targets, settings: Settings | None = None) -> Integral:
     """Integrated gradients (w, *input) from the zero tensor, with their completeness errors."""
     settings = settings or Settings()
+    check_asked(settings.tolerance, settings.steps, settings.rule)
+    if subject.see is not None and settings.rule == "averaged":
+        found = _through_backbone(subject, targets, settings)
+        if found is not None:
+            return found
     path = _path(subject, targets, settings)
     return integrate(path, settings.tolerance, settings.steps, settings.rule, settings.max_steps)
+
+
+def _through_backbone(subject: Subject, targets: Targets, settings: Settings) -> Integral | None:
+    """Stretch by stretch through a backbone of convolutions and ReLUs; None where it is another."""
+    stretches = settings.steps or min(STRETCHES, settings.max_steps)
+    path = BackbonePath(subject, targets, torch.zeros_like(subject.inputs), max(1, settings.rows(subject) // 8))
+    return path.integrate(settings.tolerance, stretches)
 
 
 def input_gradients(

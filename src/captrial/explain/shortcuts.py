@@ -68,6 +68,17 @@ class Shortcuts(TorchFunctionMode):
         return x.new_zeros(*x.shape[:-1], len(weight)).index_copy(-1, tokens, some)
 
 
+class ScaledNorms(TorchFunctionMode):
+    """The last of the three alone: batch normalisation with fixed statistics as a scale."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Replace `batch_norm` of fixed statistics."""
+        scaled = _scaled(*args, **(kwargs or {})) if func is functional.batch_norm else None
+        return func(*args, **(kwargs or {})) if scaled is None else scaled
+
+
 def _scaled(
     input: Tensor,
     running_mean: Tensor | None,

@@ -31,6 +31,8 @@ class Subject:
     decode: Decode  # memory, tokens (n, t) -> Heard
     cells: Tensor | None = None  # (k, 4) relative boxes of elements, or of what attention ranges over
     window: tuple[float, float, float, float] = WHOLE  # the part of the picture that the boxes are relative to
+    see: Callable[[Tensor], Tensor] | None = None  # where `encode` is made of two: (b, 3, h, w) -> elements (b, k, d)
+    beyond: Encode | None = None  # and elements (b, k, d) -> memory
 
     @property
     def is_pixels(self) -> bool:
@@ -60,11 +62,15 @@ def from_pixels(captioner: Captioner, backbone: Backbone, picture: Image.Image) 
     device = next(captioner.parameters()).device
     pixels = backbone.preprocess(picture).to(device)
 
+    def beyond(elements: Tensor) -> Any:
+        return captioner.encode(backbone.around(elements))
+
     def encode(inputs: Tensor) -> Any:
-        return captioner.encode(backbone(inputs))
+        return beyond(backbone.elements(inputs))
 
     window = seen_window(backbone.preprocess, picture)
-    return Subject(pixels, encode, decoder_of(captioner), backbone.cells().to(device), window)
+    cells = backbone.cells().to(device)
+    return Subject(pixels, encode, decoder_of(captioner), cells, window, backbone.elements, beyond)
 
 
 def from_explainable(captioner: Explainable, picture: Image.Image) -> Subject:

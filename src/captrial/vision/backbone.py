@@ -37,7 +37,10 @@ class Backbone(nn.Module, abc.ABC):
 
     def forward(self, pixels: Tensor) -> Features:
         """Features of a batch of normalised pictures."""
-        elements = self.elements(pixels)
+        return self.around(self.elements(pixels))
+
+    def around(self, elements: Tensor) -> Features:
+        """Features of which the elements (b, k, width) are known."""
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=elements.device)
         return Features(elements, mask, self.cells().to(elements).expand(len(elements), -1, -1))
 

@@ -1,13 +1,13 @@
 """Do the verdicts catch a captioner that hallucinates? Captioners trained with wrong objects, on the toy world.
 
-python -m benchmarks.hallucination_study --out FOLDER [--pictures 400] [--test 150] [--seeds 3] [--epochs 20]
+python -m benchmarks.hallucination_study --out FOLDER [--pictures 400] [--test 150] [--seeds 3] [--steps 8]
 
 In the training captions a third of the kinds are called by the name of another kind ("a boat" for every dog), and
 every picture of every third place gets an object that is not there ("... with a clock"). The captioner (000's
 Transformer, small) learns to say so. Visual elements are the regions of the picture, as in 000; the truth about every
 noun of the test captions is known: it is hallucinated if nothing of that kind is in the picture. Prints precision,
 recall and F1 of the verdict *hallucinated* for every attribution method, with the F1 of flagging as many nouns at
-random beside it.
+random beside it. Integrated gradients take `--steps` steps, or with 0 as many as a completeness error of 1% needs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import orjson
+from scipy.stats import t
 
 from benchmarks.attention_study import BACKBONE, SIZE, extract, samples
 from captrial.data.toyworld import KINDS, SYNONYMS, plural, tokens
@@ -96,7 +97,7 @@ def pool_regions(source: Path, target: Path, made: Sequence[Sample]) -> None:
 
 
 def study(
-    out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, methods: Sequence[str]
+    out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, methods: Sequence[str], steps: int | None
 ) -> list[dict[str, object]]:
     """Train and judge one captioner a seed; rows of the table."""
     from captrial.captioners.checkpoint import Checkpoint
@@ -104,6 +105,7 @@ def study(
     from captrial.explain.detection import caught, classes_present
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground
+    from captrial.explain.methods import Settings
     from captrial.training.run import train
     from captrial.vision.store import FeatureStore
 
@@ -126,7 +128,7 @@ def study(
         )
         checkpoint = Checkpoint.from_pretrained(run / "best")
         for method in methods:
-            looker = make_looker(f"liar {seed}", checkpoint, store, method)
+            looker = make_looker(f"liar {seed}", checkpoint, store, method, settings=Settings(steps=steps))
             result = ground(looker, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl")
             rows.append({"seed": seed, "method": method, **caught(result, truth, grounder.similarity).to_dict()})
     return rows
@@ -142,7 +144,9 @@ def show(rows: Sequence[dict[str, object]], methods: Sequence[str]) -> None:
             rates = " | ".join(f"{row[name]:.3f}" for name in ("precision", "recall", "f1", "chance", "always"))
             print(f"| {method} | {row['seed']} | {row['nouns']} | {row['wrong']} | {row['flagged']} | {rates} |")
         f1, chance = (np.array([row[name] for row in own], float) for name in ("f1", "chance"))
-        print(f"| {method} | mean ± sd | | | | | | {f1.mean():.3f} ± {f1.std():.3f} | {chance.mean():.3f} | |")
+        half = t.ppf(0.975, len(f1) - 1) * f1.std(ddof=1) / len(f1) ** 0.5 if len(f1) > 1 else np.nan
+        spread = f"{f1.mean():.3f} ± {f1.std():.3f}, 95% interval ±{half:.3f}"
+        print(f"| {method} | mean ± sd | | | | | | {spread} | {chance.mean():.3f} | |")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -152,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--test", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--methods", default=",".join(METHODS))
     chosen = parser.parse_args(arguments)
     counts = {"train": chosen.pictures, "val": max(20, chosen.pictures // 10), "test": chosen.test}
@@ -161,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pool_regions(
         chosen.out / "features", chosen.out / "regions", [sample for split in made.values() for sample in split]
     )
-    rows = study(chosen.out, made, chosen.seeds, chosen.epochs, methods)
+    rows = study(chosen.out, made, chosen.seeds, chosen.epochs, methods, chosen.steps or None)
     atomic_write(chosen.out / "hallucination.json", orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     print(
         f"EfficientNet-Lite{BACKBONE} at {SIZE} pixels, regions of the toy world; {chosen.pictures} training pictures\n"

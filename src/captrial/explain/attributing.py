@@ -74,10 +74,12 @@ def make_looker(
     *,
     backbone: Backbone | None = None,
     pictures: Mapping[str, Path] | None = None,
+    settings: Settings | None = None,
 ) -> Looker:
     """A captioner that is asked by one method where it looks: `attention`, or an attribution method.
 
     With a backbone and the files of the pictures, attribution is over their pixels instead of the visual elements.
+    `settings` say how gradients are taken.
     """
     if method == ATTENTION:
         return AttentionLooker(name, checkpoint, features, beam)
@@ -85,6 +87,16 @@ def make_looker(
         raise InputError(
             f"no method {method!r} for a whole data set; there are {', '.join((ATTENTION, *GRADIENT_METHODS))}"
         )
+    settings = settings or Settings()
     if backbone is None:
-        return AttributionLooker(name, checkpoint, features, beam, method=method)
-    return PixelLooker(name, checkpoint, features, beam, method=method, backbone=backbone, pictures=pictures or {})
+        return AttributionLooker(name, checkpoint, features, beam, method=method, settings=settings)
+    return PixelLooker(
+        name,
+        checkpoint,
+        features,
+        beam,
+        method=method,
+        settings=settings,
+        backbone=backbone,
+        pictures=pictures or {},
+    )

@@ -76,7 +76,7 @@ def integrated_gradients(subject: Subject, targets: Targets, settings: Settings 
 def _through_backbone(subject: Subject, targets: Targets, settings: Settings) -> Integral | None:
     """Stretch by stretch through a backbone of convolutions and ReLUs; None where it is another."""
     stretches = settings.steps or min(STRETCHES, settings.max_steps)
-    path = BackbonePath(subject, targets, torch.zeros_like(subject.inputs), max(1, settings.rows(subject) // 8))
+    path = BackbonePath(subject, targets, torch.zeros_like(subject.inputs), max(1, settings.rows(subject) // 16))
     return path.integrate(settings.tolerance, stretches)
 
 

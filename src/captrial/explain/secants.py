@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,11 @@ from captrial.explain.shortcuts import ScaledNorms
 from captrial.explain.subject import Subject
 from captrial.explain.targets import Targets
 
-STRETCHES, PORTION = 16, 4  # of the path, and of them in flight at a time
+STRETCHES, PORTION = 16, 2  # of the path, and of them in flight at a time
 ELEMENT_ROWS = 192  # pairs of a point and a word in flight behind the backbone
 _FIRST, _MOST = 4, 96  # steps of the captioner between two ends
 _LOOKS = np.concatenate([[0.0], np.geomspace(2e-3, 1.0, 15)])
-_LEAK = 0.02  # how much of what is pulled back may be missing before a backbone counts as not of this kind
+_LEAK = 1e-3  # how much of what is pulled back may be missing before a backbone counts as not of this kind
 
 Array = NDArray[np.float64]
 
@@ -98,7 +99,7 @@ class BackbonePath:
     def integrate(self, tolerance: float, stretches: int = STRETCHES) -> Integral | None:
         """Integrated gradients on so many stretches; None where the backbone turns out not to be piecewise linear."""
         ends = torch.as_tensor(place(_LOOKS, self.looks.double().cpu().numpy(), stretches)).to(self.start)
-        limit = tolerance * error_scale(self.changes) / (2 * stretches)  # (w,) of a stretch: half is left for rounding
+        limit = tolerance * error_scale(self.changes) / (2 * stretches**0.5)  # (w,) of a stretch: their signs differ
         gradient = torch.zeros(len(self.targets), *self.start.shape, dtype=self.start.dtype, device=self.start.device)
         for first in range(0, stretches, self.portion):
             part = self._pull(ends[first : first + self.portion + 1], limit)
@@ -130,7 +131,7 @@ class BackbonePath:
         """Mean gradients (w, m, k, d) of the captioner between neighbouring elements (m + 1, k, d)."""
         assert self.subject.beyond is not None
         found = []
-        for here, there in zip(elements[:-1], elements[1:], strict=True):
+        for here, there in pairwise(elements):
             captioner = Subject(there, self.subject.beyond, self.subject.decode)
             path = PathGradients(captioner, self.targets, here, ELEMENT_ROWS)
             found.append(refine(path, Bend(), 1.0, _FIRST, _MOST, scale=limit).gradient)

@@ -1,0 +1,126 @@
+"""Integrated gradients over pixels: complete on any number of stretches, and tending to the plain integral."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from captrial.explain.gradients import PathGradients
+from captrial.explain.integrated import Integral, integrate
+from captrial.explain.methods import Settings, integrated_gradients
+from captrial.explain.secants import BackbonePath, place
+from captrial.explain.subject import Subject, decoder_of
+from explain.small import SIZE, TOKENS, make_features, targets_of, tiny
+
+
+class Eye(nn.Module):
+    """Convolutions with fixed batch normalisation, ReLU6 in place, functional ReLU and a residual: (b, 3, 8, 8)."""
+
+    def __init__(self, last: type[nn.Module] = nn.ReLU6) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.first = nn.Sequential(nn.Conv2d(3, 10, 3, 2, 1), nn.BatchNorm2d(10), nn.ReLU6(inplace=True))
+        self.middle = nn.Conv2d(10, 10, 3, 1, 1, groups=10)
+        self.last = nn.Sequential(nn.Conv2d(10, SIZE, 2, 2), last())
+        self.double().eval()
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        cells = self.first(4 * pixels)
+        cells = cells + torch.relu(self.middle(cells))
+        result: Tensor = self.last(cells).flatten(2).transpose(1, 2)  # (b, 4, SIZE)
+        return result
+
+
+def subject_through(eye: nn.Module) -> Subject:
+    captioner = tiny("transformer").requires_grad_(False)
+    features = make_features(elements=4)
+
+    def beyond(elements: Tensor) -> Any:
+        rows = torch.zeros(len(elements), dtype=torch.long)
+        return captioner.encode(features.select(rows).with_elements(elements))
+
+    pixels = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(4)).double()
+    return Subject(
+        pixels, lambda inputs: beyond(eye(inputs)), decoder_of(captioner), see=lambda x: eye(x), beyond=beyond
+    )
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return subject_through(Eye().requires_grad_(False))
+
+
+def through(subject: Subject, stretches: int, portion: int = 2) -> Integral:
+    found = BackbonePath(subject, targets_of(), torch.zeros_like(subject.inputs), portion).integrate(0.01, stretches)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("stretches", [1, 2, 5])
+def test_complete_on_any_number_of_stretches(subject: Subject, stretches: int) -> None:
+    found = through(subject, stretches)
+    assert found.steps == stretches
+    assert float(found.errors.max()) < 0.01
+    with torch.no_grad():
+        logits = subject.hear(torch.stack([torch.zeros_like(subject.inputs), subject.inputs]), targets_of().tokens)
+    change = torch.diff(targets_of().scores(logits.logits), dim=0)[0]
+    torch.testing.assert_close(found.changes, change)
+    torch.testing.assert_close(
+        found.attribution.flatten(1).sum(1), change, rtol=0, atol=0.01 * float(change.abs().max())
+    )
+
+
+def test_tends_to_the_plain_integral(subject: Subject) -> None:
+    path = PathGradients(subject, targets_of(), torch.zeros_like(subject.inputs), 600)
+    exact = integrate(path, steps=300, rule="gauss_legendre").attribution
+
+    def distance(stretches: int) -> float:
+        return float((through(subject, stretches, 8).attribution - exact).abs().sum() / exact.abs().sum())
+
+    far, nearer, near = distance(2), distance(6), distance(18)
+    assert far > 1.8 * nearer > 3.2 * near
+    assert near < 0.06
+
+
+def test_portions_change_nothing(subject: Subject) -> None:
+    torch.testing.assert_close(through(subject, 5, 1).attribution, through(subject, 5, 9).attribution)
+
+
+def test_it_is_the_default_over_pixels(subject: Subject) -> None:
+    found = integrated_gradients(subject, targets_of(), Settings(steps=3))
+    torch.testing.assert_close(found.attribution, through(subject, 3).attribution)
+    plain = integrated_gradients(subject, targets_of(), Settings(steps=3, rule="gauss_legendre"))
+    assert float((plain.attribution - found.attribution).abs().max()) > 0
+
+
+def test_a_backbone_of_another_kind_is_integrated_otherwise() -> None:
+    """Softplus is not piecewise linear: sums do not come out, so nodes are used, and the result is complete as well."""
+    smooth = subject_through(Eye(nn.Softplus).requires_grad_(False))
+    path = BackbonePath(smooth, targets_of(), torch.zeros_like(smooth.inputs))
+    assert path.integrate(0.01, 4) is None
+    found = integrated_gradients(smooth, targets_of(), Settings(steps=4))
+    expected = integrated_gradients(replace(smooth, see=None), targets_of(), Settings(steps=4))
+    torch.testing.assert_close(found.attribution, expected.attribution)
+    assert float(integrated_gradients(smooth, targets_of()).errors.max()) < 0.01
+
+
+def test_a_picture_that_is_the_baseline_has_no_attribution(subject: Subject) -> None:
+    nothing = replace(subject, inputs=torch.zeros_like(subject.inputs))
+    found = integrated_gradients(nothing, targets_of(TOKENS[:1]))
+    assert not found.attribution.any()
+    assert not found.errors.any()
+
+
+def test_stretches_are_short_where_scores_change() -> None:
+    alphas = np.array([0.0, 0.1, 1.0])
+    ends = place(alphas, np.array([[0.0, 1.0], [9.0, 10.0], [10.0, 11.0]]), 10)
+    assert ends[0] == 0
+    assert ends[-1] == 1
+    assert (np.diff(ends) > 0).all()
+    assert ends[5] == pytest.approx(0.1)
+    assert np.allclose(place(alphas, np.ones((3, 2)), 4), np.linspace(0, 1, 5))

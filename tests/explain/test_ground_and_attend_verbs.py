@@ -79,9 +79,9 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
         run(*arguments, "--threshold", "0.5")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")  # Ray's own warnings are not ours
-@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.full)])
+@pytest.mark.parametrize("engine", ["local", "ray"])
 def test_ground_on_an_engine_is_the_same(place: Path, tmp_path: Path, engine: str) -> None:
     arguments = ["ground", *common(place), "--methods", "attention", "--beam", "1", "--json", "--out"]
     there = ["--engine", engine, "--workers", "2"]
@@ -94,6 +94,8 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
         run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")
     with pytest.raises(InputError, match="--over words: there are elements and pixels"):
         run("ground", *common(place), "--out", tmp_path, "--over", "words")
+    with pytest.raises(InputError, match="--steps works in one process"):
+        run("ground", *common(place), "--out", tmp_path, "--steps", "4", "--workers", "2")
     with pytest.raises(InputError, match="two captioners are called one"):
         run("ground", "--data", place / "world", "--models", f"{place / 'one'},{place / 'one'}", "--out", tmp_path)
     with pytest.raises(DatasetError, match="no labels; they are no regions"):
@@ -113,7 +115,7 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_pixels_from_the_command_line(place: Path, tmp_path: Path) -> None:
     """One picture, through the real backbone: attributions of its pixels lie in the regions of the toy world."""
     from dataclasses import replace

@@ -10,9 +10,11 @@ import pytest
 from PIL import Image
 
 from captrial.explain.attribution import Attribution, tile
+from captrial.explain.explanation import Explanation
 from captrial.explain.figures import save_figure, words_figure
-from captrial.explain.grounding import GroundedNoun, Grounding, Verdict
+from captrial.explain.grounding import GroundedNoun, Grounder, Grounding, Verdict
 from captrial.explain.page import page, write_page
+from captrial.explain.sight import grounded_view
 from captrial.explain.view import View, heat, panel
 from captrial.records import Box, Region
 
@@ -63,6 +65,12 @@ def test_a_panel_names_the_regions_and_verdicts_of_each_word() -> None:
     assert data["regions"][data["words"][1]["top"][0]["region"]]["label"] == "person"
     assert data["words"][0]["verdict"] is None
     assert [entry["delta"] for entry in data["grounding"]] == ["0", "1", "3", "5", "∞"]
+
+
+def test_a_contrast_is_said() -> None:
+    said = Explanation(view().attribution, picture=view().picture, contrast={"dog": "cat"})
+    assert said.view().notes == ("“dog” is explained by its lead over “cat”",)
+    assert grounded_view(said, [], Grounder([])).notes[0] == said.view().notes[0]
 
 
 def test_nothing_to_look_at_is_said_and_not_drawn() -> None:

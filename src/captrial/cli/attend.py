@@ -21,6 +21,7 @@ from captrial.cli.explain_options import (
     SeedOption,
     SimilarityOption,
     SplitOption,
+    StepsOption,
     VectorsOption,
     ask,
     features_for,
@@ -59,6 +60,7 @@ def attend(
     masks: Annotated[bool, typer.Option("--masks", help="Measure against masks where there are some.")] = False,
     examples: Annotated[int, typer.Option("--examples", min=0, help="Phrases drawn side by side; 0: none.")] = 6,
     over: OverOption = "elements",
+    steps: StepsOption = None,
     beam: BeamOption = 5,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
@@ -87,7 +89,7 @@ def attend(
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
         for method in methods.split(","):
-            looker = ask(name, checkpoint, store, method, beam, over, samples)
+            looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
             found = measure(looker, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
             atomic_write(out / "scores" / f"{name}-{method}.json", orjson.dumps(found.to_dict()))
             lookers.append(looker)

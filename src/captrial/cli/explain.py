@@ -39,6 +39,10 @@ def explain(
         str, typer.Option("--regions", help="Detector for labelled regions: localiser, onnx:FILE, detr:MODEL, or none.")
     ] = "localiser",
     tolerance: Annotated[float, typer.Option("--tolerance", help="Completeness error a word.")] = 0.01,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, help="Steps of integrated gradients: fewer are quicker, over pixels above all."),
+    ] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")] = 5,
     out: Annotated[Path, typer.Option("--out", help="Folder for page, figure and numbers.")] = Path("explanation"),
     json: JsonFlag = False,
@@ -70,6 +74,7 @@ def explain(
         over=over,  # type: ignore[arg-type]
         boxes=relative_boxes(found, *opened.size) if found else None,
         tolerance=tolerance,
+        steps=steps,
     )
     view = grounded_view(explanation, found, Grounder(labels))
     page = write_page([view], out / "index.html", f"What it looked at in {picture.name}")

@@ -39,6 +39,10 @@ OutOption = Annotated[Path, typer.Option("--out", help="Folder of the results; a
 OverOption = Annotated[
     str, typer.Option("--over", help="Attribute to the visual elements, or to pixels (slow: use --limit).")
 ]
+StepsOption = Annotated[
+    int | None,
+    typer.Option("--steps", min=1, help="Steps of integrated gradients; by default as many as 1% needs (slower)."),
+]
 BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")]
 SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
@@ -106,20 +110,28 @@ def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path 
 
 
 def ask(
-    name: str, checkpoint: Checkpoint, store: FeatureStore, method: str, beam: int, over: str, samples: Sequence[Sample]
+    name: str,
+    checkpoint: Checkpoint,
+    store: FeatureStore,
+    method: str,
+    beam: int,
+    over: str,
+    samples: Sequence[Sample],
+    steps: int | None = None,
 ) -> Looker:
     """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the pictures."""
     from captrial.explain.attributing import ATTENTION, make_looker
+    from captrial.explain.methods import Settings
     from captrial.vision.loading import load_backbone
 
     if over not in ("elements", "pixels"):
         raise InputError(f"--over {over}: there are elements and pixels")
+    settings = Settings(steps=steps)
     if over == "elements" or method == ATTENTION:
-        return make_looker(name, checkpoint, store, method, beam)
+        return make_looker(name, checkpoint, store, method, beam, settings=settings)
     pictures = {sample.id: sample.picture.path for sample in samples if sample.picture.path is not None}
-    return make_looker(
-        name, checkpoint, store, method, beam, backbone=load_backbone(checkpoint.vision), pictures=pictures
-    )
+    backbone = load_backbone(checkpoint.vision)
+    return make_looker(name, checkpoint, store, method, beam, backbone=backbone, pictures=pictures, settings=settings)
 
 
 def open_similarity(mode: str, vectors: Path | None) -> Similarity:

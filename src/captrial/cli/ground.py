@@ -21,6 +21,7 @@ from captrial.cli.explain_options import (
     SeedOption,
     SimilarityOption,
     SplitOption,
+    StepsOption,
     VectorsOption,
     ask,
     checkpoint_paths,
@@ -59,6 +60,7 @@ def ground(
         float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
     ] = None,
     over: OverOption = "elements",
+    steps: StepsOption = None,
     beam: BeamOption = 5,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
@@ -85,13 +87,15 @@ def ground(
     results, paths = [], checkpoint_paths(models)
     if over == "pixels" and wants_engine(engine, workers):
         raise InputError("--over pixels works in one process; leave out --engine and --workers")
+    if steps is not None and wants_engine(engine, workers):
+        raise InputError("--steps works in one process; leave out --engine and --workers")
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
         seen, labels = shared or elements_of(samples, store)
         for method in methods.split(","):
-            looker = ask(name, checkpoint, store, method, beam, over, samples)
+            looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
             grounder = Grounder(labels, words, threshold)
-            keep = out / "nouns" / f"{name}-{method}{'-pixels' * (over == 'pixels')}.jsonl"
+            keep = out / "nouns" / f"{study_name(name, method, over, steps)}.jsonl"
             heading = describe(checkpoint.vision) + ", pixels" * (over == "pixels")
             if not wants_engine(engine, workers):
                 results.append(measure(looker, seen, grounder, heading, keep))
@@ -121,6 +125,12 @@ def ground(
         print_json({table.name: table.to_dict() for table in tables})
     else:
         print_tables(tables)
+
+
+def study_name(model: str, method: str, over: str, steps: int | None) -> str:
+    """What a study's file is called: studies that may differ never share one."""
+    few = f"-{steps}-steps" if steps and method == "integrated_gradients" else ""
+    return f"{model}-{method}{'-pixels' * (over == 'pixels')}{few}"
 
 
 def with_regions(

@@ -17,7 +17,8 @@ def grounded_view(explanation: Explanation, regions: Sequence[Region], grounder:
 
     `regions` are in pixels of the picture; those without a label are drawn but cannot ground a noun.
     """
-    view = replace(explanation.view(), regions=tuple(regions), notes=(grounder.description,))
+    view = explanation.view()
+    view = replace(view, regions=tuple(regions), notes=(*view.notes, grounder.description))
     labelled = [number for number, region in enumerate(regions) if region.label]
     looked: list[str] = []
     if labelled and explanation.words:

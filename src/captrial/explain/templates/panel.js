@@ -48,7 +48,7 @@ function explanationPanel(data) {
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
     boxes.replaceChildren(...word.top.flatMap(({ region }, rank) => drawBox(data, data.regions[region], rank)));
-    looked.replaceChildren(element("h3", {}, `While saying “${word.text}”`), listOfRegions(data, word));
+    looked.replaceChildren(element("h3", {}, `While saying “${word.text}”`), listOfRegions(data, word), ...completeness(word));
   }
 
   const side = element("div", { class: "side" }, looked, ...groundingBars(data));
@@ -82,6 +82,11 @@ function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the picture has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
     element("li", {}, `${data.regions[region].label || "region"} `, element("span", { class: "soft" }, `${Math.round(100 * share)}% of the regions' weight`))));
+}
+
+function completeness(word) {
+  if (word.error === null) return [];
+  return [element("p", { class: "soft small" }, `all pixels or cells together explain the word’s score up to ${(100 * word.error).toFixed(2)}%`)];
 }
 
 function groundingBars(data) {

@@ -86,7 +86,7 @@ function listOfRegions(data, word) {
 
 function completeness(word) {
   if (word.error === null) return [];
-  return [element("p", { class: "soft small" }, `all pixels or cells together explain the word’s score up to ${(100 * word.error).toFixed(2)}%`)];
+  return [element("p", { class: "soft small" }, `added up, all parts of the picture miss the change of the word’s score by ${(100 * word.error).toFixed(2)}%`)];
 }
 
 function groundingBars(data) {

@@ -7,10 +7,12 @@ parsed: verbs, options, and in blocks their values and arguments, too. Nothing i
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ import typer
 from PIL import Image
 from skimage import data
 
+import captrial
 from captrial.cli import main
 from captrial.cli.app import app
 from captrial.data import write_captions
@@ -145,7 +148,12 @@ def stage(folder: Path) -> None:
     def sentence(number: int, shift: int) -> str:
         return f"a {things[(number + shift) % 5]} near tree {number % 7} and house {number % (3 + shift)}"
 
-    files = (("mine.json", "ours.jsonl"), ("theirs.json", "gpt.csv"), ("newcomer.json", "new.json"), ("blip.json",))
+    files = (
+        ("mine.json", "ours.jsonl", "ours.json"),
+        ("theirs.json", "gpt.csv"),
+        ("newcomer.json", "new.json"),
+        ("blip.json",),
+    )
     for shift, called in enumerate(files):
         captions = {name: sentence(number, shift * (number % 2)) for number, name in enumerate(names)}
         for file in called:
@@ -174,6 +182,19 @@ def test_blocks_marked_run_do(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
             assert not ended.value.code, " ".join(words)
             ran += 1
     assert ran
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_of_the_pages_imports_what_exists(page: Path) -> None:
+    for block in BLOCK.finditer(page.read_text()):
+        if block[2] != "python":
+            continue
+        for node in ast.walk(ast.parse(block[3])):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("captrial"):
+                module = import_module(node.module or "")
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "captrial":
+                assert hasattr(captrial, node.attr), ast.unparse(node)
 
 
 def test_the_test_would_notice() -> None:

@@ -248,21 +248,26 @@ def stretches_and_nodes(subject: Subject, targets: Targets) -> None:
     """Over pixels: stretches beside the textbook's nodes, for three of the words; the exact maps are 64 stretches'."""
     some = chosen_words(targets, (1, 5, 11))
     exact = integrated_gradients(subject, some, Settings(steps=64)).attribution
-    cells = exact.abs().sum(1).unflatten(1, (7, -1)).unflatten(3, (7, -1)).mean((2, 4))
-    cells = cells / cells.sum((1, 2), keepdim=True)
+    cells = cell_shares(exact)
     print("| rule | steps | error | distance of pixels | of 7 x 7 cells | s |\n|" + " --- |" * 6)
     for rule, counts in (("averaged", (4, 8, 16, 32)), ("gauss_legendre", (25, 100))):
         for steps in counts:
             begun = time.process_time()
             found = integrated_gradients(subject, some, Settings(steps=steps, rule=rule))  # type: ignore[arg-type]
             seconds, maps = time.process_time() - begun, found.attribution
-            own = maps.abs().sum(1).unflatten(1, (7, -1)).unflatten(3, (7, -1)).mean((2, 4))
-            apart = float((own / own.sum((1, 2), keepdim=True) - cells).abs().sum() / 2 / len(some))
+            apart = float((cell_shares(maps) - cells).abs().sum() / 2 / len(some))
             far = float((maps - exact).abs().sum() / exact.abs().sum())
             print(
                 f"| {rule} | {steps} | {float(found.errors.max()):.2%} | {far:.1%} | {apart:.2%} | {seconds:.1f} |",
                 flush=True,
             )
+
+
+def cell_shares(maps: Tensor) -> Tensor:
+    """The share of |A| that lies in each of 7 x 7 cells: (w, 3, h, w) -> (w, 7, 7)."""
+    height, width = (side // 7 for side in maps.shape[2:])
+    cells = maps.abs().sum(1).reshape(len(maps), 7, height, 7, width).sum((2, 4))
+    return cells / cells.sum((1, 2), keepdim=True)
 
 
 def chosen_words(targets: Targets, words: Sequence[int]) -> Targets:

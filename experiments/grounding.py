@@ -95,7 +95,7 @@ def run(study: Study, folder: Path, store: Path, data: tuple[list[Sample], list[
         settings=Settings(steps=STEPS),
     )
     own = captions(looker, [sample.id for sample in samples], keep / f"captions-{study.model}-{study.data}.json")
-    looker.caption = lambda ids: [own[picture] for picture in ids]  # type: ignore[method-assign]
+    looker.caption = lambda picture_ids: [own[picture] for picture in picture_ids]  # type: ignore[method-assign]
     grounder, start = Grounder(labels), time.process_time()
     lines = keep / study.path.with_suffix(".jsonl").name
     done = len(lines.read_bytes().splitlines()) - 1 if lines.exists() else 0

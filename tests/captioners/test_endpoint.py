@@ -124,7 +124,7 @@ def test_endpoints_need_no_torch(server: Server, tmp_path: Path) -> None:
     blocked = "import sys; sys.modules.update(torch=None, transformers=None); from captrial.cli import main; main()"
 
     def run(*line: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", blocked, *line], capture_output=True, text=True, timeout=120)
+        return subprocess.run([sys.executable, "-c", blocked, *line], capture_output=True, text=True, timeout=500)
 
     said = run("caption", str(tmp_path / "images" / "0.png"), "--model", address, "--json")
     assert said.returncode == 0, said.stderr

@@ -47,7 +47,7 @@ def postgres_server(*, durable: bool = False) -> Iterator[str]:
             server = subprocess.Popen([*runner, *start], stdout=subprocess.DEVNULL, stderr=log, cwd=folder)
         try:
             _wait(folder, server)
-            yield f"postgresql://captrial@/{{name}}?host={folder}"
+            yield f"postgresql://captrial@/{{name}}?host={folder}&connect_timeout=1000"  # a busy machine is no failure
         finally:
             if server.poll() is None:
                 os.kill(int(Path(data, "postmaster.pid").read_text().split()[0]), signal.SIGINT)  # fast shutdown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,10 +78,8 @@ def invite(
     """Invite somebody without a browser; prints the path of their link."""
     from captrial.annotate import people
 
-    room = _room(directory, database)
-    with room.store.change() as connection:
+    with closing(_room(directory, database)) as room, room.store.change() as connection:
         person, token = people.invite(room.store, connection, name, role)
-    room.close()
     if json:
         print_json({"id": person.id, "name": person.name, "role": person.role, "path": f"/join/{token}"})
     else:
@@ -97,11 +96,10 @@ def qualification(
     from captrial.annotate.qualification import set_pictures
     from captrial.data import read_references
 
-    room = _room(directory, database)
-    good = read_references(references)
-    with room.store.change() as connection:
-        set_pictures(room.store, connection, good)
-    room.close()
+    with closing(_room(directory, database)) as room:
+        good = read_references(references)
+        with room.store.change() as connection:
+            set_pictures(room.store, connection, good)
     console.print(f"{len(good)} pictures in the qualification")
 
 
@@ -111,12 +109,10 @@ def status(directory: Directory, database: Database = None, json: JsonFlag = Fal
     from captrial.annotate.overview import progress, speeds, statistics
     from captrial.annotate.settings import read_settings
 
-    room = _room(directory, database)
-    with room.store.read() as connection:
+    with closing(_room(directory, database)) as room, room.store.read() as connection:
         settings = read_settings(room.store, connection)
         rounds, facts = progress(connection, settings), statistics(connection, settings)
         people = speeds(connection)
-    room.close()
     if json:
         print_json({"progress": rounds, "statistics": facts, "people": people})
         return
@@ -141,10 +137,9 @@ def export_(
     from captrial.annotate.settings import read_settings
     from captrial.files import atomic_write
 
-    room = _room(directory, database)
-    with room.store.read() as connection:
+    with closing(_room(directory, database)) as room, room.store.change() as connection:
         content, _ = export(connection, read_settings(room.store, connection), form, names)
-    room.close()
+        room.store.note(connection, None, "export", f"{form} with names" if names else form)
     atomic_write(out, content)
     console.print(f"wrote {out}")
 
@@ -159,9 +154,8 @@ def import_(
     from captrial.annotate.importing import import_references
     from captrial.data import read_references
 
-    room = _room(directory, database)
-    taken, unknown = import_references(room, read_references(references))
-    room.close()
+    with closing(_room(directory, database)) as room:
+        taken, unknown = import_references(room, read_references(references))
     console.print(f"took {taken} sentences" + (f"; {unknown} pictures are not in this competition" if unknown else ""))
 
 

@@ -272,6 +272,24 @@ def test_overview_and_exports(room: Room) -> None:
             export(connection, settings, "pdf")
 
 
+def test_people_who_stand_out_are_marked_with_the_reason(room: Room, clock: Clock) -> None:
+    quick, usual, slow = (join(room, name, "annotator")[0] for name in ("quick", "usual", "slow"))
+    for person, seconds in ((quick, 1), (usual, 10), (slow, 100)):
+        following = room.next("write", person)
+        for _ in range(5):
+            clock.now += seconds
+            following = room.write(person, following["item"], SENTENCE, key())["next"]
+    with room.store.change() as connection:
+        discarded = sentences.update().where(sentences.c.person == usual.id).values(state="discarded")
+        connection.execute(discarded)
+        found = {person["name"]: person["why"] for person in speeds(connection)}
+    assert found == {
+        "quick": "much faster than the others",
+        "usual": "many sentences discarded",
+        "slow": "much slower than the others",
+    }
+
+
 def test_import_counts_as_accepted(room: Room) -> None:
     wanted = {picture: [SENTENCE, f"{SENTENCE} indeed"] for picture in room.competition.images()}
     taken, unknown = import_references(room, {**wanted, "elsewhere": [SENTENCE]})

@@ -81,7 +81,7 @@ def statistics(connection: Connection, settings: Settings) -> dict[str, Any]:
 
 
 def speeds(connection: Connection) -> list[dict[str, Any]]:
-    """Each person's work: how many, the median seconds, discarded sentences, and whether they stand out.
+    """Each person's work: how many, the median seconds, discarded sentences, whether they stand out, and why.
 
     Someone stands out whose median time is under a third or over three times the median of all, or a third of whose
     sentences were discarded.
@@ -100,8 +100,13 @@ def speeds(connection: Connection) -> list[dict[str, Any]]:
         times = work[member.id]
         timed = [second for second in times if second is not None]
         own = median(timed) if timed else None
-        odd = own is not None and len(timed) >= 5 and usual > 0 and not usual / 3 <= own <= usual * 3
-        poor = len(times) >= 5 and discarded[member.id] > len(times) / 3
+        pace = own / usual if own is not None and len(timed) >= 5 and usual > 0 else 1.0
+        reasons = {
+            "much faster than the others": pace < 1 / 3,
+            "much slower than the others": pace > 3,
+            "many sentences discarded": len(times) >= 5 and discarded[member.id] > len(times) / 3,
+        }
+        why = ", ".join(reason for reason, holds in reasons.items() if holds)
         found.append(
             {
                 "id": member.id,
@@ -111,7 +116,8 @@ def speeds(connection: Connection) -> list[dict[str, Any]]:
                 "items": len(times),
                 "seconds": own,
                 "discarded": discarded[member.id],
-                "stands_out": odd or poor,
+                "stands_out": bool(why),
+                "why": why,
             }
         )
     return found

@@ -50,9 +50,9 @@ function showPeople(people) {
           if (confirm(`Remove everything that ${person.name} did?`)) await ask("DELETE", path, {});
         }),
       );
-      const made = row(cell(person.id), cell(person.name), cell(person.role), cell(person.items), cell(round(person.seconds)), cell(person.discarded), cell(actions));
-      if (person.stands_out) made.className = "stands-out";
-      if (person.stands_out) made.title = "stands out: much faster or slower than the others, or many discarded sentences";
+      const name = person.why ? `${person.name} (${person.why})` : person.name;
+      const made = row(cell(person.id), cell(name), cell(person.role), cell(person.items), cell(round(person.seconds)), cell(person.discarded), cell(actions));
+      if (person.why) made.className = "stands-out";
       return made;
     }),
   );

@@ -85,6 +85,7 @@ def test_the_api_is_as_described(application: FastAPI, role: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("role", ["lead", "annotator", "inspector"])
 def test_the_api_is_as_described_at_length(application: FastAPI, role: str) -> None:
     probe(application, role, examples=200)

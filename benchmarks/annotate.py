@@ -44,6 +44,7 @@ PICTURES, K, FILES = 4000, 70, 64  # 9 models: 36 pairs of 70 pictures, as 002; 
 MODELS = 9
 THINK = 5.0
 INSPECTING = 0.3  # share of people who inspect
+DESCRIBED = 400  # pictures of about 1640 that are described before the run, so that there is something to inspect
 Answer = dict[str, Any]
 WORDS = (
     "a",
@@ -71,6 +72,7 @@ class Outcome:
     waits: list[float] = field(default_factory=list)  # seconds for an answer of the API
     pictures: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    idle: int = 0  # people for whom nothing was left before the end
     acknowledged: int = 0
     stored: int = 0
     memory: list[float] = field(default_factory=list)  # MiB, every second
@@ -135,6 +137,8 @@ def show(found: Outcome) -> None:
         f"server {100 * found.processor:.0f}% of a core, started in {found.startup:.1f} s, "
         f"load average {found.load:.1f}"
     )
+    if found.idle:
+        print(f"  {found.idle} people had nothing left to do before the end: the load was lower than it should be")
     for error in sorted(set(found.errors))[:5]:
         print("  error:", error)
 
@@ -195,7 +199,7 @@ def make_competition(folder: Path) -> Competition:
 
 
 def invite(directory: Path, database: str | None, people: int) -> list[tuple[str, str]]:
-    """(role, token) of everybody; much of the writing is done already, so that there is something to inspect."""
+    """(role, token) of everybody; some of the writing is done already."""
     room = Room(directory, Store.in_directory(directory, database))
     tokens = []
     with room.store.change() as connection:
@@ -206,7 +210,7 @@ def invite(directory: Path, database: str | None, people: int) -> list[tuple[str
             qualify(room.store, connection, person.id)
             tokens.append((role, token, person.id))
         early = [person for _, _, person in tokens[-3:]]
-        for picture in range(1, 1200):
+        for picture in range(1, DESCRIBED + 1):
             rows = [{"picture": picture, "person": person, "text": _sentence(), "state": "live"} for person in early]
             connection.execute(
                 sentences.insert(), [{**row, "hints": "", "created": 0.0, "seconds": 9.0} for row in rows]
@@ -307,6 +311,7 @@ async def _work(browser: Browser, role: str, end: float, found: Outcome) -> None
             continue
         found.acknowledged += bool(submitted.get("taken"))
         following = submitted.get("next")
+    found.idle += time.perf_counter() < end
 
 
 async def _timed(browser: Browser, method: str, path: str, body: Answer | None, found: Outcome) -> Answer | None:

@@ -16,7 +16,7 @@ RANKS = [
     {"captioners", "metrics"},
     {"training", "explain", "compete", "api"},
     {"annotate", "report", "engines"},
-    {"demo", "studio"},
+    {"demo", "reproduce", "studio"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}

@@ -21,6 +21,7 @@ from captrial.cli import (
     ground,
     models,
     pool,
+    reproduce,
     score,
     studio,
     train,
@@ -53,6 +54,7 @@ app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")
 app.add_typer(pool.app, name="pool")
 app.add_typer(compete.app, name="compete")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def _print_version(wanted: bool) -> None:

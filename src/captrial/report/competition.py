@@ -86,9 +86,9 @@ def _charts(
     repeated: Sequence[Repetition],
     elsewhere: Scores,
 ) -> dict[str, Chart]:
-    charts = [_stability_chart(curves), _repetition_chart(repeated)]
+    charts = [stability_chart(curves), repetition_chart(repeated)]
     for found in verdicts:
-        charts += [_ranking_chart(found), *_matrix_charts(found)]
+        charts += [ranking_chart(found), *matrix_charts(found)]
     charts.append(_outcome_chart(jury, evidences[0]))
     if elsewhere:
         charts += _elsewhere_charts(competition, jury, [found.metric for found in verdicts], elsewhere)
@@ -100,13 +100,15 @@ def _charts(
     return {chart.name: chart for chart in charts}
 
 
-def _ranking_chart(found: Verdict) -> Chart:
+def ranking_chart(found: Verdict) -> Chart:
+    """The global ranking with its intervals (002 Fig. 9)."""
     rows = [(row["model"], row["score"], row["low"], row["high"]) for row in found.rows()]
     title = f"Global ranking with 95% intervals, {title_of(found.metric)}"
     return figures.intervals(f"ranking_{found.metric}", title, rows, f"ranking score, {title_of(found.metric)}")
 
 
-def _matrix_charts(found: Verdict) -> list[Chart]:
+def matrix_charts(found: Verdict) -> list[Chart]:
+    """F (002 Fig. 7 and 8), and how probable it is that the row beats the column; best models first."""
     order = found.order
     names = [found.models[index] for index in order]
     f = found.dominance.f[np.ix_(order, order)].copy()
@@ -121,12 +123,14 @@ def _matrix_charts(found: Verdict) -> list[Chart]:
     ]
 
 
-def _stability_chart(curves: Sequence[Stability]) -> Chart:
+def stability_chart(curves: Sequence[Stability]) -> Chart:
+    """SRCC of the top-k ranking against k (002 Fig. 10)."""
     series = {title_of(curve.metric): (curve.k, curve.srcc) for curve in curves}
     return figures.lines("stability", "Top-k ranking against the full one", series, ("k", "SRCC"))
 
 
-def _repetition_chart(repeated: Sequence[Repetition]) -> Chart:
+def repetition_chart(repeated: Sequence[Repetition]) -> Chart:
+    """Captions that got stuck, by model (002 Fig. 12)."""
     ordered = sorted(repeated, key=lambda part: -part.repeated)
     parts = {"captions": [part.repeated for part in ordered]}
     names = [part.model for part in ordered]

@@ -1,0 +1,88 @@
+"""docs/results.md from finished folders of `captrial reproduce`: tables, figures, commands, times.
+
+python -m experiments.results_page FOLDER ... [--out docs] [--instead OLD=NEW ...]
+
+A folder is told by its `settings.json`; several of one paper stand one after the other. `--instead` replaces parts of
+paths in the commands that are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+from PIL import Image
+
+from captrial.files import atomic_write
+from captrial.reproduce.exhibits import papers
+from captrial.reproduce.running import SETTINGS, Reproduction
+from captrial.reproduce.writing import markdown, summary
+
+WIDTH = 1200  # pixels of a figure in the docs
+COLOURS = 128
+INTRODUCTION = Path(__file__).with_name("results_introduction.md")
+
+
+def read(folder: Path) -> Reproduction:
+    """The reproduction in a folder; its paper is the second word of the command that made it."""
+    command = orjson.loads((folder / SETTINGS).read_bytes())["command"].split()
+    return Reproduction.read(papers()[command[2]], folder)
+
+
+def keep_figure(source: Path, target: Path) -> None:
+    """A figure for the docs: small enough to be kept in a repository."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".svg":
+        target.write_bytes(source.read_bytes())
+        return
+    with Image.open(source) as opened:
+        picture = opened.convert("RGB")
+        picture.thumbnail((WIDTH, 10 * WIDTH))
+        picture.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+def section(made: Reproduction, number: int, out: Path) -> str:
+    """A paper's exhibits with their figures copied beside the page."""
+
+    def place(file: str) -> str:
+        name = f"results/{made.paper.name}-{number}-{Path(file).name}"
+        keep_figure(made.folder / file, out / "images" / name)
+        return f"images/{name}"
+
+    return markdown(made, place)
+
+
+def overview(made: Sequence[Reproduction]) -> str:
+    """Every exhibit of every run in one table."""
+    lines = ["| paper | exhibit | what | here | does what the paper says hold? |", "| --- | --- | --- | --- | --- |"]
+    for part in made:
+        for label, title, state, holds in summary(part):
+            where = "made" if state == "reused" else state
+            lines.append(f"| {part.paper.number} | {label} | {title} | {where} | {holds} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--instead", action="append", default=[], metavar="OLD=NEW")
+    chosen = parser.parse_args(arguments)
+    found = []
+    for folder in chosen.folders:
+        made = read(folder)
+        for pair in chosen.instead:
+            old, _, new = pair.partition("=")
+            made = replace(made, command=made.command.replace(old, new))
+        found.append(made)
+    sections = [section(made, number, chosen.out) for number, made in enumerate(found, 1)]
+    introduction = INTRODUCTION.read_text().rstrip().replace("OVERVIEW", overview(found).rstrip())
+    atomic_write(chosen.out / "results.md", "\n\n".join([introduction, *map(str.rstrip, sections)]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Captioners of the toy world for `captrial reproduce grounding`: 000's three, on regions and on a grid.
+
+python -m experiments.toyworld_captioners --out FOLDER [--pictures 400] [--test 100] [--robot 60] [--epochs 10]
+
+Writes the toy world (`toyworld`), two feature stores (`regions`: its things and the whole picture, pooled from the
+grid; `grid`: seven by seven cells, as many as ViT-B/32 has patches) and six runs (`runs/transformer-regions` ...).
+Every step is kept: a run that was killed continues. The commands that use them are in docs/results.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from captrial.data.toyworld import ToyWorld, write_toyworld
+from captrial.progress import track
+from captrial.records import Sample
+
+SIZE = 448  # pixels: 14 x 14 cells of EfficientNet-Lite0
+SIDE = 7  # cells of the coarser grid
+CAPTIONERS = ("transformer", "smart", "m2")
+RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "40", "min_count": "2", "patience": "100"}
+
+
+def extract(folder: Path, jobs: Sequence[tuple[str, int]]) -> None:
+    """Cells of all pictures into a store, continued where it was."""
+    from captrial.vision.efficientnet import EfficientNetLite
+    from captrial.vision.store import FeatureWriter
+
+    world, backbone = ToyWorld(seed=0, size=SIZE), EfficientNetLite(0, SIZE)
+    with FeatureWriter(folder, backbone.describe()) as writer:
+        todo = [(split, index) for split, index in jobs if world.sample(split, index).id not in writer.done]
+        for start in track(range(0, len(todo), 8), "features"):
+            part = [world.render(split, index) for split, index in todo[start : start + 8]]
+            features = backbone.see([Image.fromarray(picture.pixels) for picture in part])
+            writer.add([picture.sample.id for picture in part], features)
+
+
+def pool(source: Path, out: Path, samples: Sequence[Sample]) -> None:
+    """The two stores that captioners look at, both pooled from the fine grid."""
+    from captrial.vision.backbone import grid_boxes
+    from captrial.vision.boxes import pool_cells
+    from captrial.vision.features import Features
+    from captrial.vision.store import FeatureStore, FeatureWriter
+
+    store, cells = FeatureStore(source), grid_boxes(SIDE, SIDE)
+    headers = {
+        "regions": {"regions": "of the toy world, and the whole picture"},
+        "grid": {"pooled": f"{SIDE} x {SIDE}"},
+    }
+    for name, header in headers.items():
+        with FeatureWriter(out / name, {**store.vision, **header}) as writer:
+            for sample in track([sample for sample in samples if sample.id not in writer.done], f"pooling {name}"):
+                fine = store.get([sample.id])
+                assert fine.boxes is not None
+                places = cells if name == "grid" else torch.tensor([(0, 0, SIZE, SIZE), *_boxes(sample)]) / SIZE
+                elements = pool_cells(fine.elements, fine.boxes[0], places.unsqueeze(0))
+                mask = torch.ones(elements.shape[:2], dtype=torch.bool)
+                writer.add([sample.id], Features(elements, mask, places.unsqueeze(0)))
+
+
+def _boxes(sample: Sample) -> list[tuple[float, ...]]:
+    return [tuple(map(float, region.box)) for region in sample.regions]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prepare everything, train what is not trained yet."""
+    from captrial.training.run import train
+    from captrial.vision.store import FeatureStore
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--pictures", type=int, default=400)
+    parser.add_argument("--test", type=int, default=100)
+    parser.add_argument("--robot", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=10)
+    chosen = parser.parse_args(arguments)
+    counts = {"train": chosen.pictures, "val": 40, "test": chosen.test, "robot": chosen.robot}
+    shown = {name: float(count) for name, count in counts.items() if name != "train"}
+    write_toyworld(chosen.out / "toyworld", int(sum(shown.values())), 0, size=SIZE, shares=shown)
+    jobs = [(split, index) for split, count in counts.items() for index in range(count)]
+    world = ToyWorld(seed=0, size=SIZE)
+    samples = {job: world.sample(*job) for job in track(jobs, "toy world")}
+    extract(chosen.out / "cells", jobs)
+    pool(chosen.out / "cells", chosen.out, list(samples.values()))
+    learnt, checked = ([made for job, made in samples.items() if job[0] == split] for split in ("train", "val"))
+    for features in ("regions", "grid"):
+        store = FeatureStore(chosen.out / features)
+        for name in CAPTIONERS:
+            options = {**RECIPE, "epochs": str(chosen.epochs)}
+            train(
+                f"{name}-small",
+                learnt,
+                checked,
+                store,
+                store.vision,
+                chosen.out / "runs" / f"{name}-{features}",
+                options,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""`captrial reproduce`: the experiments of the three papers on any data, with the papers' numbers beside ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from captrial.cli.explain_options import (
+    BeamOption,
+    BoxesOption,
+    ImagesOption,
+    LimitOption,
+    SeedOption,
+    SimilarityOption,
+    VectorsOption,
+    checkpoint_paths,
+    features_for,
+    load_checkpoints,
+    open_similarity,
+    read_samples,
+)
+from captrial.cli.ground import METHODS, with_regions
+from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
+from captrial.errors import InputError, MismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from captrial.records import Sample
+    from captrial.reproduce.running import Maker
+    from captrial.reproduce.subjects import Subject
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The tables and figures of the three papers, made here on your data, the papers' numbers beside them.",
+)
+
+DataOption = Annotated[Path, typer.Option("--data", help="Any data set that `captrial data show` reads.")]
+ModelsOption = Annotated[str, typer.Option("--models", help="Run folders or shipped names, with commas between.")]
+StoresOption = Annotated[
+    str | None,
+    typer.Option("--features", help="Feature stores, with commas between; made in --out for models that fit none."),
+]
+
+
+@app.command()
+def mad(
+    data: Annotated[
+        Path, typer.Option("--data", help="A folder: a file of captions a model, and references.json beside them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
+        "reproduce-mad"
+    ),
+    images: Annotated[Path | None, typer.Option("--images", help="Folder of the pictures, or a pool.")] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores", help="Scores elsewhere, as `captrial score --json` prints; else computed, if possible."
+        ),
+    ] = None,
+    objects: Annotated[
+        Path | None, typer.Option("--objects", help='What is on the pictures, {"id": [class, ...]}: for Fig. 5.')
+    ] = None,
+    metrics: Annotated[str, typer.Option("--metrics", help="The two metrics to rank by.")] = "cider,spice",
+    k: Annotated[int, typer.Option("--k", min=5, help="Pictures a pair.")] = 70,
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Paper 002: which captioner is best, by maximum discrepancy. Needs captions and references, no model.
+
+    captrial reproduce mad --data ../shared/data/captioners/karpathy_test
+    """
+    from captrial.report.competition import read_scores
+    from captrial.reproduce.mad import Mad, MadSettings
+
+    settings = MadSettings(
+        data,
+        images,
+        read_scores(scores) if scores else None,
+        _read_objects(objects) if objects else None,
+        tuple(metrics.split(",")),
+        k,
+        seed,
+    )
+    described = settings.describe()
+    _run("mad", Mad(settings, out).makers(), out, described, json)
+
+
+@app.command()
+def grounding(
+    data: DataOption,
+    models: ModelsOption,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
+        "reproduce-grounding"
+    ),
+    methods: Annotated[str, typer.Option("--methods", help="Attribution methods, or attention.")] = METHODS,
+    regions: Annotated[
+        str, typer.Option("--regions", help="data (its boxes), or a detector: onnx:FILE, detr:MODEL, localiser.")
+    ] = "data",
+    split: Annotated[
+        str, typer.Option("--split", help="The splits for Tables 2, 3 and 4; a data set without splits is `test`.")
+    ] = "val,test,robot",
+    robot: Annotated[
+        Path | None, typer.Option("--robot", help="Robot sequences (ACRV) for Table 4, if not a split of --data.")
+    ] = None,
+    images: ImagesOption = None,
+    boxes: BoxesOption = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N pictures of a split.")] = None,
+    features: StoresOption = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
+    ] = None,
+    beam: BeamOption = 5,
+    batches: Annotated[str, typer.Option("--batches", help="Batch sizes of Fig. 2.")] = "1,5,10,25,50",
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often Fig. 2 times each.")] = 5,
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Paper 000: does a captioner look at what it says? Captioners x features x attribution methods.
+
+    captrial reproduce grounding --data toyworld --models runs/transformer,runs/smart,runs/m2
+    """
+    from captrial.reproduce.grounding import Grounding, GroundingSettings
+    from captrial.reproduce.subjects import Split
+
+    words = open_similarity(similarity, vectors)
+    splits = {}
+    for name, (samples, known) in _splits(data, images, boxes, split.split(","), robot, limit).items():
+        splits[name] = Split(name, *with_regions(samples, known, regions, out))
+    subjects = _subjects(models, [sample for part in splits.values() for sample in part.samples], features, out)
+    chosen = GroundingSettings(
+        tuple(methods.split(",")), beam, threshold, seed, _sizes(batches), repeats, objects=regions == "data"
+    )
+    study = Grounding(subjects, splits, out, chosen, words)
+    _run("grounding", study.makers(), out, {"data": data.name, "regions": regions, **study.describe()}, json)
+
+
+@app.command()
+def attention(
+    data: DataOption,
+    models: Annotated[
+        str, typer.Option("--models", help="The captioner with implicit attention, then supervised ones.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
+        "reproduce-attention"
+    ),
+    images: ImagesOption = None,
+    boxes: BoxesOption = None,
+    split: Annotated[str | None, typer.Option("--split", help="Only this split of the data.")] = None,
+    limit: LimitOption = None,
+    features: StoresOption = None,
+    method: Annotated[str, typer.Option("--method", help="attention, or an attribution method.")] = "attention",
+    examples: Annotated[int, typer.Option("--examples", min=1, help="Phrases in Fig. 5 and 6.")] = 5,
+    beam: BeamOption = 5,
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
+    seed: SeedOption = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Paper 003: is attention where a person would look, implicit against supervised?
+
+    captrial reproduce attention --data toyworld --split test --models runs/implicit,runs/strong,runs/weak
+    """
+    from captrial.data.sizes import with_size
+    from captrial.explain.attending import check_samples
+    from captrial.reproduce.attention import Attention, AttentionSettings
+    from captrial.reproduce.subjects import Split
+
+    words = open_similarity(similarity, vectors)
+    samples, known = read_samples(data, images, boxes, split, limit)
+    check_samples(samples)
+    subjects = _subjects(models, samples, features, out)
+    shown = Split(split or "all", [with_size(sample) for sample in samples], known)
+    study = Attention(subjects, shown, out, AttentionSettings(method, beam, seed, examples), words)
+    _run("attention", study.makers(), out, {"data": data.name, **study.describe()}, json)
+
+
+def _splits(
+    data: Path, images: Path | None, boxes: Path | None, wanted: Sequence[str], robot: Path | None, limit: int | None
+) -> dict[str, tuple[list[Sample], list[str]]]:
+    """Pictures by split, with all labels; a data set without splits is `test`, one more may be the robot's."""
+    samples, labels = read_samples(data, images, boxes, None, None)
+    found = {name: [sample for sample in samples if sample.split == name] for name in wanted}
+    if all(sample.split is None for sample in samples):
+        found = {"test": samples}
+    chosen = {name: (part[:limit], labels) for name, part in found.items() if part}
+    if robot is not None:
+        frames, names = read_samples(robot, None, None, None, limit)
+        chosen["robot"] = frames, names
+    if not chosen:
+        there = ", ".join(sorted({str(sample.split) for sample in samples}))
+        raise InputError(f"{data}: has no split {' or '.join(wanted)}; it has {there}: say which with --split")
+    return chosen
+
+
+def _subjects(models: str, samples: Sequence[Sample], features: str | None, out: Path) -> list[Subject]:
+    """The captioners with their features: of the first store that fits, else extracted."""
+    from captrial.files import content_hash
+    from captrial.reproduce.subjects import Subject
+    from captrial.vision.store import FeatureStore
+
+    def store_for(checkpoint: Any) -> FeatureStore:
+        for path in features.split(",") if features else ():
+            try:
+                return FeatureStore(path, checkpoint.vision)
+            except MismatchError:
+                continue
+        return features_for(checkpoint, samples, None, out)
+
+    paths = checkpoint_paths(models)
+    return [
+        Subject(name, checkpoint, store_for(checkpoint), content_hash((paths[name] / "model.safetensors").read_bytes()))
+        for name, checkpoint in load_checkpoints(models).items()
+    ]
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    if not all(part.isdigit() and int(part) for part in text.split(",")):
+        raise InputError(f"--batches {text}: give batch sizes with commas between, e.g. 1,10,50")
+    return tuple(map(int, text.split(",")))
+
+
+def _run(name: str, makers: Mapping[str, Maker], out: Path, settings: Mapping[str, Any], json: bool) -> None:
+    """Make the exhibits, write the page, say what came out."""
+    from captrial.reproduce.exhibits import papers
+    from captrial.reproduce.running import reproduce
+    from captrial.reproduce.writing import summary, write
+
+    def say(text: str) -> None:
+        console_err.print(f"captrial: {text}", style="dim", highlight=False, markup=False)
+
+    made = reproduce(papers()[name], makers, out, settings, say, _command())
+    page = write(made)
+    rows = summary(made)
+    if json:
+        keys = ("exhibit", "title", "state", "claims")
+        print_json(
+            {"page": str(page), "seconds": made.seconds, "exhibits": [dict(zip(keys, r, strict=True)) for r in rows]}
+        )
+        return
+    notes = [f"used again: {', '.join(made.reused)}"] if made.reused else []
+    print_table(
+        f"paper {made.paper.number}: {made.paper.question}", ["in the paper", "what", "here", "holds?"], rows, notes
+    )
+    console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _command() -> str:
+    """The command line as it was given, for the page."""
+    arguments = sys.argv[1:]
+    return f"captrial {' '.join(arguments)}" if arguments[:1] == ["reproduce"] else ""
+
+
+def _read_objects(path: Path) -> dict[str, list[str]]:
+    import orjson
+
+    try:
+        document = orjson.loads(path.read_bytes())
+        return {str(picture): [str(name) for name in names] for picture, names in document.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f'{path}: must be {{"id": ["class", ...], ...}} ({error})') from None

@@ -1,0 +1,194 @@
+"""`captrial reproduce mad|grounding|attention` on tiny data: all exhibits, one page, finished ones used again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from captrial.cli.app import app
+from captrial.data.toyworld import read_toyworld, write_toyworld
+from captrial.errors import InputError
+from captrial.reproduce.exhibits import papers
+from captrial.vision.store import FeatureWriter
+from explain.toys import VISION, ToyFeatures, toy_checkpoint
+
+THINGS = ("dog", "cat", "boat", "tree", "house")
+ACTS = ("runs along a long beach", "sits near a small table", "stands in the tall green grass")
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def states(printed: str) -> dict[str, str]:
+    return {row["exhibit"]: row["state"] for row in orjson.loads(printed)["exhibits"]}
+
+
+def holding(folder: Path, key: str) -> dict[str, bool]:
+    claims = orjson.loads((folder / "exhibits" / f"{key}.json").read_bytes())["result"]["claims"]
+    return {claim["text"]: claim["holds"] for claim in claims}
+
+
+def check_page(folder: Path, name: str) -> str:
+    """One page that needs nothing else, with every exhibit on it."""
+    page = (folder / "index.html").read_text()
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    for exhibit in papers()[name].exhibits:
+        assert f'id="{exhibit.key}"' in page
+        assert f"### {exhibit.label}: {exhibit.title}" in (folder / "results.md").read_text()
+    return page
+
+
+# 002 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def speakers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three speakers about thirty pictures: one is right, one errs on every second, one is stuck or wrong."""
+    folder = tmp_path_factory.mktemp("speakers")
+    (folder / "pictures" / "park").mkdir(parents=True)
+    said: dict[str, dict[str, str]] = {"right": {}, "half": {}, "wrong": {}}
+    references = {}
+    for number in range(30):
+        picture = f"park/{number:02d}.png"
+        Image.new("RGB", (24, 16), (8 * number, 90, 120)).save(folder / "pictures" / picture)
+        thing, other = THINGS[number % 5], THINGS[(number + 1) % 5]
+        act, strange = ACTS[number % 3], ACTS[(number + 1) % 3]
+        references[picture] = [f"a {thing} {act}", f"one {thing} {act} today", f"the {thing} {act}"]
+        said["right"][picture] = f"a {thing} {act}"
+        said["half"][picture] = f"a {thing} {act}" if number % 2 else f"a {thing} {strange}"
+        said["wrong"][picture] = f"a {other} {strange}" if number % 4 else "a dog dog dog dog"
+    for name, captions in said.items():
+        (folder / f"{name}.json").write_bytes(orjson.dumps(captions))
+    (folder / "references.json").write_bytes(orjson.dumps(references))
+    return folder
+
+
+def test_mad(speakers: Path, tmp_path: Path) -> None:
+    arguments = ["reproduce", "mad", "--data", speakers, "--images", speakers / "pictures", "--out", tmp_path]
+    arguments += ["--metrics", "cider,rouge_l", "--k", "8", "--json"]
+    made = states(run(*arguments))
+    assert {label for label, state in made.items() if state == "made"} == {
+        *(f"Fig. {number}" for number in (3, 5, 6, 7, 8, 9, 10, 11, 12)),
+        *(f"Table {number}" for number in (1, 2, 3, 4)),
+    }
+    ranking = orjson.loads((tmp_path / "exhibits" / "figure-9.json").read_bytes())["values"][0]["rows"]
+    assert [row["model"] for row in ranking if row["metric"] == "CIDEr"] == ["right", "half", "wrong"]
+    statistics = orjson.loads((tmp_path / "exhibits" / "table-2.json").read_bytes())["values"][0]["rows"][0]
+    assert (statistics["refs"], statistics["max refs"]) == (3.0, 3)
+    stuck = orjson.loads((tmp_path / "exhibits" / "figure-12.json").read_bytes())["values"][0]["rows"][0]
+    assert (stuck["model"], stuck["captions"], stuck["most frequent"]) == ("wrong", 8, "dog")
+    assert holding(tmp_path, "figure-7") == {"Few captioners dominate all others, one is dominated by all": True}
+    page = check_page(tmp_path, "mad")
+    assert "X-LAN" in page
+    assert "By ROUGE-L in place of SPICE." in page
+    with Image.open(tmp_path / "figures" / "examples.png") as picture:
+        assert min(picture.size) > 200
+    assert (tmp_path / "tables" / "table-3.csv").read_text().startswith("model,CIDEr elsewhere,rank,global rank,change")
+
+    again = states(run(*arguments))
+    assert {state for state in again.values() if not state.startswith("described")} == {"reused"}
+    assert "used again: Fig. 3" in run(*arguments[:-1])
+    changed = states(run(*arguments[:-2], "6", "--json"))
+    assert "reused" not in changed.values()
+
+
+def test_mad_says_what_is_missing(speakers: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    for name in ("right", "wrong"):
+        (few / f"{name}.json").write_bytes((speakers / f"{name}.json").read_bytes())
+    with pytest.raises(InputError, match=r"references\.json \(captions by people\) beside them"):
+        run("reproduce", "mad", "--data", few, "--out", tmp_path / "out")
+    known = dict(list(orjson.loads((speakers / "references.json").read_bytes()).items())[:20])
+    (few / "references.json").write_bytes(orjson.dumps(known))
+    arguments = ["--data", few, "--out", tmp_path / "out", "--metrics", "rouge_l", "--k", "8", "--json"]
+    made = states(run("reproduce", "mad", *arguments))
+    assert made["Table 3"].startswith("not made: there are no scores elsewhere")
+    assert made["Fig. 8"].startswith("not made: only one metric")
+    scores = tmp_path / "scores.json"
+    scores.write_text('{"right": {"rouge_l": 0.3}, "wrong": {"rouge_l": 0.4}}')
+    assert states(run("reproduce", "mad", *arguments, "--scores", scores))["Table 3"] == "made"
+    changes = orjson.loads((tmp_path / "out" / "exhibits" / "table-3.json").read_bytes())["values"][0]["rows"]
+    assert [(row["model"], row["change"]) for row in changes] == [("wrong", "-1"), ("right", "+1")]
+
+
+# 000 and 003 ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A toy world with a test and a robot split, features of it, and untrained captioners."""
+    folder = tmp_path_factory.mktemp("study")
+    write_toyworld(folder / "world", 8, size=64, shares={"test": 1, "robot": 1})
+    names = [sample.id for sample in read_toyworld(folder / "world")]
+    for kind, extra in (("cells", {}), ("regions", {"regions": "made up"})):
+        with FeatureWriter(folder / kind, {**VISION, **extra}) as writer:
+            writer.add(names, ToyFeatures().get(names))
+    for number, name in enumerate(("implicit", "strong")):
+        toy_checkpoint(seed=number).save_pretrained(folder / name / "best")
+    for preset in ("transformer", "smart", "m2"):
+        made = toy_checkpoint(f"{preset}-small")
+        made.save_pretrained(folder / preset)
+        config = orjson.loads((folder / preset / "config.json").read_bytes())
+        config["vision"]["regions"] = "made up"
+        (folder / preset / "config.json").write_bytes(orjson.dumps(config))
+    return folder
+
+
+def test_grounding(place: Path, tmp_path: Path) -> None:
+    models = ",".join(str(place / name) for name in ("transformer", "smart", "m2", "implicit"))
+    arguments = ["reproduce", "grounding", "--data", place / "world", "--models", models, "--out", tmp_path]
+    arguments += ["--features", f"{place / 'cells'},{place / 'regions'}", "--methods", "attention,saliency"]
+    arguments += ["--beam", "1", "--limit", "3", "--batches", "1,4", "--repeats", "2", "--json"]
+    made = states(run(*arguments))
+    assert made["Table 2"].startswith("not made: the data set has no val split (there are: test, robot)")
+    assert {made[label] for label in ("Table 1", "Table 3", "Table 4", "Fig. 2")} == {"made"}
+    rows = orjson.loads((tmp_path / "exhibits" / "table-4.json").read_bytes())["values"][0]["rows"]
+    assert [(row["features"], row["model"], row["method"]) for row in rows[::2]] == [
+        *(("regions", name, "Attention") for name in ("transformer", "smart", "m2")),
+        ("made up", "implicit", "Attention"),
+    ]
+    for row in rows:
+        values = [row[f"δ={delta}"]["value"] for delta in ("0", "1", "3", "5", "∞")]
+        assert values == sorted(values)
+    spent = orjson.loads((tmp_path / "exhibits" / "figure-2.json").read_bytes())["values"][0]["rows"]
+    assert set(spent[0]) == {"model", "batch 1", "batch 4"}
+    assert len(holding(tmp_path, "table-3")) == 4
+    page = check_page(tmp_path, "grounding")
+    assert "71.92†" in page
+    again = states(run(*arguments))
+    assert {again[label] for label in ("Table 1", "Table 3", "Table 4", "Fig. 2")} == {"reused"}
+    with pytest.raises(InputError, match=r"has no split dev; it has robot, test"):
+        run(*arguments, "--split", "dev")
+    with pytest.raises(InputError, match="--batches 1,x"):
+        run(*arguments, "--batches", "1,x")
+
+
+def test_attention(place: Path, tmp_path: Path) -> None:
+    arguments = ["reproduce", "attention", "--data", place / "world", "--split", "test", "--out", tmp_path]
+    arguments += ["--models", f"{place / 'implicit'},{place / 'strong'}", "--features", place / "cells"]
+    arguments += ["--beam", "1", "--examples", "2", "--json"]
+    made = states(run(*arguments))
+    assert {made[label] for label in ("Table 1", "Table 2", "Table 3", "Fig. 3", "Fig. 4", "Fig. 5")} == {"made"}
+    rows = orjson.loads((tmp_path / "exhibits" / "table-1.json").read_bytes())["values"][0]["rows"]
+    forced = {row["model"]: row for row in rows if row["captions"] == "forced"}
+    assert forced["implicit"]["phrases"] == forced["strong"]["phrases"] > 0
+    better = forced["implicit"]["correctness"]["value"] > forced["implicit"]["baseline"]["value"]
+    assert holding(tmp_path, "table-1")["Implicit attention beats uniform (forced)"] == better
+    for name in ("figure-3.png", "figure-4-forced.png", "figure-5.png"):
+        with Image.open(tmp_path / "figures" / name) as picture:
+            assert min(picture.size) > 100
+    assert "0.4329" in check_page(tmp_path, "attention")
+    kept = list((tmp_path / "work").rglob("scores/*.json"))
+    assert {path.stem for path in kept} == {"implicit", "strong"}
+    (tmp_path / "exhibits" / "table-1.json").unlink()
+    again = states(run(*arguments))
+    assert (again["Table 1"], again["Table 2"]) == ("made", "reused")

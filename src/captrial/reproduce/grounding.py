@@ -25,7 +25,6 @@ from captrial.explain.grounding_study import (
     name_delta,
     verdict_table,
 )
-from captrial.explain.intervals import Estimate
 from captrial.explain.sight import grounded_view
 from captrial.explain.subject import from_features, seen_window
 from captrial.explain.tables import Cell, Table
@@ -34,10 +33,11 @@ from captrial.files import content_hash
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
 from captrial.records import Sample
-from captrial.reproduce.results import Claim, Made
+from captrial.reproduce.grounding_claims import at_zero, better_captions, better_grounded, slower
+from captrial.reproduce.results import Made
 from captrial.reproduce.running import Maker
-from captrial.reproduce.subjects import REGIONS, Recalling, Split, Subject, captions_of, score_columns
-from captrial.reproduce.timing import Timing, time_batches, timing_chart
+from captrial.reproduce.subjects import Recalling, Split, Subject, captions_of, score_columns
+from captrial.reproduce.timing import time_batches, timing_chart
 from captrial.vision.preprocess import Preprocess
 
 QUALITY = {
@@ -144,7 +144,7 @@ class Grounding:
         if not rows:
             return Made(missing="no picture has references")
         table = Table("quality", "Here", ("features", "model", "split", *QUALITY), tuple(rows), _sizes(self.splits))
-        return Made([table], claims=_better_captions(ciders))
+        return Made([table], claims=better_captions(ciders))
 
     def times(self) -> Made:
         """Fig. 2."""
@@ -161,7 +161,7 @@ class Grounding:
             own = [timing for timing in timings if timing.name == subject.name]
             rows.append((subject.name, *(f"{1e3 * t.mean:.0f} ± {1e3 * t.spread:.0f}" for t in own)))
         notes = (f"milliseconds a batch; beam {chosen.beam}, {chosen.repeats} repetitions after one to warm up",)
-        claims = _slower(self.subjects, timings, chosen.batches[-1])
+        claims = slower(self.subjects, timings, chosen.batches[-1])
         return Made([Table("times", "Here", columns, tuple(rows), notes)], [timing_chart(timings)], claims=claims)
 
     def _table(self, name: str) -> Maker:
@@ -176,7 +176,9 @@ class Grounding:
             made.tables.append(self._scores(name, checkable))
         results = [self.result(subject, name, method) for subject in self.subjects for method in self.settings.methods]
         made.tables.append(replace(verdict_table(results), title="Here, verdicts on nouns", notes=()))
-        made.claims = self._claims(name)
+        for method in self.settings.methods:
+            start = {(s.features, s.model): at_zero(self.result(s, name, method)) for s in self.subjects}
+            made.claims += better_grounded(start, METHOD_NAMES.get(method, method))
         return made
 
     def _scores(self, name: str, checkable: bool) -> Table:
@@ -193,24 +195,6 @@ class Grounding:
         columns = ("features", "model", "method", *(f"δ={name_delta(delta)}" for delta in DELTAS))
         title = f"Here, {'checkable nouns' if checkable else 'all nouns'}, {len(self.splits[name].samples)} pictures"
         return Table("scores", title, columns, tuple(rows), () if checkable else tuple(notes), (), {}, 100, 2)
-
-    def _claims(self, name: str) -> list[Claim]:
-        """What the paper says of the three tables."""
-        claims = []
-        for method in self.settings.methods:
-            start = {(s.features, s.model): _at_zero(self.result(s, name, method)) for s in self.subjects}
-            title = METHOD_NAMES.get(method, method)
-            plain, memory = start.get((REGIONS, "Transformer")), start.get((REGIONS, "SMArT"))
-            if plain is not None and memory is not None:
-                text = f"With regions SMArT is better grounded than the Transformer at δ = 0 ({title})"
-                claims.append(Claim(text, memory > plain, f"{100 * memory:.1f} against {100 * plain:.1f}"))
-            regions = [value for (features, _), value in start.items() if features == REGIONS]
-            others = [value for (features, _), value in start.items() if features != REGIONS]
-            if regions and others:
-                text = f"Captioners on patches are less grounded than those on regions at δ = 0 ({title})"
-                inside, outside = float(np.mean(regions)), float(np.mean(others))
-                claims.append(Claim(text, outside < inside, f"{100 * outside:.1f} against {100 * inside:.1f}"))
-        return claims
 
     def examples(self, key: str, name: str, model: str, otherwise: int) -> Made:
         """Fig. 3 to 5: captions that the grounding picks, every word with the region looked at."""
@@ -280,34 +264,6 @@ def _shown(column: str, found: Mapping[str, float]) -> Cell:
     if value is None or np.isnan(value):
         return None
     return f"{value:.3f}" if column == "NW" else f"{100 * value:.1f}"
-
-
-def _better_captions(ciders: Mapping[tuple[str, str, str], float]) -> list[Claim]:
-    claims = []
-    for (features, model, split), value in ciders.items():
-        plain = ciders.get((features, "Transformer", split))
-        if model in ("SMArT", "M2") and plain is not None:
-            text = f"{model} has better captions than the Transformer, {features}, {split} (CIDEr)"
-            claims.append(Claim(text, value > plain, f"{100 * value:.1f} against {100 * plain:.1f}"))
-    return claims
-
-
-def _slower(subjects: Sequence[Subject], timings: Sequence[Timing], batch: int) -> list[Claim]:
-    """SMArT fastest, M2 slowest: for every kind of features on which all three are there."""
-    claims = []
-    spent = {timing.name: timing.mean for timing in timings if timing.batch == batch}
-    for features in dict.fromkeys(subject.features for subject in subjects):
-        of = {subject.model: spent[subject.name] for subject in subjects if subject.features == features}
-        if {"Transformer", "SMArT", "M2"} <= of.keys():
-            seen = ", ".join(f"{name} {1e3 * of[name]:.0f} ms" for name in ("SMArT", "Transformer", "M2"))
-            holds = of["SMArT"] < of["Transformer"] < of["M2"]
-            claims.append(Claim(f"SMArT is the fastest and M2 the slowest ({features}, batch {batch})", holds, seen))
-    return claims
-
-
-def _at_zero(found: Grounded) -> float:
-    cell = grounding_table([found]).rows[0][1]
-    return cell.value or 0.0 if isinstance(cell, Estimate) else 0.0
 
 
 def _sizes(splits: Mapping[str, Split]) -> tuple[str, ...]:

@@ -3,86 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import astuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete import Competition, SelectionSettings, Verdict, verdict
 from captrial.compete import statistics as facts
-from captrial.compete.labels import Labels
-from captrial.compete.pool import gather
-from captrial.compete.repetition import Repetition, repetition
-from captrial.compete.scoring import Jury
 from captrial.compete.stability import Stability, spearman, stability
-from captrial.compete.state import fingerprint
 from captrial.compete.verdict import rank_changes
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import MissingExtraError
 from captrial.explain.tables import Cell, Table
 from captrial.report import figures
 from captrial.report.competition import matrix_charts, ranking_chart, repetition_chart, stability_chart, title_of
 from captrial.reproduce.examples import Example, draw_examples
 from captrial.reproduce.results import Claim, Made
 from captrial.reproduce.running import Maker
+from captrial.reproduce.trial import Trial
 
-REFERENCES = "references.json"
 CLASSES_SHOWN = 60
 STUCK_SHOWN = 8
 SETTLED = 47 / 70  # of k: from here on the paper's SRCC stays above 0.9
 PAPER_METRICS = ("cider", "spice")
 
 
-@dataclass(frozen=True)
-class MadSettings:
-    """What decides a competition."""
-
-    data: Path  # a folder: a file of captions a model, references.json beside them
-    images: Path | None = None
-    scores: Mapping[str, Mapping[str, float]] | None = None  # model -> metric -> score elsewhere, fractions
-    objects: Mapping[str, Sequence[str]] | None = None  # picture -> what is on it
-    metrics: tuple[str, ...] = ("cider", "spice")
-    k: int = 70
-    seed: int = 0
-
-    def caption_files(self) -> dict[str, Path]:
-        """The caption files by model."""
-        kinds = {".json", ".jsonl", ".csv", ".tsv", ".parquet"}
-        found = {
-            path.stem: path
-            for path in sorted(self.data.iterdir() if self.data.is_dir() else ())
-            if path.suffix in kinds and path.stem != Path(REFERENCES).stem
-        }
-        if len(found) < 2 or not (self.data / REFERENCES).is_file():
-            raise InputError(
-                f"{self.data}: must be a folder with a file of captions for each of two or more models, and "
-                f"{REFERENCES} (captions by people) beside them"
-            )
-        return found
-
-    def describe(self) -> dict[str, Any]:
-        """Everything that decides the numbers, for JSON."""
-        files = {**self.caption_files(), "references": self.data / REFERENCES}
-        return {
-            "data": self.data.name,
-            "files": {name: fingerprint(path) for name, path in files.items()},
-            "images": self.images is not None,
-            "scores": self.scores and {name: dict(values) for name, values in self.scores.items()},
-            "objects": self.objects is not None,
-            "metrics": list(self.metrics),
-            "k": self.k,
-            "seed": self.seed,
-        }
-
-
-class Mad:
-    """The exhibits of 002; what several of them need is worked out once."""
-
-    def __init__(self, settings: MadSettings, folder: Path) -> None:
-        self.settings, self.folder = settings, folder
+class Mad(Trial):
+    """The exhibits of 002."""
 
     def makers(self) -> dict[str, Maker]:
         """One a measured exhibit."""
@@ -101,61 +47,6 @@ class Mad:
             "figure-11": self.stuck,
             "figure-12": self.repetition,
         }
-
-    # What exhibits share ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def competition(self) -> Competition:
-        """The competition, made in the folder where it is not there yet."""
-        chosen, directory = self.settings, self.folder / "competition"
-        if (directory / "competition.json").is_file():
-            made = Competition.open(directory, check_sources=True)
-        else:
-            made = Competition.create(directory, chosen.caption_files(), images=chosen.images, seed=chosen.seed)
-        again = made.state.selection is not None and made.state.selection.k != chosen.k
-        made.select(SelectionSettings(chosen.k, chosen.k), again=again)
-        return made
-
-    @cached_property
-    def labels(self) -> Labels:
-        """What people said."""
-        return self.competition.labels(self.settings.data / REFERENCES)
-
-    @cached_property
-    def jury(self) -> Jury:
-        """Who scores the selected pictures."""
-        found = self.competition.jury(self.labels)
-        if not found.images:
-            raise InputError(f"{self.settings.data / REFERENCES}: no selected picture is in it; check the ids")
-        return found
-
-    @cache  # noqa: B019 - one study a command
-    def verdict(self, metric: str) -> Verdict:
-        """The ranking by one metric."""
-        return verdict(self.jury.evidence(metric), seed=self.settings.seed)
-
-    @cached_property
-    def elsewhere(self) -> Mapping[str, Mapping[str, float]] | None:
-        """Scores on everything: those given, or of all pictures where all have references; None where neither."""
-        if self.settings.scores is not None:
-            return self.settings.scores
-        known = self.labels.references
-        if len(known) < self.competition.state.pictures:
-            return None
-        from captrial.metrics import score
-
-        said = gather(self.competition.pool, list(known))
-        captions = {
-            name: {picture: texts[number] for picture, texts in said.items()}
-            for number, name in enumerate(self.competition.models)
-        }
-        table = score(captions, {picture: known[picture] for picture in said}, list(self.settings.metrics)).to_dict()
-        return {name: {key: value for key, value in row.items() if value is not None} for name, row in table.items()}
-
-    @cached_property
-    def repeated(self) -> list[Repetition]:
-        """Who repeats itself, most first."""
-        return sorted(repetition(self.competition.pool), key=lambda part: -part.repeated)
 
     def _metric(self, number: int) -> str | None:
         return self.settings.metrics[number] if number < len(self.settings.metrics) else None

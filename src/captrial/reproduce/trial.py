@@ -1,0 +1,123 @@
+"""The competition behind the exhibits of 002: made once, labelled by the references, judged by each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from captrial.compete import Competition, SelectionSettings, Verdict, verdict
+from captrial.compete.labels import Labels
+from captrial.compete.pool import gather
+from captrial.compete.repetition import Repetition, repetition
+from captrial.compete.scoring import Jury
+from captrial.compete.state import fingerprint
+from captrial.errors import InputError
+
+REFERENCES = "references.json"
+CAPTION_FILES = {".json", ".jsonl", ".csv", ".tsv", ".parquet"}
+
+
+@dataclass(frozen=True)
+class MadSettings:
+    """What decides a competition."""
+
+    data: Path  # a folder: a file of captions a model, references.json beside them
+    images: Path | None = None
+    scores: Mapping[str, Mapping[str, float]] | None = None  # model -> metric -> score elsewhere, fractions
+    objects: Mapping[str, Sequence[str]] | None = None  # picture -> what is on it
+    metrics: tuple[str, ...] = ("cider", "spice")
+    k: int = 70
+    seed: int = 0
+
+    def caption_files(self) -> dict[str, Path]:
+        """The caption files by model."""
+        found = {
+            path.stem: path
+            for path in sorted(self.data.iterdir() if self.data.is_dir() else ())
+            if path.suffix in CAPTION_FILES and path.stem != Path(REFERENCES).stem
+        }
+        if len(found) < 2 or not (self.data / REFERENCES).is_file():
+            raise InputError(
+                f"{self.data}: must be a folder with a file of captions for each of two or more models, and "
+                f"{REFERENCES} (captions by people) beside them"
+            )
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that decides the numbers, for JSON."""
+        files = {**self.caption_files(), "references": self.data / REFERENCES}
+        return {
+            "data": self.data.name,
+            "files": {name: fingerprint(path) for name, path in files.items()},
+            "images": self.images is not None,
+            "scores": self.scores and {name: dict(values) for name, values in self.scores.items()},
+            "objects": self.objects is not None,
+            "metrics": list(self.metrics),
+            "k": self.k,
+            "seed": self.seed,
+        }
+
+
+class Trial:
+    """What several exhibits need, each worked out once."""
+
+    def __init__(self, settings: MadSettings, folder: Path) -> None:
+        self.settings, self.folder = settings, folder
+        self._verdicts: dict[str, Verdict] = {}
+
+    @cached_property
+    def competition(self) -> Competition:
+        """The competition, made in the folder where it is not there yet."""
+        chosen, directory = self.settings, self.folder / "competition"
+        if (directory / "competition.json").is_file():
+            made = Competition.open(directory, check_sources=True)
+        else:
+            made = Competition.create(directory, chosen.caption_files(), images=chosen.images, seed=chosen.seed)
+        again = made.state.selection is not None and made.state.selection.k != chosen.k
+        made.select(SelectionSettings(chosen.k, chosen.k), again=again)
+        return made
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What people said."""
+        return self.competition.labels(self.settings.data / REFERENCES)
+
+    @cached_property
+    def jury(self) -> Jury:
+        """Who scores the selected pictures."""
+        found = self.competition.jury(self.labels)
+        if not found.images:
+            raise InputError(f"{self.settings.data / REFERENCES}: no selected picture is in it; check the ids")
+        return found
+
+    def verdict(self, metric: str) -> Verdict:
+        """The ranking by one metric."""
+        if metric not in self._verdicts:
+            self._verdicts[metric] = verdict(self.jury.evidence(metric), seed=self.settings.seed)
+        return self._verdicts[metric]
+
+    @cached_property
+    def elsewhere(self) -> Mapping[str, Mapping[str, float]] | None:
+        """Scores on everything: those given, or of all pictures where all have references; None where neither."""
+        if self.settings.scores is not None:
+            return self.settings.scores
+        known = self.labels.references
+        if len(known) < self.competition.state.pictures:
+            return None
+        from captrial.metrics import score
+
+        said = gather(self.competition.pool, list(known))
+        captions = {
+            name: {picture: texts[number] for picture, texts in said.items()}
+            for number, name in enumerate(self.competition.models)
+        }
+        table = score(captions, {picture: known[picture] for picture in said}, list(self.settings.metrics)).to_dict()
+        return {name: {key: value for key, value in row.items() if value is not None} for name, row in table.items()}
+
+    @cached_property
+    def repeated(self) -> list[Repetition]:
+        """Who repeats itself, most first."""
+        return sorted(repetition(self.competition.pool), key=lambda part: -part.repeated)

@@ -23,6 +23,7 @@ from captrial.reproduce.writing import markdown, summary
 
 WIDTH = 1200  # pixels of a figure in the docs
 COLOURS = 128
+QUOTING = {"mad": ("figure-3", "figure-11")}  # exhibits that quote captions of others
 INTRODUCTION = Path(__file__).with_name("results_introduction.md")
 
 
@@ -30,6 +31,16 @@ def read(folder: Path) -> Reproduction:
     """The reproduction in a folder; its paper is the second word of the command that made it."""
     command = orjson.loads((folder / SETTINGS).read_bytes())["command"].split()
     return Reproduction.read(papers()[command[2]], folder)
+
+
+def without_quotes(made: Reproduction) -> Reproduction:
+    """Without captions and pictures that are not ours to copy; the command's own page has them."""
+    note = "The captions are their authors' and not copied here: the page that the command writes shows them."
+    results = dict(made.results)
+    for key in QUOTING.get(made.paper.name, ()):
+        if key in results:
+            results[key] = replace(results[key], sheets=(), figures=(), notes=(note,))
+    return replace(made, results=results)
 
 
 def keep_figure(source: Path, target: Path) -> None:
@@ -74,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     found = []
     for folder in chosen.folders:
-        made = read(folder)
+        made = without_quotes(read(folder))
         for pair in chosen.instead:
             old, _, new = pair.partition("=")
             made = replace(made, command=made.command.replace(old, new))

@@ -81,7 +81,7 @@ class Result:
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     missing: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of processor time
     reused: bool = False
 
     def to_dict(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Reproduction:
 
     @property
     def seconds(self) -> float:
-        """What making all of it took, also earlier."""
+        """Processor time that making all of it took, also earlier."""
         return sum(result.seconds for result in self.results.values())
 
 
@@ -86,13 +86,13 @@ def reproduce(
 
 def _make(exhibit: Exhibit, maker: Maker, folder: Path, kept: Path, mark: str, say: Say) -> Result:
     say(f"{exhibit.label}: {exhibit.title}")
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         made = maker()
     except MissingExtraError as error:
         made = Made(missing=str(error))
     result = _keep(exhibit.key, made, folder)
-    result = replace(result, seconds=round(time.perf_counter() - start, 2))
+    result = replace(result, seconds=round(time.process_time() - start, 2))
     if not made.missing:  # what could not be made is tried again next time
         document = {"made with": mark, "result": result.to_dict(), "values": [t.to_dict() for t in made.tables]}
         atomic_write(kept, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))

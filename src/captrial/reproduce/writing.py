@@ -37,7 +37,13 @@ def markdown(made: Reproduction, place: Callable[[str], str] = str) -> str:
     """All exhibits as Markdown; `place` says where the page finds a figure's file."""
     lines = [f"## {made.paper.question}", f"Paper {made.paper.number}: {made.paper.cite}.", ""]
     if made.command:
-        lines += ["```sh", made.command, "```", f"Seed {made.settings.get('seed', 0)}, {made.seconds:.0f} seconds.", ""]
+        lines += [
+            "```sh",
+            made.command,
+            "```",
+            f"Seed {made.settings.get('seed', 0)}, {made.seconds:.0f} processor seconds.",
+            "",
+        ]
     lines += [*(f"- {text}" for text in made.paper.differences), ""]
     for exhibit in made.paper.exhibits:
         lines += _section(exhibit, made.results.get(exhibit.key), place)

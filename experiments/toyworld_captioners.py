@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from PIL import Image
 
-from captrial.data.toyworld import ToyWorld, write_toyworld
+from captrial.data.toyworld import read_toyworld, write_toyworld
 from captrial.progress import track
 from captrial.records import Sample
 
@@ -24,20 +23,6 @@ SIZE = 448  # pixels: 14 x 14 cells of EfficientNet-Lite0
 SIDE = 7  # cells of the coarser grid
 CAPTIONERS = ("transformer", "smart", "m2")
 RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "40", "min_count": "2", "patience": "100"}
-
-
-def extract(folder: Path, jobs: Sequence[tuple[str, int]]) -> None:
-    """Cells of all pictures into a store, continued where it was."""
-    from captrial.vision.efficientnet import EfficientNetLite
-    from captrial.vision.store import FeatureWriter
-
-    world, backbone = ToyWorld(seed=0, size=SIZE), EfficientNetLite(0, SIZE)
-    with FeatureWriter(folder, backbone.describe()) as writer:
-        todo = [(split, index) for split, index in jobs if world.sample(split, index).id not in writer.done]
-        for start in track(range(0, len(todo), 8), "features"):
-            part = [world.render(split, index) for split, index in todo[start : start + 8]]
-            features = backbone.see([Image.fromarray(picture.pixels) for picture in part])
-            writer.add([picture.sample.id for picture in part], features)
 
 
 def pool(source: Path, out: Path, samples: Sequence[Sample]) -> None:
@@ -69,7 +54,9 @@ def _boxes(sample: Sample) -> list[tuple[float, ...]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prepare everything, train what is not trained yet."""
+    from captrial.training.extraction import features_of
     from captrial.training.run import train
+    from captrial.vision.efficientnet import EfficientNetLite
     from captrial.vision.store import FeatureStore
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -80,14 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=10)
     chosen = parser.parse_args(arguments)
     counts = {"train": chosen.pictures, "val": 40, "test": chosen.test, "robot": chosen.robot}
-    shown = {name: float(count) for name, count in counts.items() if name != "train"}
-    write_toyworld(chosen.out / "toyworld", int(sum(shown.values())), 0, size=SIZE, shares=shown)
-    jobs = [(split, index) for split, count in counts.items() for index in range(count)]
-    world = ToyWorld(seed=0, size=SIZE)
-    samples = {job: world.sample(*job) for job in track(jobs, "toy world")}
-    extract(chosen.out / "cells", jobs)
-    pool(chosen.out / "cells", chosen.out, list(samples.values()))
-    learnt, checked = ([made for job, made in samples.items() if job[0] == split] for split in ("train", "val"))
+    world = chosen.out / "toyworld"
+    write_toyworld(world, sum(counts.values()), 0, size=SIZE, shares={name: float(n) for name, n in counts.items()})
+    samples = read_toyworld(world)
+    features_of(samples, EfficientNetLite(0, SIZE), chosen.out / "cells")
+    pool(chosen.out / "cells", chosen.out, samples)
+    learnt, checked = ([sample for sample in samples if sample.split == split] for split in ("train", "val"))
     for features in ("regions", "grid"):
         store = FeatureStore(chosen.out / features)
         for name in CAPTIONERS:

@@ -27,11 +27,11 @@ from captrial.explain.attributing import make_looker
 from captrial.explain.examples import draw_side_by_side, draw_targets
 from captrial.explain.looking import Looker
 from captrial.explain.tables import Cell, Table
-from captrial.files import atomic_write, content_hash
+from captrial.files import atomic_write
 from captrial.language.similarity import Similarity
 from captrial.reproduce.results import Claim, Made
 from captrial.reproduce.running import Maker
-from captrial.reproduce.subjects import Recalling, Split, Subject, captions_of, score_columns
+from captrial.reproduce.subjects import Recalling, Split, Subject, captions_of, score_columns, work_folder
 
 COLUMNS = {"BLEU-3": "bleu_3", "BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider"}
 TARGETS = 4  # pictures in Fig. 3
@@ -88,7 +88,7 @@ class Attention:
     @cached_property
     def work(self) -> Path:
         """Where measurements are kept."""
-        return self.folder / "work" / content_hash(orjson.dumps(self.describe(), option=orjson.OPT_SORT_KEYS))
+        return work_folder(self.folder, self.describe(), but=("models", "seed", "examples"))
 
     @cached_property
     def lookers(self) -> list[Looker]:
@@ -96,7 +96,7 @@ class Attention:
         return [self._looker(subject) for subject in self.subjects]
 
     def _looker(self, subject: Subject) -> Looker:
-        keep = self.work / "captions" / f"{subject.name}.json"
+        keep = self.work / "captions" / f"{subject.name}-{subject.mark}.json"
         said = captions_of(subject, self.split, self.settings.beam, keep)
         looker = make_looker(subject.name, subject.checkpoint, subject.store, self.settings.method, self.settings.beam)
         return Recalling(looker, said)
@@ -104,10 +104,10 @@ class Attention:
     @cached_property
     def results(self) -> list[Attended]:
         """What each captioner scored, phrase by phrase."""
-        return [self._measure(looker) for looker in self.lookers]
+        return [self._measure(*both) for both in zip(self.lookers, self.subjects, strict=True)]
 
-    def _measure(self, looker: Looker) -> Attended:
-        kept = self.work / "scores" / f"{looker.name}.json"
+    def _measure(self, looker: Looker, subject: Subject) -> Attended:
+        kept = self.work / "scores" / f"{subject.name}-{subject.mark}.json"
         if not kept.is_file():
             found = attend(looker, self.split.samples, similarity=self.similarity)
             atomic_write(kept, orjson.dumps(found.to_dict()))

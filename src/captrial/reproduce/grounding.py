@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from captrial.data.pictures import open_picture
 from captrial.explain.attributing import make_looker
@@ -29,14 +28,13 @@ from captrial.explain.sight import grounded_view
 from captrial.explain.subject import from_features, seen_window
 from captrial.explain.tables import Cell, Table
 from captrial.explain.view import View
-from captrial.files import content_hash
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
 from captrial.records import Sample
 from captrial.reproduce.grounding_claims import at_zero, better_captions, better_grounded, slower
 from captrial.reproduce.results import Made
 from captrial.reproduce.running import Maker
-from captrial.reproduce.subjects import Recalling, Split, Subject, captions_of, score_columns
+from captrial.reproduce.subjects import Recalling, Split, Subject, captions_of, score_columns, work_folder
 from captrial.reproduce.timing import time_batches, timing_chart
 from captrial.vision.preprocess import Preprocess
 
@@ -78,7 +76,7 @@ class Grounding:
 
     def __post_init__(self) -> None:
         self.result = cache(self._result)  # one measurement a captioner, split and method
-        self.work = self.folder / "work" / content_hash(orjson.dumps(self.describe(), option=orjson.OPT_SORT_KEYS))
+        self.work = work_folder(self.folder, self.describe(), but=("models", "methods", "seed", "batches", "repeats"))
 
     def makers(self) -> dict[str, Maker]:
         """One a measured exhibit."""
@@ -110,15 +108,14 @@ class Grounding:
 
     def captions(self, subject: Subject, split: Split) -> dict[str, str]:
         """What a captioner says of the pictures of a split."""
-        return captions_of(
-            subject, split, self.settings.beam, self.work / "captions" / f"{split.name}-{subject.name}.json"
-        )
+        keep = self.work / "captions" / f"{split.name}-{subject.name}-{subject.mark}.json"
+        return captions_of(subject, split, self.settings.beam, keep)
 
     def _result(self, subject: Subject, name: str, method: str) -> Grounded:
         split = self.splits[name]
         looker = make_looker(subject.name, subject.checkpoint, subject.store, method, self.settings.beam)
         recalling = Recalling(looker, self.captions(subject, split))
-        keep = self.work / "nouns" / f"{name}-{subject.name}-{method}.jsonl"
+        keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
         return ground(recalling, split.samples, self.grounder(split), subject.features, keep)
 
     def grounder(self, split: Split) -> Grounder:

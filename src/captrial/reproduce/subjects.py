@@ -93,6 +93,15 @@ class Recalling:
         return self.looker.look(picture_ids, sentences)
 
 
+def work_folder(folder: Path, settings: Mapping[str, Any], but: Sequence[str]) -> Path:
+    """Where measurements are kept that depend on these settings `but` some; files there name captioner and weights.
+
+    So one more captioner, or another exhibit, costs its own measurements only.
+    """
+    decisive = {name: value for name, value in settings.items() if name not in but}
+    return folder / "work" / content_hash(orjson.dumps(decisive, option=orjson.OPT_SORT_KEYS))
+
+
 def captions_of(subject: Subject, split: Split, beam: int, keep: Path) -> dict[str, str]:
     """What a captioner says of every picture, by beam search; read from `keep` (JSON) where it was asked before."""
     said: dict[str, str] = orjson.loads(keep.read_bytes()) if keep.is_file() else {}

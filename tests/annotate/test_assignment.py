@@ -72,17 +72,18 @@ class AnnotationMachine(RuleBasedStateMachine):
             return
         self.number += 1
         key = f"key-{self.number:08d}"
-        try:
+
+        def send() -> bool:
             if person.role == "annotator":
-                answer = self.room.write(person, item, f"a sentence number {self.number} with quite enough words", key)
-                again = self.room.write(person, item, "the same submission sent again", key)
-            else:
-                answer = self.room.vote(person, item, good, "", key)
-                again = self.room.vote(person, item, good, "", key)
+                text = f"a sentence number {self.number} with quite enough words"
+                return bool(self.room.write(person, item, text, key)["taken"])
+            return bool(self.room.vote(person, item, good, "", key)["taken"])
+
+        try:
+            assert send()
         except StateError:
             return  # late: the item was finished by others
-        assert answer["taken"]
-        assert again["taken"]
+        assert send(), "the same submission sent again"
 
     @rule(work=consumes(held))
     def refuse(self, work: tuple[Person, int | None]) -> None:
@@ -97,10 +98,13 @@ class AnnotationMachine(RuleBasedStateMachine):
 
     @rule(person=people)
     def undo(self, person: Person) -> None:
+        self.number += 1
+        round_, key = "write" if person.role == "annotator" else "inspect", f"undo-{self.number:08d}"
         try:
-            self.room.undo(person, "write" if person.role == "annotator" else "inspect")
+            first = self.room.undo(person, round_, key)
         except StateError:
             return
+        assert self.room.undo(person, round_, key)["done"] == first["done"], "sent again, it takes back no more"
 
     @rule(minutes=st.sampled_from([1, 10, 16, 60]))
     def wait(self, minutes: int) -> None:
@@ -166,7 +170,6 @@ class AnnotationMachine(RuleBasedStateMachine):
                 held[row.round, row.item] = held.get((row.round, row.item), 0) + 1
             for number, state in states.items():
                 assert held.get(("write", number), 0) <= max(state.missing(chosen), 0), "more people than needed"
-                assert state.live <= max(WRITERS, state.live)
                 assert len({*state.people}) >= state.written, "one sentence a person and picture"
             cast: dict[int, int] = {}
             for sentence in connection.execute(select(votes.c.sentence)).scalars():

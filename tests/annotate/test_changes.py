@@ -113,11 +113,13 @@ def test_submissions_made_together_are_as_good_as_alone(room: Room) -> None:
 
 
 def test_nobody_waits_for_somebody_who_has_left(room: Room) -> None:
+    unwanted: list[str] = []
+
     async def everything() -> None:
         changes, busy, go = Changes(room.store), threading.Event(), threading.Event()
         first = asyncio.ensure_future(changes.make(lambda: (busy.set(), go.wait())))
         await asyncio.to_thread(busy.wait)
-        left = asyncio.ensure_future(changes.make(lambda: pytest.fail("nobody asks for this any more")))
+        left = asyncio.ensure_future(changes.make(lambda: unwanted.append("done")))
         stays = asyncio.ensure_future(changes.make(note(room.store, "a")))
         await asyncio.sleep(0)
         left.cancel()
@@ -129,3 +131,21 @@ def test_nobody_waits_for_somebody_who_has_left(room: Room) -> None:
 
     asyncio.run(everything())
     assert noted(room.store) == ["a"]
+    assert not unwanted
+
+
+def test_the_thread_survives_anything_and_refuses_when_closed(room: Room) -> None:
+    def leave() -> None:
+        raise SystemExit("somebody else's idea")
+
+    async def everything() -> None:
+        changes = Changes(room.store)
+        with pytest.raises(SystemExit):
+            await changes.make(leave)
+        assert await changes.make(note(room.store, "still here")) == "still here"
+        await asyncio.to_thread(changes.close)
+        with pytest.raises(StateError, match="closing"):
+            await changes.make(note(room.store, "too late"))
+
+    asyncio.run(everything())
+    assert noted(room.store) == ["still here"]

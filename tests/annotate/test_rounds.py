@@ -106,11 +106,11 @@ def test_undo_brings_the_sentence_back_as_a_draft(room: Room) -> None:
     person = join(room, "ann", "annotator")[0]
     item = room.next("write", person)["item"]
     room.write(person, item, SENTENCE, key())
-    back = room.undo(person)
+    back = room.undo(person, "write", "undo-00000001")
     assert back["item"] == item
     assert back["draft"] == SENTENCE
     with pytest.raises(StateError, match="nothing to take back"):
-        room.undo(person)
+        room.undo(person, "write", "undo-00000002")
 
 
 def test_a_refusal_a_vote_and_a_choice_can_be_taken_back(room: Room, clock: Clock) -> None:
@@ -122,15 +122,15 @@ def test_a_refusal_a_vote_and_a_choice_can_be_taken_back(room: Room, clock: Cloc
     second = room.write(ann, first, SENTENCE, key())["next"]["item"]
     clock.now += 1
     assert room.refuse(ann, second, "", key())["next"]["item"] != second
-    assert room.undo(ann)["item"] == second  # the refusal, not the sentence before it
+    assert room.undo(ann, "write", "undo-00000003")["item"] == second  # the refusal, not the sentence before it
     seen = room.next("inspect", ivy)["item"]
     room.vote(ivy, seen, False, "a slip", key())
-    assert room.undo(ivy, "inspect")["item"] == seen
+    assert room.undo(ivy, "inspect", "undo-00000004")["item"] == seen
     with pytest.raises(StateError, match="nothing to take back"):
-        room.undo(ivy, "inspect")
+        room.undo(ivy, "inspect", "undo-00000005")
     compared = room.next("judge", ivy)["item"]
     room.judge(ivy, compared, "tie", key())
-    assert room.undo(ivy, "judge")["item"] == compared
+    assert room.undo(ivy, "judge", "undo-00000006")["item"] == compared
 
 
 def test_numbers_of_sentences_are_not_used_again(room: Room) -> None:
@@ -138,7 +138,7 @@ def test_numbers_of_sentences_are_not_used_again(room: Room) -> None:
     room.write(ann, room.next("write", ann)["item"], SENTENCE, key())
     with room.store.read() as connection:
         old = connection.execute(select(sentences.c.id)).scalar_one()
-    room.undo(ann)
+    room.undo(ann, "write", "undo-00000007")
     room.write(ben, room.next("write", ben)["item"], SENTENCE, key())
     with room.store.read() as connection:  # an inspector may have the old sentence on the screen
         assert connection.execute(select(sentences.c.id)).scalar_one() > old
@@ -148,7 +148,7 @@ def test_an_inspected_sentence_cannot_be_taken_back(room: Room) -> None:
     writers = write_everything(room)
     inspect_everything(room)
     with pytest.raises(StateError, match="inspected"):
-        room.undo(writers[0])
+        room.undo(writers[0], "write", "undo-00000008")
 
 
 def test_drafts_survive(room: Room) -> None:
@@ -344,3 +344,27 @@ def test_krippendorff() -> None:
     # the textbook example: 4 observers, 12 units, nominal alpha 0.743
     units = ["111", "2232", "3333", "3333", "2222", "1234", "4444", "1121", "2222", "555", "11", "3"]
     assert krippendorff([[int(vote) for vote in unit] for unit in units]) == pytest.approx(0.743, abs=5e-4)
+
+
+def test_an_undo_sent_twice_takes_back_one(room: Room) -> None:
+    person, _ = join(room, "ann", "annotator")
+    for number in range(2):
+        room.write(person, room.next("write", person)["item"], f"{SENTENCE} {number}", f"two-{number:08d}")
+    room.undo(person, "write", "the same key")
+    assert room.undo(person, "write", "the same key")["done"] == 1
+
+
+def test_whose_lease_has_ended_does_not_take_the_place_of_who_holds_one(room: Room, clock: Clock) -> None:
+    late, _ = join(room, "late", "annotator")
+    item = room.next("write", late)["item"]
+    clock.now += 60 * 60
+    holders: list[people.Person] = []
+    for number in range(3 * len(room.competition.images())):
+        person, _ = join(room, f"on time {number}", "annotator")
+        if room.next("write", person)["item"] == item:
+            holders.append(person)
+    assert len(holders) == 3
+    with pytest.raises(StateError, match="finished by others"):
+        room.write(late, item, SENTENCE, key())
+    for person in holders:
+        assert room.write(person, item, SENTENCE, key())["taken"]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Path, Response
 
 from captrial.annotate import people
 from captrial.annotate.context import Lead, Member, Shared
-from captrial.annotate.forms import PROBLEMS, Changes, Choice, Draft, Invitation, Refusal, Sentence, Text, Vote
+from captrial.annotate.forms import PROBLEMS, Changes, Choice, Draft, Invitation, Refusal, Sentence, Text, Undo, Vote
 from captrial.annotate.outcome import export
 from captrial.annotate.overview import progress, speeds, statistics
 from captrial.annotate.people import Person
@@ -84,9 +84,9 @@ async def judge(body: Choice, person: Member, context: Shared) -> Answer:
 
 
 @router.post("/api/undo/{round_}")
-async def undo(round_: Round, person: Member, context: Shared) -> Answer:
-    """Take back my last sentence, vote or choice."""
-    return await context.change(context.room.undo, person, round_)
+async def undo(round_: Round, body: Undo, person: Member, context: Shared) -> Answer:
+    """Take back my last sentence, vote or choice; sent twice with the same key it takes back one."""
+    return await context.change(context.room.undo, person, round_, body.key)
 
 
 @router.put("/api/draft")

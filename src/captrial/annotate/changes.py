@@ -16,13 +16,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from captrial.annotate.store import Store
-from captrial.errors import CaptrialError
+from captrial.errors import CaptrialError, StateError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 AT_ONCE = 8  # changes in a transaction: all of them wait for the last
 Waiting = tuple[Callable[[], Any], "Future[Any]"]
-Outcome = tuple[Any, Exception | None]
+Outcome = tuple[Any, BaseException | None]
 
 
 class Changes:
@@ -31,18 +31,25 @@ class Changes:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._waiting: SimpleQueue[Waiting | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
         self._thread.start()
 
     async def make(self, action: Callable[[], T]) -> T:
         """What the action returns, once it is on disk; or whatever it raises."""
         future: Future[T] = Future()
-        self._waiting.put((action, future))
+        with self._closing:
+            if self._closed:
+                raise StateError("the room is closing")
+            self._waiting.put((action, future))
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Finish what was asked for."""
-        self._waiting.put(None)
+        with self._closing:
+            self._closed = True
+            self._waiting.put(None)
         self._thread.join()
 
     def _run(self) -> None:
@@ -64,9 +71,9 @@ class Changes:
             try:
                 with self.store.together():
                     return [_tried(action, CaptrialError) for action in actions]
-            except Exception:  # then nothing of this is on disk; the one to blame hears of it below
+            except BaseException:  # then nothing of this is on disk; the one to blame hears of it below
                 _log.exception("could not make %d changes together; making each alone", len(actions))
-        return [_tried(action, Exception) for action in actions]
+        return [_tried(action, BaseException) for action in actions]  # whatever happens, this thread goes on
 
     def _answer(self, futures: list[Future[Any]], outcomes: list[Outcome]) -> None:
         for future, (result, error) in zip(futures, outcomes, strict=True):
@@ -76,7 +83,7 @@ class Changes:
                 future.set_exception(error)
 
 
-def _tried(action: Callable[[], Any], expected: type[Exception]) -> Outcome:
+def _tried(action: Callable[[], Any], expected: type[BaseException]) -> Outcome:
     try:
         return action(), None
     except expected as error:

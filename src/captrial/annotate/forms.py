@@ -71,6 +71,12 @@ class Choice(Form):
     key: Key
 
 
+class Undo(Form):
+    """Take back the last thing I did."""
+
+    key: Key
+
+
 class Draft(Form):
     """What is being written."""
 

@@ -12,10 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from captrial.compete.state import FILE
-from captrial.errors import CaptrialError
 
 EVERY = 1.0  # seconds
 REST = 20  # times as long as the work took: it costs the people who work meanwhile
@@ -49,9 +46,10 @@ class Keeper:
             begun = time.perf_counter()
             try:
                 self._look()
-            except (OSError, SQLAlchemyError, CaptrialError):  # a full disk, a database that restarts: later, then
+                rest = max(EVERY, REST * (time.perf_counter() - begun))
+            except Exception:  # a full disk, a database that restarts, whatever: later, then
                 _log.exception("could not bring the competition's files up to date; trying again")
-            rest = max(EVERY, REST * (time.perf_counter() - begun))
+                rest = EVERY
 
     def _look(self) -> None:
         stamp = self._stamp()

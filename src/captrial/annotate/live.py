@@ -42,7 +42,10 @@ class LiveRanking:
         self._rested = 0.0  # when it may be computed again
 
     def get(self, metric: str) -> dict[str, Any]:
-        """The ranking by the labels there are; while it is being computed, the one before."""
+        """The ranking by the labels there are; while it is being computed, the one before, or none yet.
+
+        Nobody waits for somebody else's computation: the threads that serve people are few.
+        """
         self.room.flush()
         if not self.room.competition.labels().references:
             return {"ready": False, "labelled": 0}
@@ -50,9 +53,8 @@ class LiveRanking:
         known = self._known.get(metric)
         if known and (known[0] == labels or time.monotonic() < self._rested):
             return known[1]
-        if not self._computing.acquire(blocking=known is None):
-            assert known is not None
-            return known[1]
+        if not self._computing.acquire(blocking=False):
+            return known[1] if known else {"ready": False, "labelled": 0}
         try:
             begun = time.monotonic()
             found = _elsewhere(self.room.directory, metric)

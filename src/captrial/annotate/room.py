@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from captrial.annotate.settings import Settings, parse_settings, read_settings
 from captrial.annotate.store import Store
 from captrial.annotate.undo import take_back
 from captrial.compete.competition import Competition
-from captrial.errors import InputError, StateError
+from captrial.errors import CaptrialError, InputError, StateError
 
 MAX_SENTENCE = 1000
 MAX_REASON = 300
@@ -67,6 +68,7 @@ _STANDING = (
     )
     .where(people.c.id == bindparam("of_person"), people.c.removed.is_(None))
 )
+_log = logging.getLogger(__name__)
 _NAME = select(pictures.c.picture).where(pictures.c.id == bindparam("number"))
 
 
@@ -223,14 +225,25 @@ class Room:
             settings, standing = self._standing(connection, round_, person, item, key)
             if not standing.seen:
                 row = {**values, "person": person.id, **self._when(standing)}
-                if not take(connection, round_, table, row, given(settings, person.id, item)):
+                about = {**given(settings, person.id, item), "round": round_, "now": self.store.clock()}
+                if not take(connection, round_, table, row, about):
                     raise StateError("this one has been finished by others in the meantime; here is the next")
                 self._tidy(connection, round_, person, item, key)
                 self._consequences(connection, settings, table, values)
             free = not standing.seen and standing.started is not None  # they hold nothing any more
-            following = self._next(connection, round_, person, settings, free)
+            following = self._following(connection, round_, person, settings, free)
         self.sync()
         return {"taken": True, "next": following}
+
+    def _following(
+        self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool
+    ) -> Answer | None:
+        """The next item; None where it cannot be shown now (pictures are being selected anew): ask for it later."""
+        try:
+            return self._next(connection, round_, person, settings, free)
+        except CaptrialError:  # of the next item: what was submitted stands
+            _log.exception("the next item cannot be shown")
+            return None
 
     def _tidy(self, connection: Connection, round_: str, person: Person, item: int, key: str) -> None:
         """What goes with every submission."""
@@ -248,20 +261,29 @@ class Room:
         elif table is votes and not values["right"]:
             discard_if_wrong(connection, settings, values["sentence"])
 
-    def undo(self, person: Person, round_: str = "write") -> Answer:
-        """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again."""
+    def undo(self, person: Person, round_: str, key: str) -> Answer:
+        """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again.
+
+        With a key that was seen before nothing more is taken back: people's browsers ask again when no answer came.
+        """
         with self.store.change() as connection:
-            settings = self._allowed(connection, round_, person)
-            item, text = take_back(connection, round_, person.id)
-            release_all(connection, round_, person.id)
-            if text is not None:
-                self._keep_draft(connection, person, item, text)
-            self.store.note(connection, person.id, f"undo {round_}", f"item {item}")
-            values = given(settings, person.id)
-            assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, [item])
+            settings, standing = self._standing(connection, round_, person, key=key)
+            if not standing.seen:
+                self._take_back(connection, round_, person, settings)
+                connection.execute(receipts.insert(), {"person": person.id, "key": key, "created": self.store.clock()})
             following = self._next(connection, round_, person, settings)
         self.sync()
         return following
+
+    def _take_back(self, connection: Connection, round_: str, person: Person, settings: Settings) -> None:
+        """Undo, and give the person the same item again."""
+        item, text = take_back(connection, round_, person.id)
+        release_all(connection, round_, person.id)
+        if text is not None:
+            self._keep_draft(connection, person, item, text)
+        self.store.note(connection, person.id, f"undo {round_}", f"item {item}")
+        values = given(settings, person.id)
+        assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, [item])
 
     def save_draft(self, person: Person, item: int, text: str) -> None:
         """Keep what is being written; a draft that comes after the sentence itself is too late to matter."""

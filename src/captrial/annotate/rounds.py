@@ -17,6 +17,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Float,
     Integer,
     Subquery,
     Table,
@@ -29,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningInsert
 
 from captrial.annotate.assignment import ONE, Given, Items, Work, among
-from captrial.annotate.schema import duels, judgements, pictures, refusals, sentences, votes
+from captrial.annotate.schema import duels, judgements, leases, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings
 
 ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
@@ -148,7 +149,10 @@ def _people_on(table: Table, item: Column[int], items: Items) -> Subquery:
 
 
 def take(connection: Connection, round_: str, table: Table, row: Mapping[str, Any], given: Given) -> bool:
-    """Insert a person's row about the given item, if the item still needs it from them; returns whether it did."""
+    """Insert a person's row about the given item, if the item still needs it from them; returns whether it did.
+
+    `given` has the round and the time besides: whose lease has ended does not take the place of somebody who holds one.
+    """
     new = {f"new_{column.name}": row[column.name] for column in _own_columns(table)}
     return connection.execute(_taking(round_, table), {**given, **new}).first() is not None
 
@@ -157,7 +161,12 @@ def take(connection: Connection, round_: str, table: Table, row: Mapping[str, An
 def _taking(round_: str, table: Table) -> ReturningInsert[int]:
     needed = WORK[round_](ONE).subquery()
     columns = _own_columns(table)
+    held = (leases.c.round == bindparam("round")) & (leases.c.item == needed.c.item)
+    held &= leases.c.expires > bindparam("now", type_=Float)
+    others = select(func.count()).select_from(leases).where(held, leases.c.person != _PERSON).scalar_subquery()
+    mine = exists().where(held, leases.c.person == _PERSON)
     values = select(*(bindparam(f"new_{column.name}", type_=column.type) for column in columns)).select_from(needed)
+    values = values.where(mine | (needed.c.missing > others))
     return table.insert().from_select(columns, values).returning(table.c.person)
 
 

@@ -7,6 +7,7 @@ time. Nothing is kept in memory: the operating system does that better.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import threading
 import time
@@ -20,6 +21,8 @@ from captrial.compete.pictures import Pictures
 from captrial.data.pictures import open_picture
 from captrial.errors import PictureError
 from captrial.files import content_hash
+
+_log = logging.getLogger(__name__)
 
 LONGEST_SIDE = 1600
 EVERY = 10.0  # seconds between looks for new pictures
@@ -62,9 +65,12 @@ class PictureServer:
         """Prepare what people will ask for, as it changes; for a thread of its own."""
         seen: set[str] = set()
         while not stop.is_set():
-            new = set(wanted()) - seen
-            self.prepare(sorted(new), stop)
-            seen |= new
+            try:
+                new = set(wanted()) - seen
+                self.prepare(sorted(new), stop)
+                seen |= new
+            except Exception:  # a database that restarts; until then pictures are prepared when they are asked for
+                _log.exception("could not prepare pictures ahead; trying again")
             stop.wait(EVERY)
 
     def _opened(self, picture: str) -> Image.Image:

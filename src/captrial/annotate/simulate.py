@@ -77,8 +77,8 @@ class SimulatedPerson:
             path, decision = decide(following)
             key = f"{self.generator.getrandbits(128):032x}"
             try:
-                following = self.ask("POST", path, {"item": following["item"], "key": key, **decision})["next"]
-                done += 1
+                taken = self.ask("POST", path, {"item": following["item"], "key": key, **decision})
+                done, following = done + 1, taken["next"] or self.ask("GET", f"/api/next/{round_}")
             except StateError:  # others were faster
                 following = self.ask("GET", f"/api/next/{round_}")
         return done

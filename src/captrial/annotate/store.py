@@ -7,6 +7,7 @@ written as if there were one person at a time.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from sqlalchemy.pool import QueuePool
 
 from captrial.annotate.schema import audit, migrate, settings
 from captrial.errors import InputError, MissingExtraError
+
+_log = logging.getLogger(__name__)
 
 DATABASE = "annotations.sqlite"
 _SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
@@ -76,7 +79,10 @@ class Store:
                 self._here.connection = None
                 calls, self._here.later = self._here.later, []
         for call in calls:
-            call()
+            try:
+                call()
+            except Exception:  # what was changed is on disk, whatever comes of this
+                _log.exception("could not do what comes after a change")
 
     def afterwards(self, call: Callable[[], None]) -> None:
         """Call when what this thread has changed is on disk."""

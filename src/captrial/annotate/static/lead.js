@@ -142,8 +142,8 @@ $("names").addEventListener("change", (event) => {
 });
 
 const rank = () => ask("GET", `/api/lead/ranking?metric=${$("metric").value}`).then(showRanking, () => {});
+const keepRanking = () => rank().finally(() => setTimeout(keepRanking, 15000)); // one question at a time
 $("metric").addEventListener("change", rank);
 refresh().catch((error) => say(error.message, true));
-rank();
+keepRanking();
 setInterval(() => refresh().catch(() => {}), 5000);
-setInterval(rank, 15000);

@@ -14,6 +14,7 @@ function standing({ done, left, minutes, together }) {
 export class Round {
   item = null;
   #key = newKey();
+  #attempt = null;
   #busy = false;
 
   // `present(next)` puts an item into the page; the picture and the counts are shown already.
@@ -42,6 +43,7 @@ export class Round {
     Object.assign($("bar"), { max: Math.max(next.done + next.left, 1), value: next.done });
     for (const image of [$("picture"), $("zoomed")]) image.src = `/picture/${next.picture}`;
     this.#key = newKey();
+    this.#attempt = null;
     await this.present(next);
   }
 
@@ -50,7 +52,7 @@ export class Round {
     if (this.#busy) return;
     this.#busy = true;
     try {
-      await action();
+      return await action();
     } catch (error) {
       say(error.message, true);
       if (error.status === 409) await this.load().catch((again) => say(again.message, true));
@@ -62,13 +64,19 @@ export class Round {
   submit(path, decision) {
     return this.act(async () => {
       if (this.item === null) return;
+      // another decision than the one that got no answer is another submission
+      const attempt = JSON.stringify([path, decision]);
+      if (this.#attempt !== null && this.#attempt !== attempt) this.#key = newKey();
+      this.#attempt = attempt;
       const { next } = await ask("POST", path, { item: this.item, key: this.#key, ...decision });
-      await this.show(next);
+      if (next === null) await this.load();
+      else await this.show(next);
+      return true;
     });
   }
 
   undo() {
-    return this.act(async () => this.show(await ask("POST", `/api/undo/${this.name}`, {})));
+    return this.act(async () => this.show(await ask("POST", `/api/undo/${this.name}`, { key: newKey() })));
   }
 }
 

@@ -72,8 +72,7 @@ async function decide(path, decision) {
   clearTimeout(waiting);
   waiting = null;
   const of = round.item;
-  await round.submit(path, decision);
-  if (round.item !== of) unsaved.forget(of);
+  if (await round.submit(path, decision)) unsaved.forget(of);
 }
 
 function submit() {

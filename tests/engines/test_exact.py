@@ -19,7 +19,7 @@ from captrial.engines.output import OutputFolder
 from captrial.engines.running import Engine
 from captrial.engines.scoring import score_all
 from captrial.engines.selecting import EngineRanker, merge_slices
-from captrial.errors import InputError
+from captrial.errors import InputError, MismatchError
 from captrial.metrics import score
 from captrial.metrics.cider import cider
 from captrial.metrics.df import DocumentFrequencies
@@ -108,10 +108,75 @@ def test_bleu_in_parts_is_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_changed_captions_are_not_mistaken_for_finished_ones(tmp_path: Path) -> None:
     known = {"1": ["a dog runs"], "2": ["a cat sits"]}
     score_all({"a": {"1": "a dog", "2": "a cat"}}, known, ["bleu"], tmp_path, LocalEngine())
-    from captrial.errors import MismatchError
-
     with pytest.raises(MismatchError, match="another job or input"):
         score_all({"a": {"1": "a dog", "2": "a bat"}}, known, ["bleu"], tmp_path, LocalEngine())
+
+
+def test_another_table_of_frequencies_is_not_mistaken_for_the_first(tmp_path: Path) -> None:
+    known = {"1": ["a dog runs"], "2": ["a cat sits"]}
+    tables = [DocumentFrequencies.of([["a dog"], ["a cat"], [more]]) for more in ("a dog", "the cat sits")]
+    said = {"a": {"1": "a dog runs", "2": "a cat"}}
+
+    def scored(number: int) -> dict[str, dict[str, float | None]]:
+        table = tables[number]
+        return score_all(said, known, ["cider"], tmp_path, LocalEngine(), document_frequencies=table).to_dict()
+
+    first = scored(0)
+    with pytest.raises(MismatchError, match=r"another frequencies\)"):
+        scored(1)
+    assert scored(0) == first  # and the first goes on
+    assert score(said, known, ["cider"], document_frequencies=tables[1]).to_dict() != first
+
+
+def test_other_vectors_in_the_same_file_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "cache"))
+    words, file = ["dog", "cat", "runs", "sits"], tmp_path / "vectors.txt"
+
+    def scored(sign: int) -> None:
+        file.write_text("".join(f"{word} {sign * number} 1 0.5\n" for number, word in enumerate(words, 1)))
+        known = {"1": ["a dog runs"], "2": ["a cat sits"]}
+        said = {"a": {"1": "a dog", "2": "a cat"}}
+        score_all(said, known, ["bleu"], tmp_path / "work", LocalEngine(), similarity=("vectors", file))
+
+    scored(1)
+    scored(1)
+    with pytest.raises(MismatchError, match=r"another vectors\)"):
+        scored(-1)
+
+
+@pytest.mark.parametrize("job", ["ScoreJob", "FrequencyJob"])
+def test_what_failed_is_scored_again_once_its_cause_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    monkeypatch.setattr(scoring, "SLICE", 1)
+    known = {"1": ["a dog runs"], "2": ["a cat sits"]}
+    said = {"a": {"1": "a dog", "2": "a cat"}}
+    real = getattr(scoring, job).__call__
+
+    def breaks(self: object, rows: list[dict[str, object]]) -> object:
+        if rows[0]["id"] in ("2", "images 1:2"):
+            raise ValueError("no space left")
+        return real(self, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(scoring, job), "__call__", breaks)
+        with pytest.raises(InputError, match="no space left"):
+            score_all(said, known, ["cider"], tmp_path, LocalEngine())
+    folder = tmp_path / ("scores" if job == "ScoreJob" else "frequencies")
+    assert [path.name for path in OutputFolder(folder).shards()] == ["part-000000.parquet"]
+    assert (
+        score_all(said, known, ["cider"], tmp_path, LocalEngine()).to_dict() == score(said, known, ["cider"]).to_dict()
+    )
+
+
+def test_a_slice_that_failed_is_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contest = competition(tmp_path, 40)
+    rank = EngineRanker(LocalEngine(), contest.directory)
+    with monkeypatch.context() as patch:
+        patch.setattr(selecting.SelectJob, "_search", lambda *_: 1 / 0)
+        with pytest.raises(InputError, match="ZeroDivisionError"):
+            rank(contest.pool, 10, 0, contest.pairs)
+    assert all(len(best.ids) for best in rank(contest.pool, 10, 0, contest.pairs))
 
 
 def competition(folder: Path, pictures: int = 300) -> Competition:

@@ -23,14 +23,14 @@ from captrial.data.toyworld import write_toyworld
 from captrial.engines.captioning import caption_all, read_captions_of
 from captrial.engines.local import LocalEngine
 from captrial.engines.output import OutputFolder
-from captrial.errors import CaptrialError, InputError
+from captrial.errors import CaptrialError, InputError, MismatchError
 from compete import made
 
 
 class Teller(BaseHTTPRequestHandler):
-    """Says how wide a picture is; breaks on those that are 13 wide; is gone when told."""
+    """Says how wide a picture is; breaks on those that are 13 wide; or answers a status."""
 
-    gone = False
+    status = 200
     together: list[int]
     busy = 0
 
@@ -41,7 +41,7 @@ class Teller(BaseHTTPRequestHandler):
         url = body["messages"][0]["content"][1]["image_url"]["url"]
         width = Image.open(io.BytesIO(b64decode(url.partition(",")[2]))).width
         threading.Event().wait(0.05)
-        self.send_response(404 if self.gone else 200)
+        self.send_response(self.status)
         content = json.dumps({"choices": [{"message": {"content": f"{width} wide"}}]} if width != 13 else {}).encode()
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -94,6 +94,8 @@ def test_the_verb_writes_shards_or_one_file(pictures: Path, tmp_path: Path, addr
     facts = json.loads(done.stdout)
     assert (facts["pictures"], facts["unreadable"]) == (13, 2)
     assert pq.read_table(tmp_path / "shards" / "part-000000.parquet").column_names == ["id", "caption", "error"]
+    again = CliRunner().invoke(app, [*line, str(tmp_path / "shards")])
+    assert (facts["parts"], facts["reused"], json.loads(again.stdout)["reused"]) == (1, 0, 1)
     CliRunner().invoke(app, [*line, str(tmp_path / "all.jsonl")], catch_exceptions=False)
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 11
     with pytest.raises(InputError, match="--out FOLDER"):
@@ -113,6 +115,76 @@ def test_an_endpoint_that_is_not_there_fails_parts_not_rows(pictures: Path, tmp_
     with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*did not caption"):
         caption_all([pictures], tmp_path / "out", "http://127.0.0.1:9/v1#x", Hurried(), in_flight=2)
     assert not OutputFolder(tmp_path / "out").shards()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
+def test_an_endpoint_that_refuses_fails_parts_not_rows(
+    pictures: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Teller, "status", status)
+        with pytest.raises(CaptrialError, match=rf"1 of 1 parts.*answered {status}.*check the key"):
+            caption_all([pictures], tmp_path / "out", address, LocalEngine())
+    assert not OutputFolder(tmp_path / "out").shards()
+    assert caption_all([pictures], tmp_path / "out", address, LocalEngine()).errors == 2
+
+
+def test_two_pictures_of_one_name_are_not_one(tmp_path: Path, address: str) -> None:
+    for folder, width in (("a", 8), ("b", 9)):
+        (tmp_path / folder).mkdir()
+        Image.new("RGB", (width, 5), "red").save(tmp_path / folder / "same.png")
+    line = ["caption", str(tmp_path / "a"), str(tmp_path / "b"), "--model", address, "--out"]
+    with pytest.raises(InputError, match=r"two pictures are called same\.png"):
+        CliRunner().invoke(app, [*line, str(tmp_path / "all.jsonl")], catch_exceptions=False)
+    assert not (tmp_path / "all.jsonl").exists()
+    done = CliRunner().invoke(app, [*line, str(tmp_path / "all")])
+    assert done.exit_code == 0, done.output
+    assert sorted(read_captions_of(tmp_path / "all")) == [("same.png", "8 wide"), ("same.png", "9 wide")]
+
+
+def test_features_of_two_pictures_of_one_name_are_refused(pictures: Path, tmp_path: Path) -> None:
+    content = (pictures / "8.png").read_bytes()
+    pq.write_table(pa.table({"id": ["x", "y", "x"], "bytes": [content] * 3}), tmp_path / "a.parquet")
+    line = ["features", str(tmp_path / "a.parquet"), "--out", str(tmp_path / "store")]
+    with pytest.raises(InputError, match="two pictures are called x,"):
+        CliRunner().invoke(app, [*line, "--backbone", "efficientnet-lite0"], catch_exceptions=False)
+
+
+def test_another_model_of_the_same_name_is_not_taken_for_finished(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was trained on: its folder has the same name and another best checkpoint."""
+
+    class Says:
+        def caption(self, seen: list[Image.Image]) -> list[str]:
+            return ["a thing"] * len(seen)
+
+    monkeypatch.setattr("captrial.engines.captioning.load_captioner", lambda *_: Says())
+    weights = tmp_path / "run" / "best" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"one")
+
+    def caption() -> int:
+        return caption_all([pictures], tmp_path / "out", str(tmp_path / "run"), LocalEngine(), part=7).skipped
+
+    assert (caption(), caption()) == (0, 2)
+    (tmp_path / "run" / "metrics.csv").write_text("epoch\n")  # no part of the captioner
+    assert caption() == 2
+    weights.write_bytes(b"other")
+    with pytest.raises(MismatchError, match=r"another model\)"):
+        caption()
+
+
+@pytest.mark.parametrize("name", ["hf:{}", "onnx:{}?threshold=0.1+efficientnet-lite2", "localiser+hf:{}?stage=stage3"])
+def test_files_that_a_backbone_is_read_from_are_noticed(tmp_path: Path, name: str) -> None:
+    from captrial.engines.features import _files
+
+    file = tmp_path / "weights"
+    file.write_bytes(b"one")
+    before = _files(name.format(file))
+    file.write_bytes(b"other")
+    assert before != _files(name.format(file))
+    assert _files("efficientnet-lite2") == _files("hf:microsoft/resnet-50") == {}
 
 
 @pytest.mark.slow

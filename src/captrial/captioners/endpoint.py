@@ -20,6 +20,7 @@ from captrial.errors import CaptrialError, InputError
 PROMPT = "Describe this picture in one plain sentence."
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504}
+_NO_PICTURES_FAULT = {401, 403, 404, 405}  # every other picture would be answered so
 
 
 @cache
@@ -123,6 +124,11 @@ class EndpointCaptioner:
         return {"model": self.model, "messages": [message], "temperature": 0, "max_tokens": self.max_tokens}
 
     def _read(self, answer: httpx.Response) -> str:
+        if answer.status_code in _NO_PICTURES_FAULT:
+            raise CaptrialError(
+                f"{self.base} answered {answer.status_code}: {answer.text[:200]}; check the key ({KEY}), the model "
+                f"{self.model} and the address"
+            )
         try:
             found = answer.json()
             text = found["choices"][0]["message"]["content"]

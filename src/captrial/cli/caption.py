@@ -87,7 +87,7 @@ def _caption_many(
     json: bool,
 ) -> None:
     from captrial.data import write_captions
-    from captrial.engines.captioning import caption_all, read_captions_of
+    from captrial.engines.captioning import caption_all, captions_by_id
 
     if out is None:
         raise InputError("say where the captions of so many pictures should go: --out FOLDER, or --out FILE.jsonl")
@@ -95,8 +95,15 @@ def _caption_many(
     shards = out.with_name(f"{out.name}.parts") if one_file else out
     outcome = caption_all(pictures, shards, model, chosen_engine(*engine), beam=beam, in_flight=in_flight)
     if one_file:
-        write_captions(out, dict(read_captions_of(shards)))
-    facts = {"captions": str(out), "pictures": outcome.rows, "unreadable": outcome.errors, "seconds": outcome.seconds}
+        write_captions(out, captions_by_id(shards))
+    facts = {
+        "captions": str(out),
+        "pictures": outcome.rows,
+        "unreadable": outcome.errors,
+        "parts": outcome.parts,
+        "reused": outcome.skipped,
+        "seconds": outcome.seconds,
+    }
     if json:
         print_json(facts)
     else:

@@ -9,12 +9,15 @@ from typing import ClassVar
 import pyarrow as pa
 
 from captrial.captioners.endpoint import EndpointCaptioner
-from captrial.captioners.loading import load_captioner
+from captrial.captioners.loading import load_captioner, split_source
+from captrial.captioners.shipped import shipped
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
 from captrial.engines.pictures import open_rows
 from captrial.engines.running import Engine, Outcome, run
 from captrial.engines.sources import PART, parts_of_all
+from captrial.engines.stamps import stamps
+from captrial.errors import InputError
 
 BATCH = 16  # pictures a call of a captioner of ours
 WAVES = 4  # an endpoint gets so many times its requests in flight a call: few moments when it waits for us
@@ -56,8 +59,23 @@ def caption_all(
     """
     endpoint = model.startswith(("http://", "https://"))
     arguments = {"model": model, "beam": beam, **({"in_flight": in_flight} if endpoint else {})}
-    spec = JobSpec(CaptionJob, arguments, batch=WAVES * in_flight if endpoint else BATCH)
+    name, _ = split_source(model)
+    files = {} if endpoint or name in shipped() else stamps(model=name)
+    spec = JobSpec(CaptionJob, arguments, WAVES * in_flight if endpoint else BATCH, files)
     return run(spec, parts_of_all(sources, part), out, engine)
+
+
+def captions_by_id(out: Path | str) -> dict[str, str]:
+    """`read_captions_of` as a mapping; two pictures of one id are an error, since one would hide the other."""
+    found: dict[str, str] = {}
+    for name, caption in read_captions_of(out):
+        if name in found:
+            raise InputError(
+                f"two pictures are called {name}, and a caption file can hold one of them; the captions of both are in "
+                f"{out}: give --out FOLDER, or caption their folders apart"
+            )
+        found[name] = caption
+    return found
 
 
 def read_captions_of(out: Path | str) -> Iterator[tuple[str, str]]:

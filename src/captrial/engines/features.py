@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.engines.output import OutputFolder
+from captrial.engines.output import OutputFolder, plain_rows
 from captrial.engines.pictures import open_rows
 from captrial.engines.running import Engine, run
 from captrial.engines.sources import PART, Part, entry_parts
-from captrial.errors import DatasetError
+from captrial.engines.stamps import stamps
+from captrial.errors import DatasetError, InputError
 from captrial.records import Sample
 
 TOGETHER = 64  # pictures that are added to the store, and synced, at once
@@ -71,8 +73,17 @@ def extract_all(
     Returns how many pictures the store holds, how many of them are new, and by id why others could not be opened.
     """
     shards = Path(store) / "shards"
-    run(JobSpec(FeatureJob, {"backbone": backbone}, batch), parts, shards, engine)
+    run(JobSpec(FeatureJob, {"backbone": backbone}, batch, _files(backbone)), parts, shards, engine)
     return gather(shards, store, backbone)
+
+
+def _files(backbone: str) -> dict[str, str]:
+    """Stamps of the files or folders that a backbone's name names."""
+    from captrial.vision.naming import Name, split_grid
+
+    detector, grid = split_grid(backbone)
+    sources = {"backbone": Name.parse(detector).source, "grid": Name.parse(grid).source if grid else None}
+    return stamps(**sources)
 
 
 def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, int, dict[str, str]]:
@@ -82,6 +93,7 @@ def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, i
 
     vision = load_backbone(backbone).describe()
     folder, refused = OutputFolder(shards), dict[str, str]()
+    _refuse_repeated(folder)
     with FeatureWriter(store, vision) as writer:
         before = len(writer.done)
         rows = (row for row in _fine(folder, refused) if row["id"] not in writer.done)
@@ -93,6 +105,19 @@ def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, i
         path.unlink()
     folder.folder.rmdir()
     return total, total - before, refused
+
+
+def _refuse_repeated(folder: OutputFolder) -> None:
+    """A store has one entry an id: the second picture of it would be left out and nobody told."""
+    seen: set[str] = set()
+    for shard in folder.shards():
+        for row in plain_rows(pq.read_table(shard, columns=["id", "error"], partitioning=None)):
+            if row["id"] in seen:
+                raise InputError(
+                    f"two pictures are called {row['id']}, and a store can hold one of them; rename one, remove "
+                    f"{folder.folder} and extract again"
+                )
+            seen.add(row["id"])
 
 
 def _fine(folder: OutputFolder, refused: dict[str, str]) -> Iterator[Row]:

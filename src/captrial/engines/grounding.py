@@ -14,6 +14,7 @@ from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
 from captrial.engines.running import Engine, run
 from captrial.engines.sources import entry_parts
+from captrial.engines.stamps import stamps
 from captrial.errors import DatasetError
 from captrial.explain.grounding import Grounder
 from captrial.explain.grounding_study import BATCH, Grounded, GroundedPicture, ground_batch
@@ -102,7 +103,7 @@ def ground_all(
         "threshold": threshold,
     }
     parts = entry_parts("items", ((sample.id, write_sample(sample)) for sample in samples), PART)
-    run(JobSpec(GroundJob, arguments, BATCH), parts, out, engine)
+    run(JobSpec(GroundJob, arguments, BATCH, stamps(model=checkpoint, vectors=similarity[1])), parts, out, engine)
     result = Grounded(looker.name, seen, looker.method, grounder.description)
     for row in OutputFolder(out).rows():
         if row["error"]:

@@ -39,6 +39,7 @@ class JobSpec:
     job: type[Job]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     batch: int = 32  # rows a call
+    stamps: Mapping[str, str] = field(default_factory=dict)  # of files it reads: other files would make other output
 
     def make(self) -> Job:
         """Load it."""

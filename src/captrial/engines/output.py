@@ -6,9 +6,9 @@ finished and never done again.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from captrial.engines.job import Job, JobSpec, Row, output_schema, prepare_guarded, run_guarded
 from captrial.engines.sources import Part
-from captrial.errors import MismatchError
+from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, atomic_write, content_hash
 
 RUN, ERRORS = "run.json", "errors"
@@ -50,10 +50,14 @@ class OutputFolder:
             "arguments": content_hash(arguments) if len(arguments) > 4096 else orjson.loads(arguments),
             "parts": len(parts),
             "input": content_hash(repr(list(parts))),
+            **({"files": dict(spec.stamps)} if spec.stamps else {}),
         }
         path = self.folder / RUN
-        if path.exists() and orjson.loads(path.read_bytes()) != description:
-            raise MismatchError(f"{self.folder} holds the output of another job or input; choose another folder")
+        if path.exists() and (before := orjson.loads(path.read_bytes())) != description:
+            raise MismatchError(
+                f"{self.folder} holds the output of another job or input (another {_difference(before, description)}); "
+                "choose another folder"
+            )
         atomic_write(path, orjson.dumps(description, option=orjson.OPT_INDENT_2))
         for tries in self.folder.glob(".part-*.tries"):  # of a driver that was killed
             tries.unlink(missing_ok=True)
@@ -77,10 +81,28 @@ class OutputFolder:
         for table in self.tables():
             yield from table.to_pylist()
 
+    @contextmanager
+    def all_needed(self) -> Iterator[None]:
+        """Read here what is of no use where a row has an error: its shard goes, so that the next run does it again."""
+        try:
+            yield
+        except InputError:
+            for shard in self.shards():
+                if counts(shard)[1]:
+                    shard.unlink()
+            raise
+
     def sweep(self) -> None:
         """Remove what killed workers left half written; only when nobody is at work."""
         for path in self.folder.glob(".part-*"):
             path.unlink(missing_ok=True)
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What two descriptions of runs do not share; of files their names."""
+    files, known = now.get("files", {}), before.get("files", {})
+    keys = [key for key in {**before, **now} if key != "files" and before.get(key) != now.get(key)]
+    return ", ".join([*keys, *(name for name in {**known, **files} if known.get(name) != files.get(name))])
 
 
 def do_part(job: Job, spec: JobSpec, task: Task) -> tuple[int, int]:

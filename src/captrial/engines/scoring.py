@@ -6,7 +6,6 @@ intervals and tests are functions of the statistics of all images in the order o
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,6 +21,7 @@ from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
 from captrial.engines.running import Engine, run
 from captrial.engines.sources import Part, entry_parts, parquet_parts
+from captrial.engines.stamps import digest
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path
 from captrial.metrics.bleu import BleuState
@@ -144,8 +144,7 @@ def score_all(
     entries = chosen(metrics, make_options(None, **sent, training=training))
     prepared = Corpus.prepare_systems(systems, references)
     images, count = _write_images(list(prepared.values()), work), len(next(iter(prepared.values())))
-    with images.open("rb") as stream:
-        fingerprint = hashlib.file_digest(stream, "sha256").hexdigest()
+    fingerprint = digest(images)
     names = [entry.name for entry in entries if entry.name != "statistics"]
     frequencies = None
     if {"cider", "cider_plain"} & set(names):
@@ -159,8 +158,12 @@ def score_all(
             "fingerprint": fingerprint,
             "options": sent,
         }
-        run(JobSpec(ScoreJob, arguments, batch=1024), parquet_parts([images], SLICE), work / "scores", engine)
-        gathered = gather_statistics(OutputFolder(work / "scores").tables())
+        tables = {"frequencies": frequencies, "vectors": similarity[1] if similarity else None}  # workers read these
+        spec = JobSpec(ScoreJob, arguments, 1024, {name: digest(path) for name, path in tables.items() if path})
+        run(spec, parquet_parts([images], SLICE), work / "scores", engine)
+        folder = OutputFolder(work / "scores")
+        with folder.all_needed():
+            gathered = gather_statistics(folder.tables())
     return _table(prepared, entries, make_options(frequencies, **sent, training=training), gathered)
 
 
@@ -251,7 +254,9 @@ def _frequencies(
         parts = entry_parts("items", ((f"images {one}", one) for one in slices), 1)
         spec = JobSpec(FrequencyJob, {"images": str(images), "fingerprint": fingerprint}, batch=1)
         run(spec, parts, work / "frequencies", engine)
-        given = DocumentFrequencies.merge(list(_tables(OutputFolder(work / "frequencies").rows())))
+        folder = OutputFolder(work / "frequencies")
+        with folder.all_needed():
+            given = DocumentFrequencies.merge(list(_tables(folder.rows())))
     given.save(path)
     return path
 

@@ -130,7 +130,9 @@ class EngineRanker:
         slices = [f"{first}:{min(first + BLOCKS, pool.blocks)}" for first in range(0, pool.blocks, BLOCKS)]
         parts = entry_parts("items", ((f"blocks {one}", one) for one in slices), 1)
         run(JobSpec(SelectJob, arguments, batch=1), parts, folder, self.engine)
-        best = merge_slices(OutputFolder(folder).rows(), len(pairs), depth)
+        reports = OutputFolder(folder)
+        with reports.all_needed():
+            best = merge_slices(reports.rows(), len(pairs), depth)
         shutil.rmtree(folder)
         return best
 

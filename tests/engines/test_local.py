@@ -22,7 +22,7 @@ from captrial.engines.running import make_engine, run
 from captrial.engines.sources import Part, entry_parts
 from captrial.errors import CaptrialError, InputError, MismatchError
 from captrial.progress import progress_bar
-from engines.toys import Counted, DeadlyToRead, Shout, Unloadable
+from engines.toys import Counted, DeadlyToRead, Shout, Unloadable, Unreadable
 
 NAMES = [f"row{number}" for number in range(23)]
 
@@ -75,6 +75,8 @@ def test_another_job_or_input_is_refused(tmp_path: Path) -> None:
         run(JobSpec(Shout), parts(NAMES[1:]), tmp_path / "out", LocalEngine())
     with pytest.raises(MismatchError):
         run(JobSpec(Shout, {"weight": "x"}), parts(), tmp_path / "out", LocalEngine())
+    with pytest.raises(MismatchError, match=r"another model\)"):
+        run(JobSpec(Shout, stamps={"model": "longer"}), parts(), tmp_path / "out", LocalEngine())
     with pytest.raises(InputError, match="there are local and ray"):
         make_engine("spark")
 
@@ -115,8 +117,20 @@ def test_a_worker_that_dies_as_it_starts_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_workers_that_always_die_as_they_start_end_the_run(tmp_path: Path) -> None:
-    with pytest.raises(CaptrialError, match="workers die as soon as they start"):
+    with pytest.raises(CaptrialError, match="workers died and no part was done"):
         run(JobSpec(Shout, {"died": DeadlyToRead()}), parts(), tmp_path / "always", LocalEngine(2))
+
+
+@pytest.mark.full
+def test_where_every_part_kills_the_run_ends_before_all_are_tried(tmp_path: Path) -> None:
+    with pytest.raises(CaptrialError, match="7 workers died and no part was done"):
+        run(JobSpec(Shout, {"deadly": "row0"}), parts(["row0"] * 9, 1), tmp_path / "out", LocalEngine(2))
+
+
+@pytest.mark.slow
+def test_a_job_that_workers_cannot_read_is_told_not_blamed_on_memory(tmp_path: Path) -> None:
+    with pytest.raises(CaptrialError, match="cannot read the job: OSError: no such plugin"):
+        run(JobSpec(Shout, {"weight": Unreadable()}), parts(), tmp_path / "out", LocalEngine(2))
 
 
 def test_batches_are_made_ready_one_ahead_and_no_further(tmp_path: Path) -> None:

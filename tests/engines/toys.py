@@ -78,6 +78,17 @@ def _die_reading(died: str) -> DeadlyToRead:
     return DeadlyToRead(died)
 
 
+class Unreadable:
+    """Cannot be unpickled, as a job whose module is not installed where the worker is."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _fail_reading, ()
+
+
+def _fail_reading() -> None:
+    raise OSError("no such plugin")
+
+
 class Counted(Shout):
     """Counts batches made ready and batches done, in this process."""
 

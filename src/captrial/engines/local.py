@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from threading import Thread
 
-from captrial.engines.job import JobSpec
+from captrial.engines.job import JobSpec, explain
 from captrial.engines.output import Task
 from captrial.engines.running import ATTEMPTS, PartDone, Parts, Worker, share_cores, threads_each
 from captrial.errors import CaptrialError
@@ -49,7 +50,7 @@ class _Crew:
     def __init__(self, spec: JobSpec, tasks: Sequence[Task], workers: int) -> None:
         self.spec, self.waiting = spec, deque(tasks)
         self.hands = [_Hand(workers) for _ in range(workers)]
-        self._most = ATTEMPTS * workers  # even if every worker has a deadly part, one of these is given up by then
+        self._most = ATTEMPTS * workers  # a deadly part for each to give up; if the next ones are too, all may be
         self._deaths = 0  # since a part was done
 
     def hear(self) -> Iterator[PartDone]:
@@ -59,7 +60,7 @@ class _Crew:
             done = None
             try:
                 done = hand.hear(self.spec)
-                self._deaths = 0 if done else self._deaths
+                self._deaths = 0 if done and not done.failure else self._deaths
                 self._employ(hand)
             except (EOFError, OSError):  # its pipe ends with it
                 self._replace(hand)
@@ -78,7 +79,7 @@ class _Crew:
         hand.end()
         self._deaths += 1
         if self._deaths > self._most:
-            raise CaptrialError("workers die as soon as they start; is there enough memory?")
+            raise CaptrialError(f"{self._deaths} workers died and no part was done meanwhile; is there enough memory?")
         if hand.task is not None:
             self.waiting.appendleft(hand.task)  # at once, not last: a part that kills is found out sooner
         if self.waiting:
@@ -133,9 +134,18 @@ def _serve(pipe: Connection, threads: int) -> None:
     share_cores(threads)
     with suppress(EOFError, OSError), pipe:
         pipe.send(None)
-        worker = Worker(pipe.recv())
+        do = _learn(pipe.recv_bytes())
         while True:
-            pipe.send(worker.do(pipe.recv()))
+            pipe.send(do(pipe.recv()))
+
+
+def _learn(job: bytes) -> Callable[[Task], PartDone]:
+    """What to do with a part; unpickling imports the job's modules, and where one is missing every part says so."""
+    try:
+        return Worker(pickle.loads(job)).do
+    except Exception as error:
+        why = f"a worker cannot read the job: {explain(error)}"
+        return lambda task: PartDone(task.number, failure=why, hopeless=True)
 
 
 def _end_with_driver() -> None:

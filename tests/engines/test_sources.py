@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from PIL import Image
 
 from captrial.data.readers.shards import write_shards
+from captrial.engines import pictures
 from captrial.engines.pictures import open_rows
 from captrial.engines.sources import find_parts
 from captrial.errors import DatasetError
@@ -156,3 +159,28 @@ def test_a_row_without_a_picture() -> None:
     assert "no image, bytes, path or url" in rows[0]["error"]
     assert rows[1]["error"] == "lost"
     assert rows[2]["picture"].size == (3, 3)
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dripping(Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):  # the client leaves
+                for _ in range(100):
+                    self.wfile.write(b"x")
+                    time.sleep(0.05)
+
+    monkeypatch.setattr(pictures, "LONGEST", 0.2)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.02,))
+        thread.start()
+        began = time.monotonic()
+        (row,) = open_rows([{"id": "slow", "url": f"http://127.0.0.1:{made.server_address[1]}/a.png"}])
+        took = time.monotonic() - began
+        made.shutdown()
+        thread.join()
+    assert "not all there after 0.2 seconds" in row["error"]
+    assert took < 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -15,7 +16,8 @@ from captrial.data.pictures import open_picture
 from captrial.engines.job import Row
 from captrial.errors import PictureError
 
-TIMEOUT = 20.0  # seconds for a picture to arrive
+TIMEOUT = 20.0  # seconds without a byte
+LONGEST = 120.0  # seconds for all of a picture: a server may send a byte now and then for ever
 LARGEST = 64 << 20  # bytes of a download
 AT_ONCE = 16  # downloads in flight
 
@@ -61,11 +63,13 @@ def _download(url: str, client: httpx.Client | None) -> bytes | str:
     address = urlparse(url)
     if address.scheme in ("", "file") or client is None:
         return unquote(address.path)
-    content = bytearray()
+    content, deadline = bytearray(), time.monotonic() + LONGEST
     with client.stream("GET", url) as answer:
         answer.raise_for_status()
         for chunk in answer.iter_bytes():
             content += chunk
             if len(content) > LARGEST:
                 raise PictureError(f"{url}: more than {LARGEST >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise PictureError(f"{url}: not all there after {LONGEST:g} seconds")
     return bytes(content)

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 
 from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.reward import CiderReward
@@ -114,9 +116,13 @@ def test_parameters_without_gradient_keep_none() -> None:
 
 RUN = """
 import sys
+from torch import distributed
+from captrial.training.parallel import Ranks
 from training.test_parallel import train_here
 
 train_here(sys.argv[1])
+Ranks.from_environment().leave()
+assert not distributed.is_initialized()
 """
 WHOLE = {
     **QUICK,
@@ -177,6 +183,17 @@ def test_two_ranks_train_as_one_and_continue_after_a_kill(tmp_path: Path) -> Non
     assert len(one) == 4
     np.testing.assert_allclose(two[:, 2], one[:, 2], rtol=1e-4)  # validation: after every epoch the same weights
     np.testing.assert_allclose(two[2:], one[2:], rtol=1e-4)  # losses and rewards of the epochs that were not cut
+
+
+def test_ranks_wait_for_the_first_longer_than_half_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may extract features of a whole data set meanwhile."""
+    told: dict[str, timedelta] = {}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(distributed, "init_process_group", lambda _, **options: told.update(options))
+    monkeypatch.setattr(distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    assert not Ranks.from_environment().is_first
+    assert told["timeout"] >= timedelta(hours=12)
 
 
 def test_one_process_needs_no_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,7 @@ def train(
         )
     notes = {"data": data.name, "pictures": len(training)}
     best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)
+    ranks.leave()
     if not ranks.is_first:
         return
     parameters = sum(parameter.numel() for parameter in best.captioner.parameters())

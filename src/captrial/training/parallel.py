@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
 
 T = TypeVar("T")
+PATIENCE = timedelta(days=1)  # ranks wait while the first extracts features or validates; torch's 30 minutes are short
 LOGGED = ("loss", "reward", "attention_loss", "critic_loss")
 OF_PICTURES = ("reward", "critic_loss")  # logs that are means over pictures, not words
 WEIGHT = "weight"  # in a stage's logs: of how many words its loss is the mean; by default its pictures count
@@ -39,7 +41,7 @@ class Ranks:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=device)
         if not distributed.is_initialized():
-            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         return cls(distributed.get_rank(), distributed.get_world_size(), device)
 
     @property
@@ -56,6 +58,11 @@ class Ranks:
         """Wait until all ranks are here."""
         if self.size > 1:
             distributed.barrier()
+
+    def leave(self) -> None:
+        """Part from the others, when all is done: NCCL wants to be told."""
+        if self.size > 1:
+            distributed.destroy_process_group()
 
     def first_then_all(self, make: Callable[[], T]) -> T:
         """What `make` returns, called on the first rank before the others: it leaves files that they find."""

@@ -87,6 +87,9 @@ def test_ground_on_an_engine_is_the_same(place: Path, tmp_path: Path, engine: st
     there = ["--engine", engine, "--workers", "2"]
     assert orjson.loads(run(*arguments, tmp_path / "a")) == orjson.loads(run(*arguments, tmp_path / "b", *there))
     assert (tmp_path / "b" / "nouns" / "one-attention.parts" / "part-000000.parquet").exists()
+    next((place / "one").rglob("model.safetensors")).touch()  # as where it was trained on
+    with pytest.raises(MismatchError, match=r"another model\)"):
+        run(*arguments, tmp_path / "b", *there)
 
 
 def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:

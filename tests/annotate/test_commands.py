@@ -58,6 +58,14 @@ def test_an_experiment_without_a_browser(directory: Path, run: Any, references: 
     assert "no export" in run("export", str(tmp_path / "out"), "--as", "pdf", code=2)
 
 
+def test_a_folder_that_is_no_competition_is_said_to_be_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("serve", "status"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["annotate", verb, str(tmp_path / "nowhere")])
+        assert "is not a competition" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_names_are_exported_only_when_asked_for(directory: Path, run: Any, tmp_path: Path) -> None:
     room = Room(directory)
     person, _ = join(room, "Ada Lovelace", "annotator")

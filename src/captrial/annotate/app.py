@@ -14,7 +14,6 @@ from captrial.annotate import api, pages
 from captrial.annotate.context import Context
 from captrial.annotate.protection import protect
 from captrial.annotate.room import Room
-from captrial.annotate.store import Store
 from captrial.version import __version__
 
 THREADS = 4  # for what only reads; Python runs one at a time anyway
@@ -22,7 +21,7 @@ THREADS = 4  # for what only reads; Python runs one at a time anyway
 
 def create_app(directory: Path | str, database: str | None = None, *, secure: bool = False) -> FastAPI:
     """The application for a competition's directory; `secure` marks cookies for HTTPS only."""
-    context = Context(Room(directory, Store.in_directory(directory, database)), secure)
+    context = Context(Room(directory, database=database), secure)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -75,10 +75,10 @@ _NAME = select(pictures.c.picture).where(pictures.c.id == bindparam("number"))
 class Room:
     """An annotation of one competition."""
 
-    def __init__(self, directory: Path | str, store: Store | None = None) -> None:
+    def __init__(self, directory: Path | str, store: Store | None = None, database: str | None = None) -> None:
         self.directory = Path(directory)
         self.competition = Competition.open(self.directory)
-        self.store = store or Store.in_directory(self.directory)
+        self.store = store or Store.in_directory(self.directory, database)
         self._pairs = len(self.competition.selected_pairs())
         self._flushing = threading.Lock()
         self._outlook = Outlook(self.store)

@@ -182,9 +182,8 @@ def simulate(
 
 def _room(directory: Path, database: str | None) -> Room:
     from captrial.annotate.room import Room
-    from captrial.annotate.store import Store
 
-    return Room(directory, Store.in_directory(directory, database))
+    return Room(directory, database=database)
 
 
 def _first_lead(room: Room) -> str | None:

@@ -82,8 +82,7 @@ def login(
 @router.post("/password")
 def choose_password(person: Member, context: Shared, password: Annotated[str, Form()]) -> Response:
     """Choose a password."""
-    with context.room.store.change() as connection:
-        people.set_password(connection, person.id, password)
+    people.set_password(context.room.store, person.id, password)
     return RedirectResponse("/", 303)
 
 

@@ -83,11 +83,13 @@ def by_password(connection: Connection, name: str, password: str) -> Person | No
     return None
 
 
-def set_password(connection: Connection, person: int, password: str) -> None:
+def set_password(store: Store, person: int, password: str) -> None:
     """Choose a password, so that the link is not needed to come back."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise InputError(f"a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters")
-    connection.execute(people.update().where(people.c.id == person).values(password=_hasher.hash(password)))
+    hashed = _hasher.hash(password)  # slow on purpose, so not while others wait to change something
+    with store.change() as connection:
+        connection.execute(people.update().where(people.c.id == person).values(password=hashed))
 
 
 def consent(store: Store, connection: Connection, person: int) -> None:

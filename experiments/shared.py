@@ -1,4 +1,4 @@
-"""Where the experiments find data and a detector."""
+"""Where experiments and benchmarks find data and a detector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from pathlib import Path
 DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 FLICKR8K = DATA / "flickr8k"
 COCO = DATA / "coco"
+OLD_NAMES = {
+    "aeroplane": "airplane",
+    "motorbike": "motorcycle",
+    "sofa": "couch",
+    "tvmonitor": "tv",
+}  # in its boxes' file
 
 
 def find_yolo(threshold: float = 0.3) -> str:

@@ -23,12 +23,15 @@ class Trainee:
         return self.name.replace(", ", "-")
 
 
+_LSTM = {"width": "160", "attention": "96"}
+_TRANSFORMER = {"width": "128", "heads": "4", "hidden": "256"}
+
 TRAINEES = (
-    Trainee(IMPLICIT, "show_attend_tell-small"),
-    Trainee(SUPERVISED, "show_attend_tell-small", {"supervision": "strong"}),
-    Trainee("top-down", "top_down-small"),
-    Trainee("transformer", "transformer-small", {"width": "128", "heads": "4", "hidden": "256"}),
-    Trainee("m2", "m2-small", {"width": "128", "heads": "4", "hidden": "256"}),
+    Trainee(IMPLICIT, "show_attend_tell-small", {**_LSTM, "embedding": "96"}),
+    Trainee(SUPERVISED, "show_attend_tell-small", {**_LSTM, "embedding": "96", "supervision": "strong"}),
+    Trainee("top-down", "top_down-small", _LSTM),
+    Trainee("transformer", "transformer-small", _TRANSFORMER),
+    Trainee("m2", "m2-small", _TRANSFORMER),
 )
 
 

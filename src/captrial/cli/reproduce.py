@@ -16,6 +16,7 @@ from captrial.cli.explain_options import (
     LimitOption,
     SeedOption,
     SimilarityOption,
+    StepsOption,
     VectorsOption,
     checkpoint_paths,
     features_for,
@@ -116,6 +117,7 @@ def grounding(
         float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
     ] = None,
     beam: BeamOption = 5,
+    steps: StepsOption = None,
     batches: Annotated[str, typer.Option("--batches", help="Batch sizes of Fig. 2.")] = "1,5,10,25,50",
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often Fig. 2 times each.")] = 5,
     similarity: SimilarityOption = "table+vectors",
@@ -136,7 +138,7 @@ def grounding(
         splits[name] = Split(name, *with_regions(samples, known, regions, out))
     subjects = _subjects(models, [sample for part in splits.values() for sample in part.samples], features, out)
     chosen = GroundingSettings(
-        tuple(methods.split(",")), beam, threshold, seed, _sizes(batches), repeats, objects=regions == "data"
+        tuple(methods.split(",")), beam, threshold, seed, _sizes(batches), repeats, steps, objects=regions == "data"
     )
     study = Grounding(subjects, splits, out, chosen, words)
     _run("grounding", study.makers(), out, {"data": data.name, "regions": regions, **study.describe()}, json)

@@ -24,6 +24,7 @@ from captrial.explain.grounding_study import (
     name_delta,
     verdict_table,
 )
+from captrial.explain.methods import Settings
 from captrial.explain.sight import grounded_view
 from captrial.explain.subject import from_features, seen_window
 from captrial.explain.tables import Cell, Table
@@ -61,6 +62,7 @@ class GroundingSettings:
     seed: int = 0
     batches: tuple[int, ...] = (1, 5, 10, 25, 50)
     repeats: int = 5
+    steps: int | None = None  # of integrated gradients; None: as many as a completeness error of 1% needs
     objects: bool = True  # regions are the truth about the picture: Coverage counts their classes
 
 
@@ -99,6 +101,7 @@ class Grounding:
             "beam": chosen.beam,
             "threshold": chosen.threshold,
             "similarity": self.similarity.description,
+            "steps": chosen.steps,
             "seed": chosen.seed,
             "batches": list(chosen.batches),
             "repeats": chosen.repeats,
@@ -113,7 +116,10 @@ class Grounding:
 
     def _result(self, subject: Subject, name: str, method: str) -> Grounded:
         split = self.splits[name]
-        looker = make_looker(subject.name, subject.checkpoint, subject.store, method, self.settings.beam)
+        settings = Settings(steps=self.settings.steps)
+        looker = make_looker(
+            subject.name, subject.checkpoint, subject.store, method, self.settings.beam, settings=settings
+        )
         recalling = Recalling(looker, self.captions(subject, split))
         keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
         return ground(recalling, split.samples, self.grounder(split), subject.features, keep)

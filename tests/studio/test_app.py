@@ -124,18 +124,18 @@ def test_a_bad_picture_is_an_answer_and_no_failure(client: TestClient) -> None:
 
 
 def test_a_captioner_without_gradients_is_read_and_its_limits_are_said(red: bytes, monkeypatch: Any) -> None:
-    workshop = Workshop(["mine"])
-    monkeypatch.setitem(workshop._captioners, "mine", Shouter())
+    workshop = Workshop(["owner/mine"])
+    monkeypatch.setitem(workshop._captioners, "owner/mine", Shouter())
     workshop._detector, workshop._grounder = Blind(), Grounder(["dog"])  # type: ignore[assignment]
-    job = Job(1, workshop.steps(["mine"]))
-    workshop.look(job, red, "red.png", ["mine"], "saliency")
+    job = Job(1, workshop.steps(["owner/mine"]))
+    workshop.look(job, red, "red.png", ["owner/mine"], "saliency")
     preview, said = job.parts
     assert preview["preview"].startswith("data:image/jpeg;base64,")
     assert said["caption"] == "a dog"
     assert "use method='occlusion'" in said["problem"]
-    workshop.look(job, red, "red.png", ["mine"], "occlusion")
+    workshop.look(job, red, "red.png", ["owner/mine"], "occlusion")
     assert [word["text"] for word in job.parts[-1]["words"]] == ["a", "dog"]
-    assert job.parts[-1]["captioner"] == "mine"
+    assert job.parts[-1]["captioner"] == "owner/mine"
 
 
 def test_folders_are_called_by_their_names(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_folders_are_called_by_their_names(tmp_path: Path) -> None:
     }
     with pytest.raises(InputError, match="one or two"):
         Workshop().check(["transformer"] * 3, "saliency")
-    assert Workshop(["mine"]).names[0] == DEFAULT
-    assert sorted(Workshop(["mine"]).names) == sorted([*shipped(), "mine"])
+    assert Workshop(["owner/mine"]).names[0] == DEFAULT
+    assert sorted(Workshop(["owner/mine"]).names) == sorted([*shipped(), "owner/mine"])
 
 
 def test_jobs_are_done_one_at_a_time_and_can_be_given_up() -> None:
@@ -201,6 +201,15 @@ def test_a_report_is_written_once_served_from_its_folder_and_runs_only_its_own_s
     assert client.post("/api/competition/7", headers=OURS).status_code == 404
 
 
+def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
+    """The sentence with which `captrial studio` ends at once."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["studio", *line])
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    return complaint
+
+
 def test_a_taken_port_and_a_folder_that_is_no_competition_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,9 +217,15 @@ def test_a_taken_port_and_a_folder_that_is_no_competition_are_one_sentence(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        for line, said in ((["--port", port], f"--port {port} cannot be used"), (["--competition", str(tmp_path)], "")):
-            with pytest.raises(SystemExit, match="2"):
-                main(["studio", *line])
-            complaint = capsys.readouterr().err
-            assert said in complaint
-            assert complaint.count("\n") == 1
+        assert f"--port {port} cannot be used" in refused(capsys, "--port", port)
+    assert str(tmp_path) in refused(capsys, "--competition", str(tmp_path))
+
+
+def test_a_captioner_that_is_none_is_refused_with_the_list_before_the_page_opens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("nobody", "nobody?beam=3", str(tmp_path / "nowhere")):
+        complaint = refused(capsys, "--model", DEFAULT, "--model", name)
+        assert name.partition("?")[0] in complaint
+        assert f"there are: {', '.join(shipped())}" in complaint
+    assert "name the model after a #" in refused(capsys, "--model", "http://127.0.0.1:1/v1")

@@ -12,6 +12,7 @@ Options stand behind a question mark: `owner/model?prompt=Describe it.&beam=3`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,14 @@ HF_OPTIONS = {
     "trust_remote_code": bool,
     "allow_pickle": bool,
 }
+_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def load_captioner(source: str, beam: int | None = None, **options: Any) -> AnyCaptioner:
     """A captioner by its source (see the module's table); options given here go before those behind the source."""
     given = {name: value for name, value in {"beam": beam, **options}.items() if value is not None}
+    check_source(source)
     name, told = split_source(source)
     chosen = {**told, **given}
     if _is_address(name):
@@ -53,6 +56,20 @@ def load_captioner(source: str, beam: int | None = None, **options: Any) -> AnyC
         return _load(shipped().get(name, name), source, chosen)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"captioner {source} ({error.name} is not installed)", "models") from None
+
+
+def check_source(source: str) -> None:
+    """Refuse at once what cannot be a captioner; whether the hub has `owner/model` is seen when it is loaded."""
+    name, _ = split_source(source)
+    if _is_address(name):
+        from captrial.captioners.endpoint import EndpointCaptioner
+
+        EndpointCaptioner.parse(name)
+    elif not (name in shipped() or Path(name).expanduser().is_dir() or _ON_THE_HUB.fullmatch(name)):
+        raise InputError(
+            f"{name}: no such folder and no captioner of that name; there are: {', '.join(shipped())}; "
+            "or give a run folder, owner/model on the hub, http://host/v1#model"
+        )
 
 
 def _load(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from captrial.captioners.loading import load_captioner
+from captrial.captioners.loading import check_source, load_captioner
 from captrial.captioners.running import AnyCaptioner
 from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.data.pictures import open_picture
@@ -42,6 +42,8 @@ class Workshop:
     regions: str = "localiser"
 
     def __post_init__(self) -> None:
+        for source in self.sources:  # before the page is open: nobody would see it later
+            check_source(source)
         self._sources = {name: name for name in (DEFAULT, *shipped())} | _named(self.sources)
         self._captioners: dict[str, AnyCaptioner] = {}
         self._detector: Detector | None = None

@@ -65,6 +65,20 @@ def test_a_broken_picture_is_reported_and_the_rest_extracted(
 
 
 @pytest.mark.slow
+def test_of_many_broken_pictures_a_few_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(8):
+        (folder / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
+    run_captrial(["features", str(folder), "--out", str(tmp_path / "store"), "--backbone", "efficientnet-lite0"])
+    told = capsys.readouterr().err
+    assert "PictureProblem" not in told
+    assert "4.png" in told
+    assert "5.png" not in told
+    assert "and 3 more" in told
+
+
+@pytest.mark.slow
 def test_train_continue_and_caption(world: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, after = world.parent / "run", world.parent / "after"
     train = ["train", "transformer-small", "--data", str(world), "--features", str(store)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
 
+TOLD = 5  # pictures that cannot be opened, by name
 BackboneOption = Annotated[str, typer.Option("--backbone", help="What looks at the pictures; see docs/vision.md.")]
 ImagesOption = Annotated[
     Path | None, typer.Option("--images", help="Folder of the pictures, if not beside the annotations.")
@@ -55,7 +57,10 @@ def features(
     if json:
         print_json({"store": str(out), **vars(outcome)})
         return
-    for picture, why in outcome.refused.items():
-        console_err.print(f"  {picture}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    told = [f"{picture}: {why}" for picture, why in islice(outcome.refused.items(), TOLD)]
+    if len(outcome.refused) > TOLD:
+        told.append(f"and {len(outcome.refused) - TOLD} more; --json lists them all")
+    for line in told:
+        console_err.print(f"  {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     counts = [("pictures in the store", outcome.pictures), ("extracted now", outcome.extracted)]
     print_table(f"features in {out}", ["", "pictures"], [*counts, ("cannot be opened", len(outcome.refused))])

@@ -57,6 +57,9 @@ class PictureProblem:
     kind: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}"
+
 
 class RefusedPictureError(PictureError):
     """A `PictureError` that knows its kind (see `PictureProblem`)."""

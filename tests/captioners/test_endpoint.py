@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
     failures = 0
     asked: list[dict[str, object]]
     keys: set[str | None]
+    answers: dict[bool, object]  # by whether a picture is red, in place of its colour
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -44,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         url = body["messages"][0]["content"][1]["image_url"]["url"]
         picture = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
         red, green, _ = picture.resize((1, 1)).getpixel((0, 0))  # type: ignore[misc]
-        text = "a red\nthing" if red > green else "a green thing"
+        text = self.server.answers.get(red > green, "a red\nthing" if red > green else "a green thing")
         message = {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 10, "completion_tokens": 3}}
         return self._answer(200, message)
 
@@ -62,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     made = Server(("127.0.0.1", 0), Handler)
-    made.asked, made.keys = [], set()
+    made.asked, made.keys, made.answers = [], set(), {}
     made.daemon_threads = False  # closing waits for requests that are still answered
     thread = threading.Thread(target=made.serve_forever, args=(0.02,))
     thread.start()
@@ -95,13 +96,35 @@ def test_gives_up_with_a_sentence(server: Server) -> None:
     with pytest.raises(CaptrialError, match="503"):
         captioner(server).caption([Image.new("RGB", (9, 9))])
     server.failures = 0
-    with pytest.raises(InputError, match="no such model"):
+    with pytest.raises(CaptrialError, match=r"in one try.*no such model"):
         captioner(server, "broken").caption([Image.new("RGB", (9, 9))])
     with pytest.raises(InputError, match="name the model"):
         EndpointCaptioner.parse("http://127.0.0.1:1/v1")
     nobody = EndpointCaptioner("http://127.0.0.1:9/v1", "x", tries=2, pause=0.01)
     with pytest.raises(CaptrialError, match="2 tries"):
         nobody.caption([Image.new("RGB", (9, 9))])
+
+
+@pytest.mark.parametrize("answer", [None, "", " \n", [{"type": "text", "text": "a red thing"}], 7])
+def test_an_answer_that_is_no_caption_is_that_pictures_alone(server: Server, tmp_path: Path, answer: object) -> None:
+    server.answers = {True: answer}
+    pictures = []
+    for number, colour in enumerate(["green", "red", "green"]):
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{number}.png")
+        pictures.append(Picture(str(number), tmp_path / f"{number}.png"))
+    said, why, again = captioner(server).try_caption([Image.open(str(picture.path)) for picture in pictures])
+    assert said == again == "a green thing"
+    assert "not a caption" in str(why)
+    cost = caption_to_file(captioner(server), pictures, tmp_path / "said.jsonl")
+    assert (cost.pictures, cost.unreadable) == (2, 1)
+    assert "not a caption" in (tmp_path / "said.errors.jsonl").read_text()
+    with pytest.raises(InputError, match="not a caption"):
+        captioner(server).caption([Image.new("RGB", (9, 9), "red")])
+
+
+def test_half_an_emoji_can_be_written(server: Server) -> None:
+    server.answers = {True: "a thing \ud83d"}
+    assert captioner(server).caption([Image.new("RGB", (9, 9), "red")]) == ["a thing ?"]
 
 
 def test_cost_counts_tokens_and_resumes(server: Server, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from captrial.captioners.endpoint import EndpointCaptioner
 from captrial.cli.app import app
 from captrial.data.toyworld import write_toyworld
 from captrial.engines.captioning import caption_all, read_captions_of
@@ -28,9 +29,11 @@ from compete import made
 
 
 class Teller(BaseHTTPRequestHandler):
-    """Says how wide a picture is; breaks on those that are 13 wide; or answers a status."""
+    """Says how wide a picture is; has no caption for those that are 13 wide; or answers a status, to all or some."""
 
     status = 200
+    only: int | None = None  # the width that the status is for
+    asked: list[int]  # widths
     together: list[int]
     busy = 0
 
@@ -40,8 +43,9 @@ class Teller(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         url = body["messages"][0]["content"][1]["image_url"]["url"]
         width = Image.open(io.BytesIO(b64decode(url.partition(",")[2]))).width
+        type(self).asked.append(width)
         threading.Event().wait(0.05)
-        self.send_response(self.status)
+        self.send_response(self.status if self.only in (None, width) else 200)
         content = json.dumps({"choices": [{"message": {"content": f"{width} wide"}}]} if width != 13 else {}).encode()
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -54,7 +58,7 @@ class Teller(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    Teller.together, Teller.busy = [], 0
+    Teller.together, Teller.asked, Teller.busy = [], [], 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Teller)
     server.daemon_threads = False  # closing waits for requests that are still answered
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
@@ -85,6 +89,47 @@ def test_captions_of_a_folder_many_requests_in_flight(pictures: Path, tmp_path: 
     assert set(errors) == {"broken.png", "13.png"}
     assert "not a caption" in errors["13.png"]
     assert max(Teller.together) > 1
+
+
+def test_one_answer_that_is_no_caption_costs_no_other_picture(pictures: Path, tmp_path: Path, address: str) -> None:
+    caption_all([pictures], tmp_path / "out", address, LocalEngine(), in_flight=3)
+    assert sorted(Teller.asked) == list(range(8, 20))
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+def test_a_picture_that_an_endpoint_breaks_on_is_an_error_of_its_row(
+    pictures: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """One that answers others: told apart from one that is broken by a picture that nothing is wrong with."""
+    monkeypatch.setattr(EndpointCaptioner, "pause", 0.01)
+    monkeypatch.setattr(Teller, "status", status)
+    with monkeypatch.context() as patch:
+        patch.setattr(Teller, "only", 17)
+        assert caption_all([pictures], tmp_path / "out", address, LocalEngine()).errors == 3
+    errors = {row["id"]: row["error"] for row in OutputFolder(tmp_path / "out").rows() if row["error"]}
+    assert f"not this picture: answered {status}" in errors["17.png"]
+    with pytest.raises(CaptrialError, match=rf"1 of 1 parts.*answered {status}"):
+        caption_all([pictures], tmp_path / "broken", address, LocalEngine())
+
+
+def test_a_run_goes_on_with_other_requests_in_flight(pictures: Path, tmp_path: Path, address: str) -> None:
+    def skipped(model: str, in_flight: int | None = None) -> int:
+        return caption_all([pictures], tmp_path / "out", model, LocalEngine(), in_flight=in_flight, part=7).skipped
+
+    assert skipped(address, 6) == 0
+    assert skipped(address, 1) == skipped(address) == skipped(f"{address}?concurrency=2&timeout=9") == 2
+    with pytest.raises(MismatchError, match="another arguments"):
+        skipped(f"{address}?prompt=What is it?")
+    with pytest.raises(InputError, match="option concurrency cannot be 'many'"):
+        skipped(f"{address}?concurrency=many")
+
+
+def test_requests_in_flight_are_as_many_as_asked_for(pictures: Path, tmp_path: Path, address: str) -> None:
+    caption_all([pictures], tmp_path / "out", f"{address}?concurrency=1", LocalEngine())
+    assert max(Teller.together) == 1
+    files = [str(pictures / f"{width}.png") for width in range(8, 12)]
+    done = CliRunner().invoke(app, ["caption", *files, "--model", address, "--in-flight", "1", "--json"])
+    assert (done.exit_code, max(Teller.together)) == (0, 1), done.output
 
 
 def test_the_verb_writes_shards_or_one_file(pictures: Path, tmp_path: Path, address: str) -> None:

@@ -19,8 +19,9 @@ from captrial.errors import CaptrialError, InputError
 
 PROMPT = "Describe this picture in one plain sentence."
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
-_TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504}
-_NO_PICTURES_FAULT = {401, 403, 404, 405}  # every other picture would be answered so
+_BUSY = {0, 408, 409, 425, 429, 502, 503, 504}  # 0: no answer at all
+_TRANSIENT = {*_BUSY, 500}  # the latter may also be the answer to one picture that it breaks on
+_REFUSED = {401, 403, 404, 405}  # every other picture would be answered so
 
 
 @cache
@@ -42,7 +43,8 @@ class EndpointCaptioner:
     """Asks `<base>/chat/completions` about each picture; keeps count of tokens.
 
     The key is read from the environment, never from the command line. Transient failures are tried again with
-    growing pauses; anything else is an error that says what the endpoint answered.
+    growing pauses; anything else is an error that says what the endpoint answered: an `InputError` where it is about
+    one picture.
     """
 
     base: str  # e.g. http://127.0.0.1:8000/v1
@@ -70,9 +72,17 @@ class EndpointCaptioner:
 
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
         """One caption a picture, in order."""
+        answers = self.try_caption(pictures)
+        for answer in answers:
+            if isinstance(answer, InputError):
+                raise answer
+        return [str(answer) for answer in answers]
+
+    def try_caption(self, pictures: Sequence[Image.Image]) -> list[str | InputError]:
+        """A caption a picture, in order, or why the endpoint has none: one bad answer costs no other picture."""
         return asyncio.run(self._caption(pictures))
 
-    async def _caption(self, pictures: Sequence[Image.Image]) -> list[str]:
+    async def _caption(self, pictures: Sequence[Image.Image]) -> list[str | InputError]:
         slots = asyncio.Semaphore(self.concurrency)
         key = os.environ.get(KEY)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -81,9 +91,12 @@ class EndpointCaptioner:
             headers=headers, timeout=self.timeout, limits=limits, verify=_certificates()
         ) as client:
 
-            async def one(picture: Image.Image) -> str:
+            async def one(picture: Image.Image) -> str | InputError:
                 async with slots:
-                    return await self._ask(client, picture)
+                    try:
+                        return await self._ask(client, picture)
+                    except InputError as error:
+                        return error
 
             try:  # a group ends its other requests before the client closes; `gather` would leave them open
                 async with asyncio.TaskGroup() as group:
@@ -93,22 +106,35 @@ class EndpointCaptioner:
             return [task.result() for task in tasks]
 
     async def _ask(self, client: httpx.AsyncClient, picture: Image.Image) -> str:
-        body, why = await asyncio.to_thread(self._body, picture), ""
+        body, why, status = await asyncio.to_thread(self._body, picture), "", 0
         for attempt in range(self.tries):
             if attempt:
                 await asyncio.sleep(self.pause * 2 ** (attempt - 1))
             try:
                 answer = await client.post(f"{self.base}/chat/completions", json=body)
-            except httpx.TransportError as error:
-                why = f"{type(error).__name__} {error}"
+            except httpx.RequestError as error:
+                why, status = f"{type(error).__name__} {error}", 0
                 continue
-            if answer.status_code in _TRANSIENT:
-                why = f"answered {answer.status_code}"
-                continue
-            return self._read(answer)
-        raise CaptrialError(
-            f"{self.base} did not caption a picture in {self.tries} tries: {why}; run again to continue"
-        )
+            if answer.is_success:
+                return self._read(answer)
+            why, status = f"answered {answer.status_code}: {answer.text[:200]}", answer.status_code
+            if status not in _TRANSIENT:
+                break
+        if status in _REFUSED:
+            raise CaptrialError(f"{self.base} {why}; check the key ({KEY}), the model {self.model} and the address")
+        if status not in _BUSY and await self._is_well(client):
+            raise InputError(f"{self.base} captions others, but not this picture: {why}")
+        tries = f"{attempt + 1} tries" if attempt else "one try"
+        raise CaptrialError(f"{self.base} did not caption a picture in {tries}: {why}; run again to continue")
+
+    async def _is_well(self, client: httpx.AsyncClient) -> bool:
+        """Whether it captions a picture that nothing is wrong with: then the fault was the other's."""
+        try:
+            body = self._body(Image.new("RGB", (64, 64), "grey"))
+            answer = await client.post(f"{self.base}/chat/completions", json=body)
+        except httpx.RequestError:
+            return False
+        return answer.is_success
 
     def _body(self, picture: Image.Image) -> dict[str, Any]:
         small = picture.convert("RGB")
@@ -124,17 +150,14 @@ class EndpointCaptioner:
         return {"model": self.model, "messages": [message], "temperature": 0, "max_tokens": self.max_tokens}
 
     def _read(self, answer: httpx.Response) -> str:
-        if answer.status_code in _NO_PICTURES_FAULT:
-            raise CaptrialError(
-                f"{self.base} answered {answer.status_code}: {answer.text[:200]}; check the key ({KEY}), the model "
-                f"{self.model} and the address"
-            )
         try:
             found = answer.json()
-            text = found["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError):
-            raise InputError(f"{self.base} answered {answer.status_code}, not a caption: {answer.text[:200]}") from None
+            words = found["choices"][0]["message"]["content"].split()  # null where it declines, or thought too long
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            words = []
+        if not words:
+            raise InputError(f"{self.base} answered {answer.status_code}, not a caption: {answer.text[:200]}")
         used = found.get("usage") or {}
         self.usage.prompt_tokens += int(used.get("prompt_tokens") or 0)
         self.usage.completion_tokens += int(used.get("completion_tokens") or 0)
-        return " ".join(str(text).split())
+        return " ".join(words).encode(errors="replace").decode()  # half an emoji could not be written to a file

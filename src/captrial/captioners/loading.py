@@ -45,7 +45,7 @@ def load_captioner(source: str, beam: int | None = None, **options: Any) -> AnyC
     check_source(source)
     name, told = split_source(source)
     chosen = {**told, **given}
-    if _is_address(name):
+    if is_address(name):
         from captrial.captioners.endpoint import EndpointCaptioner
 
         asked = EndpointCaptioner.parse(name)
@@ -90,7 +90,7 @@ def split_source(source: str) -> tuple[str, dict[str, str]]:
     >>> split_source("owner/model?prompt=What is this?&beam=3")
     ('owner/model', {'prompt': 'What is this?', 'beam': '3'})
     """
-    address, hash_, model = source.partition("#") if _is_address(source) else ("", "", source)
+    address, hash_, model = source.partition("#") if is_address(source) else ("", "", source)
     name, _, query = model.partition("?")
     return address + hash_ + name, dict(parse_qsl(query, keep_blank_values=True))
 
@@ -119,5 +119,6 @@ def read_options(source: str, given: Mapping[str, Any], known: Mapping[str, type
     return found
 
 
-def _is_address(source: str) -> bool:
+def is_address(source: str) -> bool:
+    """Whether a source names an endpoint."""
     return source.startswith(("http://", "https://"))

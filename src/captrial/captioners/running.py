@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import orjson
 from PIL import Image
 
 from captrial.data.pictures import open_picture
-from captrial.errors import PictureError
+from captrial.errors import InputError, PictureError
 from captrial.files import atomic_write
 from captrial.progress import progress_bar
 from captrial.records import Picture
@@ -26,6 +26,12 @@ class AnyCaptioner(Protocol):
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
         """One caption a picture, in order."""
         ...
+
+
+def try_caption(captioner: AnyCaptioner, pictures: Sequence[Image.Image]) -> list[str | InputError]:
+    """One caption a picture, or why there is none, from captioners that can tell; others say all or fail."""
+    told: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
+    return told(pictures) if told is not None else list(captioner.caption(pictures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,8 @@ class Cost:
 def caption_to_file(captioner: AnyCaptioner, pictures: Sequence[Picture], out: Path, batch: int = 16) -> Cost:
     """Append `{"id", "caption"}` lines to `out` for the pictures that are not in it yet; returns the cost so far.
 
-    Pictures that cannot be opened go to `<out>.errors.jsonl` with the reason. A killed run continues where it was.
+    Pictures that cannot be opened, or that an endpoint cannot caption, go to `<out>.errors.jsonl` with the reason. A
+    killed run continues where it was.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     errors, costs = out.with_suffix(".errors.jsonl"), out.with_suffix(".cost.json")
@@ -62,8 +69,10 @@ def caption_to_file(captioner: AnyCaptioner, pictures: Sequence[Picture], out: P
             started = time.monotonic()
             opened, unreadable = _open(part)
             before = _tokens(captioner)
-            captions = captioner.caption([image for _, image in opened]) if opened else []
-            said = [{"id": name, "caption": text} for (name, _), text in zip(opened, captions, strict=True)]
+            answers = try_caption(captioner, [image for _, image in opened]) if opened else []
+            named = list(zip((name for name, _ in opened), answers, strict=True))
+            said = [{"id": name, "caption": text} for name, text in named if isinstance(text, str)]
+            unreadable += [{"id": name, "error": str(why)} for name, why in named if not isinstance(why, str)]
             _append(out, said)
             _append(errors, unreadable)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

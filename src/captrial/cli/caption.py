@@ -43,14 +43,16 @@ def caption(
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
-    in_flight: Annotated[int, typer.Option(min=1, help="Requests at once to an endpoint, a worker.")] = 8,
+    in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Requests at once to an endpoint, a worker; 8.", show_default=False)
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Caption pictures; without --model by a small captioner that comes with the package.
 
     captrial caption photos/ --out captions/ --workers 4
     """
-    from captrial.captioners.loading import load_captioner, with_options
+    from captrial.captioners.loading import is_address, load_captioner, with_options
     from captrial.captioners.shipped import DEFAULT
 
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
@@ -62,7 +64,7 @@ def caption(
     from captrial.data.pictures import open_picture
 
     opened = [open_picture(path) for path in pictures]
-    said = load_captioner(source, beam).caption(opened)
+    said = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None).caption(opened)
     captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
     if out:
         write_captions(out, captions)
@@ -82,7 +84,7 @@ def _caption_many(
     model: str,
     beam: int | None,
     out: Path | None,
-    in_flight: int,
+    in_flight: int | None,
     engine: tuple[str, int | None, str | None],
     json: bool,
 ) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from captrial.captioners.endpoint import EndpointCaptioner
-from captrial.captioners.loading import load_captioner, split_source
+from captrial.captioners.loading import (
+    ENDPOINT_OPTIONS,
+    is_address,
+    load_captioner,
+    read_options,
+    split_source,
+    with_options,
+)
+from captrial.captioners.running import try_caption
 from captrial.captioners.shipped import shipped
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
@@ -20,6 +27,8 @@ from captrial.engines.stamps import stamps
 from captrial.errors import InputError
 
 BATCH = 16  # pictures a call of a captioner of ours
+IN_FLIGHT = 8  # requests at once to an endpoint, where nobody says how many
+PACE = ("concurrency", "timeout")  # options of an endpoint that change no caption
 WAVES = 4  # an endpoint gets so many times its requests in flight a call: few moments when it waits for us
 
 
@@ -28,10 +37,8 @@ class CaptionJob(Job):
 
     schema: ClassVar[pa.Schema] = pa.schema([("caption", pa.string())])
 
-    def __init__(self, model: str, beam: int | None = None, in_flight: int | None = None) -> None:
-        self.captioner = load_captioner(model, beam)
-        if isinstance(self.captioner, EndpointCaptioner) and in_flight is not None:
-            self.captioner.concurrency = in_flight
+    def __init__(self, model: str, beam: int | None = None, **pace: Any) -> None:
+        self.captioner = load_captioner(model, beam, **pace)
 
     def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Open the pictures."""
@@ -39,8 +46,9 @@ class CaptionJob(Job):
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """One caption a picture."""
-        said = self.captioner.caption([row["picture"] for row in rows])
-        return [{"caption": text} for text in said]
+        pictures = [row["picture"] for row in rows]
+        answers = try_caption(self.captioner, pictures)
+        return [{"caption": said} if isinstance(said, str) else {"error": str(said)} for said in answers]
 
 
 def caption_all(
@@ -50,19 +58,22 @@ def caption_all(
     engine: Engine,
     *,
     beam: int | None = None,
-    in_flight: int = 8,
+    in_flight: int | None = None,
     part: int = PART,
 ) -> Outcome:
     """Caption folders, shards, Parquet files, lists of URLs or pictures into Parquet shards: `id`, `caption`, `error`.
 
-    `in_flight` is for endpoints: requests that a worker keeps open at once.
+    `in_flight` is for endpoints: requests that a worker keeps open at once; a run may go on with another number.
     """
-    endpoint = model.startswith(("http://", "https://"))
-    arguments = {"model": model, "beam": beam, **({"in_flight": in_flight} if endpoint else {})}
-    name, _ = split_source(model)
-    files = {} if endpoint or name in shipped() else stamps(model=name)
-    spec = JobSpec(CaptionJob, arguments, WAVES * in_flight if endpoint else BATCH, files)
-    return run(spec, parts_of_all(sources, part), out, engine)
+    parts = parts_of_all(sources, part)
+    name, told = split_source(model)
+    if not is_address(name):
+        files = {} if name in shipped() else stamps(model=name)
+        return run(JobSpec(CaptionJob, {"model": model, "beam": beam}, BATCH, files), parts, out, engine)
+    pace = read_options(model, {option: told.pop(option) for option in PACE if option in told}, ENDPOINT_OPTIONS)
+    pace["concurrency"] = in_flight or pace.get("concurrency", IN_FLIGHT)
+    arguments = {"model": with_options(name, **told), "beam": beam}
+    return run(JobSpec(CaptionJob, arguments, WAVES * pace["concurrency"], pace=pace), parts, out, engine)
 
 
 def captions_by_id(out: Path | str) -> dict[str, str]:

@@ -40,10 +40,11 @@ class JobSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     batch: int = 32  # rows a call
     stamps: Mapping[str, str] = field(default_factory=dict)  # of files it reads: other files would make other output
+    pace: Mapping[str, Any] = field(default_factory=dict)  # arguments that change no output, only how soon it is there
 
     def make(self) -> Job:
         """Load it."""
-        return self.job(**self.arguments)
+        return self.job(**self.arguments, **self.pace)
 
 
 def output_schema(job: type[Job]) -> pa.Schema:

@@ -123,6 +123,8 @@ def stages(count: int = 160, model: str | None = None) -> Iterator[Numbers]:
     """One worker, one thread: what a core does."""
     import torch
 
+    from captrial.vision.loading import load_backbone
+
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -142,7 +144,8 @@ def stages(count: int = 160, model: str | None = None) -> Iterator[Numbers]:
             used = time.process_time() - before
             yield _row(name, count, seconds, used, _bytes(out))
         store = folder / "store"
-        seconds, used = _timed(lambda: gather(folder / "out1", store, BACKBONE))
+        vision = load_backbone(BACKBONE).describe()
+        seconds, used = _timed(lambda: gather(OutputFolder(folder / "out1"), store, vision))
         yield _row("gather features", count, seconds, used, _bytes(store))
         for method in ("attention", "integrated_gradients"):
             yield _explaining(method, files[:EXPLAINED], store, folder / method)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,14 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.engines.output import OutputFolder, plain_rows
+from captrial.engines.output import OutputFolder, key_of, rows_of
 from captrial.engines.pictures import open_rows
 from captrial.engines.running import Engine, run
 from captrial.engines.sources import PART, Part, entry_parts
 from captrial.engines.stamps import stamps
 from captrial.errors import DatasetError, InputError
+from captrial.files import atomic_write
 from captrial.records import Sample
 
+GATHERED = "gathered.json"  # in a store: the parts that it holds
 TOGETHER = 64  # pictures that are added to the store, and synced, at once
 
 
@@ -43,10 +46,13 @@ class FeatureJob(Job):
         from captrial.training.extraction import see
 
         features, notes = see(self.backbone, [row["picture"] for row in rows])
-        answers = []
+        answers: list[Row] = []
         for number in range(len(rows)):
             inside = features.mask[number]
             elements = features.elements[number][inside].half().cpu().numpy()
+            if not np.isfinite(elements).all():  # the store would refuse it, and all others with it
+                answers.append({"error": "its features are not finite numbers in half precision"})
+                continue
             boxes = np.zeros((len(elements), 4), np.float16)
             if features.boxes is not None:
                 boxes = features.boxes[number][inside].half().cpu().numpy()
@@ -68,13 +74,43 @@ def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[Part]:
 def extract_all(
     parts: Sequence[Part], store: Path | str, backbone: str, engine: Engine, *, batch: int = 32
 ) -> tuple[int, int, dict[str, str]]:
-    """Extract into `store` (its shards are kept in `store/shards` until all are gathered).
+    """Extract what is not in `store` yet; shards are kept in `store/shards` until all are gathered.
 
     Returns how many pictures the store holds, how many of them are new, and by id why others could not be opened.
     """
-    shards = Path(store) / "shards"
-    run(JobSpec(FeatureJob, {"backbone": backbone}, batch, _files(backbone)), parts, shards, engine)
-    return gather(shards, store, backbone)
+    from captrial.vision.loading import load_backbone
+
+    store = Path(store)
+    vision, shards = load_backbone(backbone).describe(), OutputFolder(store / "shards")
+    before = len(_ids_in(store, vision))
+    if shards.is_whole():  # of a run that was killed as it gathered
+        gather(shards, store, vision)
+        shards.clear()
+    read, done = gathered_parts(store), _ids_in(store, vision)
+    refused = {name: why for part in parts if part.in_file for name, why in read.get(part.key, {}).items()}
+    missing = list(_missing(parts, read, done))
+    if missing:
+        run(JobSpec(FeatureJob, {"backbone": backbone}, batch, _files(backbone)), missing, shards.folder, engine)
+        refused |= gather(shards, store, vision)
+        done = _ids_in(store, vision)
+    shards.clear()
+    return len(done), len(done) - before, refused
+
+
+def _ids_in(store: Path, vision: Mapping[str, Any]) -> set[str]:
+    """The pictures of a store; one that was made by another backbone is refused before any work is done."""
+    from captrial.vision.store import FeatureWriter
+
+    with FeatureWriter(store, vision) as writer:
+        return writer.done
+
+
+def _missing(parts: Sequence[Part], read: Container[str], done: Container[str]) -> Iterator[Part]:
+    """What is to be done: files that were not read to their end, and pictures by name that are not in the store."""
+    for part in parts:
+        entries = tuple(entry for entry in part.entries if entry[0] not in done)
+        if entries or (part.in_file and part.key not in read):
+            yield replace(part, entries=entries)
 
 
 def _files(backbone: str) -> dict[str, str]:
@@ -86,42 +122,48 @@ def _files(backbone: str) -> dict[str, str]:
     return stamps(**sources)
 
 
-def gather(shards: Path | str, store: Path | str, backbone: str) -> tuple[int, int, dict[str, str]]:
-    """Move finished shards into a feature store, in order; a killed gathering continues."""
-    from captrial.vision.loading import load_backbone
+def gather(shards: OutputFolder, store: Path, vision: Mapping[str, Any]) -> dict[str, str]:
+    """Copy finished shards into a feature store, in order; one that is killed continues.
+
+    The store then knows that it has them, so they can go. Returns by id why pictures are in none of them.
+    """
     from captrial.vision.store import FeatureWriter
 
-    vision = load_backbone(backbone).describe()
-    folder, refused = OutputFolder(shards), dict[str, str]()
-    _refuse_repeated(folder)
+    _refuse_repeated(shards)
+    read = gathered_parts(store)
     with FeatureWriter(store, vision) as writer:
-        before = len(writer.done)
-        rows = (row for row in _fine(folder, refused) if row["id"] not in writer.done)
-        while some := list(islice(rows, TOGETHER)):
-            notes = [orjson.loads(row["notes"] or "{}") for row in some]
-            writer.add([row["id"] for row in some], _stacked(some, vision), notes)
-        total = len(writer.done)
-    for path in (*folder.shards(), folder.folder / "run.json"):
-        path.unlink()
-    folder.folder.rmdir()
-    return total, total - before, refused
+        for shard in shards.shards():
+            refused = read[key_of(shard)] = dict[str, str]()
+            rows = (row for row in _fine(shard, refused) if row["id"] not in writer.done)
+            while some := list(islice(rows, TOGETHER)):
+                notes = [orjson.loads(row["notes"] or "{}") for row in some]
+                writer.add([row["id"] for row in some], _stacked(some, vision), notes)
+    atomic_write(store / GATHERED, orjson.dumps(read))
+    return {name: why for shard in shards.shards() for name, why in read[key_of(shard)].items()}
 
 
-def _refuse_repeated(folder: OutputFolder) -> None:
+def gathered_parts(store: Path) -> dict[str, dict[str, str]]:
+    """By key of each part that was gathered into a store: its pictures that could not be opened, and why."""
+    path = store / GATHERED
+    return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
+
+
+def _refuse_repeated(shards: OutputFolder) -> None:
     """A store has one entry an id: the second picture of it would be left out and nobody told."""
     seen: set[str] = set()
-    for shard in folder.shards():
-        for row in plain_rows(pq.read_table(shard, columns=["id", "error"], partitioning=None)):
-            if row["id"] in seen:
+    for shard in shards.shards():
+        ids, errors = pq.read_table(shard, columns=["id", "error"], partitioning=None).columns
+        for name in ids.filter(errors.is_null()).to_pylist():
+            if name in seen:
                 raise InputError(
-                    f"two pictures are called {row['id']}, and a store can hold one of them; rename one, remove "
-                    f"{folder.folder} and extract again"
+                    f"two pictures are called {name}, and a store can hold one of them; rename one, remove "
+                    f"{shards.folder} and extract again"
                 )
-            seen.add(row["id"])
+            seen.add(name)
 
 
-def _fine(folder: OutputFolder, refused: dict[str, str]) -> Iterator[Row]:
-    for row in folder.rows():
+def _fine(shard: Path, refused: dict[str, str]) -> Iterator[Row]:
+    for row in rows_of(shard):
         if row["error"]:
             refused[row["id"]] = row["error"]
         else:

@@ -6,6 +6,7 @@ finished and never done again.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -23,7 +24,7 @@ from captrial.engines.sources import Part
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, atomic_write, content_hash
 
-RUN, ERRORS = "run.json", "errors"
+RUN, ERRORS, PART = "run.json", "errors", "part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,27 @@ class OutputFolder:
         """The finished files, in order."""
         return sorted(self.folder.glob("part-*.parquet"), key=lambda path: int(path.stem.removeprefix("part-")))
 
+    def is_whole(self) -> bool:
+        """Whether a run is here and every part of it is finished."""
+        path = self.folder / RUN
+        return path.exists() and len(self.shards()) == int(orjson.loads(path.read_bytes())["parts"])
+
+    def clear(self) -> None:
+        """Remove everything, at once: what is left of a removal that was killed is not taken for finished parts."""
+        old = self.folder.with_name(f".{self.folder.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if self.folder.exists():
+            self.folder.rename(old)
+            shutil.rmtree(old)
+
     def tables(self) -> Iterator[pa.Table]:
         """The finished files, read one by one."""
         return (pq.read_table(path, partitioning=None) for path in self.shards())
 
     def rows(self) -> Iterator[Row]:
-        """All rows of the finished parts, in order, a file at a time."""
-        for table in self.tables():
-            yield from table.to_pylist()
+        """All rows of the finished parts, in order."""
+        for path in self.shards():
+            yield from rows_of(path)
 
     @contextmanager
     def all_needed(self) -> Iterator[None]:
@@ -122,8 +136,20 @@ def do_part(job: Job, spec: JobSpec, task: Task) -> tuple[int, int]:
             done = run_guarded(job, batch)
             writer.write_table(pa.Table.from_pylist(done, schema))
             rows, failed = rows + len(done), failed + sum(bool(row.get("error")) for row in done)
-        writer.add_key_value_metadata({ERRORS: str(failed)})
+        writer.add_key_value_metadata({ERRORS: str(failed), PART: task.part.key})
     return rows, failed
+
+
+def rows_of(shard: Path) -> Iterator[Row]:
+    """The rows of a finished shard, read as they were written, a batch at a time: one of a large tar may be large."""
+    with pq.ParquetFile(shard, pre_buffer=False) as file:
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()
+
+
+def key_of(shard: Path) -> str:
+    """The key of the part (see `Part.key`) that a finished shard is the output of."""
+    return str(pq.read_metadata(shard).metadata[PART.encode()].decode())
 
 
 def counts(shard: Path) -> tuple[int, int]:
@@ -149,8 +175,3 @@ def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
     numbered = iter(rows)
     while batch := list(islice(numbered, size)):
         yield batch
-
-
-def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a table that carry no error."""
-    return [row for row in table.to_pylist() if not row["error"]]

@@ -6,7 +6,6 @@ in any order, gives the list of one search over all.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -133,7 +132,7 @@ class EngineRanker:
         reports = OutputFolder(folder)
         with reports.all_needed():
             best = merge_slices(reports.rows(), len(pairs), depth)
-        shutil.rmtree(folder)
+        reports.clear()
         return best
 
 

@@ -18,6 +18,7 @@ from captrial.data.readers.folder import is_picture
 from captrial.data.readers.shards import SUFFIXES
 from captrial.engines.job import Row
 from captrial.errors import DatasetError
+from captrial.files import content_hash
 
 PART = 512  # pictures a part: minutes of captioning on a processor, a tenth of a minute on a GPU
 TOGETHER = 32  # rows of a Parquet file that are in memory at once
@@ -40,6 +41,16 @@ class Part:
     def rows(self) -> Iterator[Row]:
         """Read the rows, one by one."""
         return _READERS[self.kind](self)
+
+    @property
+    def in_file(self) -> bool:
+        """Whether only reading the file tells what its rows are called."""
+        return self.kind in ("tar", "parquet")
+
+    @property
+    def key(self) -> str:
+        """A fingerprint of the description: the same for the same rows of the same file."""
+        return content_hash(repr(self))
 
 
 def find_parts(source: Path | str, size: int = PART) -> list[Part]:

@@ -61,7 +61,7 @@ def load_captioner(source: str, beam: int | None = None, **options: Any) -> AnyC
 def check_source(source: str) -> None:
     """Refuse at once what cannot be a captioner; whether the hub has `owner/model` is seen when it is loaded."""
     name, _ = split_source(source)
-    if _is_address(name):
+    if is_address(name):
         from captrial.captioners.endpoint import EndpointCaptioner
 
         EndpointCaptioner.parse(name)

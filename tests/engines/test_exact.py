@@ -144,6 +144,22 @@ def test_other_vectors_in_the_same_file_are_noticed(tmp_path: Path, monkeypatch:
         scored(-1)
 
 
+def test_another_clip_checkpoint_in_the_same_folder_is_noticed(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "clip" / "model.safetensors"
+    checkpoint.parent.mkdir()
+
+    def scored(content: bytes) -> None:
+        if not checkpoint.exists() or checkpoint.read_bytes() != content:
+            checkpoint.write_bytes(content)
+        known, said = {"1": ["a dog runs"]}, {"a": {"1": "a dog"}}
+        score_all(said, known, ["bleu"], tmp_path / "work", LocalEngine(), clip=str(checkpoint.parent))
+
+    scored(b"one")
+    scored(b"one")
+    with pytest.raises(MismatchError, match=r"another clip\)"):
+        scored(b"other")
+
+
 @pytest.mark.parametrize("job", ["ScoreJob", "FrequencyJob"])
 def test_what_failed_is_scored_again_once_its_cause_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str

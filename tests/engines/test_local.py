@@ -22,7 +22,7 @@ from captrial.engines.running import make_engine, run
 from captrial.engines.sources import Part, entry_parts
 from captrial.errors import CaptrialError, InputError, MismatchError
 from captrial.progress import progress_bar
-from engines.toys import Counted, DeadlyToRead, Shout, Unloadable, Unreadable
+from engines.toys import Counted, DeadlyToRead, Odd, Shout, Unloadable, Unreadable
 
 NAMES = [f"row{number}" for number in range(23)]
 
@@ -67,6 +67,25 @@ def test_what_is_no_rows_fault_fails_the_part_and_is_tried_again(tmp_path: Path)
     with pytest.raises(CaptrialError, match=r"1 of 7 parts.*part 6: the endpoint is gone.*again"):
         run(JobSpec(Shout), parts([*NAMES, "last", "gone"]), tmp_path / "out", LocalEngine())
     assert len(OutputFolder(tmp_path / "out").shards()) == 6
+
+
+def test_a_run_in_which_one_part_after_the_other_fails_ends(tmp_path: Path) -> None:
+    """An endpoint that is gone is not asked about a million pictures, some seconds each."""
+    log = tmp_path / "log"
+    names = ["row0", "gone", *(f"row{number}" for number in range(1, 20)), *(f"gone{number}" for number in range(50))]
+    with pytest.raises(CaptrialError, match=r"17 of 71 parts.*part 1: the endpoint is gone; 16 in a row failed"):
+        run(JobSpec(Shout, {"log": str(log)}), parts(names, 1), tmp_path / "out", LocalEngine())
+    assert len(OutputFolder(tmp_path / "out").shards()) == 20
+    assert len(times_begun(log)) == 20 + 17
+
+
+def test_an_answer_that_cannot_be_written_is_an_error_of_its_row(tmp_path: Path) -> None:
+    outcome = run(JobSpec(Odd, batch=4), parts(NAMES[:6]), tmp_path / "out", LocalEngine())
+    assert (outcome.rows, outcome.errors) == (6, 2)
+    rows = list(OutputFolder(tmp_path / "out").rows())
+    assert [row["id"] for row in rows] == NAMES[:6]
+    assert [row["loud"] for row in rows] == ["SAID ROW0", None, None, *(f"SAID ROW{number}" for number in (3, 4, 5))]
+    assert all("cannot be written" in row["error"] for row in rows[1:3])
 
 
 def test_another_job_or_input_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from PIL import Image
 from captrial.data.readers.shards import write_shards
 from captrial.engines import pictures
 from captrial.engines.pictures import open_rows
-from captrial.engines.sources import find_parts
+from captrial.engines.sources import find_parts, parts_of_all
 from captrial.errors import DatasetError
 from captrial.records import Picture, Sample
 
@@ -110,6 +112,62 @@ def test_a_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
     for _ in find_parts(tmp_path / "a.parquet", 300)[0].rows():
         most = max(most, pa.total_allocated_bytes() - before)
     assert 0 < most < 15_000_000
+
+
+def test_memory_is_that_of_pages_not_of_row_groups(tmp_path: Path) -> None:
+    """As pyarrow writes by default, 1 024 rows a page: twice the row group takes no more."""
+
+    def most(rows: int) -> int:
+        content = [number.to_bytes(4, "little") * 1000 for number in range(rows)]
+        pq.write_table(pa.table({"bytes": content}), tmp_path / f"{rows}.parquet", compression="none")
+        assert pq.read_metadata(tmp_path / f"{rows}.parquet").num_row_groups == 1
+        before, held = pa.total_allocated_bytes(), 0
+        for part in find_parts(tmp_path / f"{rows}.parquet", rows):
+            for _ in part.rows():
+                held = max(held, pa.total_allocated_bytes() - before)
+        return held
+
+    assert 0 < most(8192) < 1.1 * most(4096)
+
+
+def test_paths_in_parquet_files_lead_from_their_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{folder.name}/{name}" for name in SIZES]
+    pq.write_table(pa.table({"id": list(SIZES), "path": names}), tmp_path / "a.parquet")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert opened(tmp_path / "a.parquet") == (SIZES, {})
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 cut short", b"no Parquet at all"])
+def test_a_parquet_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(DatasetError, match=r"a\.parquet: is no whole Parquet file"):
+        find_parts(tmp_path / "a.parquet")
+
+
+def test_names_that_are_no_utf8_can_be_written(folder: Path, tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(folder) + b"/\xff.png"))
+    Image.new("RGB", (3, 3)).save(odd)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(odd, odd.name)
+    for source, name in ((folder, r"\udcff.png"), (tmp_path / "a.tar", r"\udcff")):
+        good, _ = opened(source)
+        assert good[name] == (3, 3)
+        assert all(name.encode() for name in good)
+
+
+def test_single_pictures_are_called_as_they_are_given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without an engine; a worker that stands elsewhere finds them all the same."""
+    monkeypatch.chdir(folder)
+    (part,) = parts_of_all(["0.png", folder / "1.png"])
+    assert part.entries == (("0.png", str(folder / "0.png")), (str(folder / "1.png"), str(folder / "1.png")))
+
+
+def test_a_list_of_urls_that_begins_with_a_mark(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text(f"file://{folder}/0.png\n", encoding="utf-8-sig")
+    assert opened(tmp_path / "list.txt") == ({f"file://{folder}/0.png": SIZES["0.png"]}, {})
 
 
 def test_tar_shards_with_a_broken_member(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import logging
 import os
 import pickle
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple
+from pathlib import Path
 from typing import Any
 
 from captrial.engines.job import JobSpec
@@ -45,7 +47,7 @@ class RayEngine:
             rows = [{"task": pickle.dumps(task)} for task in tasks]
             data = ray.data.from_items(rows, override_num_blocks=min(len(rows), MOST_BLOCKS)).map_batches(
                 _RayWorker,
-                fn_constructor_args=(spec, None if self.address else threads_each(self.workers)),
+                fn_constructor_args=(spec, None if self.address else threads_each(self.workers), str(Path.cwd())),
                 batch_size=1,
                 compute=ray.data.ActorPoolStrategy(size=min(self.workers, len(rows)), max_tasks_in_flight_per_actor=2),
                 num_cpus=1,  # actors that die are started again and their tasks repeated: Ray Data's default
@@ -60,7 +62,9 @@ class RayEngine:
 class _RayWorker:
     """One actor: a `Worker` behind Ray's batches of columns. Without a number of threads it has Ray's one."""
 
-    def __init__(self, spec: JobSpec, threads: int | None) -> None:
+    def __init__(self, spec: JobSpec, threads: int | None, directory: str) -> None:
+        with suppress(OSError):  # relative paths of models and vectors are those of the driver, where a node has them
+            os.chdir(directory)
         if threads is not None:
             share_cores(threads)
         self.worker = Worker(spec)

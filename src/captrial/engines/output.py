@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captrial.engines.job import Job, JobSpec, Row, output_schema, prepare_guarded, run_guarded
+from captrial.engines.job import Job, JobSpec, Row, explain, output_schema, prepare_guarded, run_guarded
 from captrial.engines.sources import Part
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, atomic_write, content_hash
@@ -133,11 +133,22 @@ def do_part(job: Job, spec: JobSpec, task: Task) -> tuple[int, int]:
         pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
     ):
         for batch in batches:
-            done = run_guarded(job, batch)
-            writer.write_table(pa.Table.from_pylist(done, schema))
-            rows, failed = rows + len(done), failed + sum(bool(row.get("error")) for row in done)
+            done = to_table(run_guarded(job, batch), schema)
+            writer.write_table(done)
+            rows, failed = rows + len(done), failed + len(done) - done["error"].null_count
         writer.add_key_value_metadata({ERRORS: str(failed), PART: task.part.key})
     return rows, failed
+
+
+def to_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    """Answers as they are written; one that does not fit the columns is its row's error, not the end of the part."""
+    try:
+        return pa.Table.from_pylist(rows, schema)
+    except (pa.ArrowException, UnicodeError, TypeError, ValueError) as error:
+        if len(rows) == 1:
+            why = f"what came out cannot be written: {explain(error)}"
+            return pa.Table.from_pylist([{"id": rows[0]["id"], "error": why}], schema)
+        return pa.concat_tables(to_table([row], schema) for row in rows)
 
 
 def rows_of(shard: Path) -> Iterator[Row]:

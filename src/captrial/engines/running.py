@@ -17,6 +17,7 @@ from captrial.engines.sources import Part
 from captrial.errors import CaptrialError, InputError
 from captrial.progress import progress_bar
 
+IN_A_ROW = 16  # parts that fail one after the other end a run: the endpoint is gone, the disk is full
 ATTEMPTS = 3  # a part during which a worker died so often is given up
 
 
@@ -123,21 +124,25 @@ def make_engine(name: str = "local", workers: int = 1, ray_address: str | None =
 
 
 def run(spec: JobSpec, parts: Sequence[Part], out: Path | str, engine: Engine) -> Outcome:
-    """Do what is not done yet; a part that fails as a whole is an error after all others are finished."""
+    """Do what is not done yet; a part that fails as a whole is an error after all others, or too many, were tried."""
     folder, started = OutputFolder(out), time.monotonic()
     tasks = folder.prepare(spec, parts)
-    failures: list[PartDone] = []
+    failures, in_a_row = list[PartDone](), 0
     with progress_bar() as bar, closing(engine.do(spec, tasks)) as parts_done:
         bar_task = bar.add_task(spec.job.__name__, total=len(parts), completed=len(parts) - len(tasks))
         for done in parts_done:
             if done.hopeless:
                 raise CaptrialError(str(done.failure))
             failures += [done] * bool(done.failure)
+            in_a_row = in_a_row + 1 if done.failure else 0
+            if in_a_row == IN_A_ROW:
+                break
             bar.advance(bar_task)
     if failures:
+        others = "the others are finished" if in_a_row < IN_A_ROW else f"{IN_A_ROW} in a row failed, the run ends here"
         raise CaptrialError(
             f"{len(failures)} of {len(parts)} parts could not be done, such as part {failures[0].number}: "
-            f"{failures[0].failure}; the others are finished: run the same command again to retry"
+            f"{failures[0].failure}; {others}: run the same command again to retry"
         )
     folder.sweep()
     totals = [counts(folder.shard(number)) for number in range(len(parts))]

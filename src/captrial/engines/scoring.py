@@ -21,7 +21,7 @@ from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
 from captrial.engines.running import Engine, run
 from captrial.engines.sources import Part, entry_parts, parquet_parts
-from captrial.engines.stamps import digest
+from captrial.engines.stamps import digest, stamps
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path
 from captrial.metrics.bleu import BleuState
@@ -159,7 +159,8 @@ def score_all(
             "options": sent,
         }
         tables = {"frequencies": frequencies, "vectors": similarity[1] if similarity else None}  # workers read these
-        spec = JobSpec(ScoreJob, arguments, 1024, {name: digest(path) for name, path in tables.items() if path})
+        read = {name: digest(path) for name, path in tables.items() if path} | stamps(clip=clip)
+        spec = JobSpec(ScoreJob, arguments, 1024, read)
         run(spec, parquet_parts([images], SLICE), work / "scores", engine)
         folder = OutputFolder(work / "scores")
         with folder.all_needed():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captrial.data.readers import find_shards, read_folder, read_shards
@@ -61,7 +62,8 @@ def find_parts(source: Path | str, size: int = PART) -> list[Part]:
     if path.suffix == ".parquet" and path.is_file():
         return parquet_parts([path], size)
     if path.suffix in URLS and path.is_file():
-        lines = dict.fromkeys(line.strip() for line in path.read_text().splitlines())
+        text = path.read_text(encoding="utf-8-sig", errors="replace")  # some editors begin a file with a mark
+        lines = dict.fromkeys(line.strip() for line in text.splitlines())
         return entry_parts("urls", ((line, line) for line in lines if line and not line.startswith("#")), size)
     shards = find_shards(path)
     for shard in shards:
@@ -79,16 +81,20 @@ def holds_rows(source: Path | str) -> bool:
 
 
 def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[Part]:
-    """The parts of several inputs, one after the other; single pictures among them are parts together."""
-    paths = [Path(source).absolute() for source in sources]
-    pictures = [path for path in paths if path.is_file() and is_picture(path)]
-    parts = [part for path in paths if path not in pictures for part in find_parts(path, size)]
-    return [*parts, *entry_parts("files", ((str(path), str(path)) for path in pictures), size)]
+    """The parts of several inputs, one after the other; single pictures are parts together, named as they are given."""
+    pictures, others = list[Entry](), list[Path | str]()
+    for source in sources:
+        path = Path(source)
+        if path.is_file() and is_picture(path):
+            pictures.append((str(source), str(path.absolute())))
+        else:
+            others.append(source)
+    return [part for other in others for part in find_parts(other, size)] + entry_parts("files", pictures, size)
 
 
 def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[Part]:
     """Parts of things that are named one by one."""
-    numbered = iter(entries)
+    numbered = ((_writable(name), place) for name, place in entries)
     return [Part(kind, entries=chunk) for chunk in iter(lambda: tuple(islice(numbered, size)), ())]
 
 
@@ -97,9 +103,17 @@ def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[Part]:
     return [
         Part("parquet", str(path), start, min(start + size, rows), path.stat().st_size)
         for path in paths
-        for rows in [pq.read_metadata(path).num_rows]
+        for rows in [rows_in(path)]
         for start in range(0, rows, size)
     ]
+
+
+def rows_in(path: Path) -> int:
+    """How many rows a Parquet file has."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise DatasetError(f"{path}: is no whole Parquet file ({error}); fetch or make it anew, or remove it") from None
 
 
 def _folder_parts(folder: Path, size: int) -> list[Part]:
@@ -128,7 +142,7 @@ def _entry_reader(column: str) -> Callable[[Part], Iterator[Row]]:
 
 def _read_tar(part: Part) -> Iterator[Row]:
     for sample in read_shards(part.path):
-        row: Row = {"id": sample.id, "image": sample.extra.get("image"), "captions": list(sample.captions)}
+        row: Row = {"id": _writable(sample.id), "image": sample.extra.get("image"), "captions": list(sample.captions)}
         yield {**row, "error": sample.extra["error"]} if "error" in sample.extra else row
 
 
@@ -139,10 +153,16 @@ def _read_parquet(part: Part) -> Iterator[Row]:
         for batch in file.iter_batches(TOGETHER, groups):
             first, last = max(part.start - position, 0), min(part.stop - position, len(batch))
             for number, row in enumerate(batch[first : max(first, last)].to_pylist(), position + first):
-                yield {**row, "id": _row_id(row, f"{Path(part.path).name}#{number}")}
+                yield _placed(row, Path(part.path)) | {"id": _row_id(row, f"{Path(part.path).name}#{number}")}
             position += len(batch)
             if position >= part.stop:
                 return
+
+
+def _placed(row: Row, file: Path) -> Row:
+    """A row whose path, where it is relative, leads from its file's folder: workers may stand in another directory."""
+    path = row.get("path")
+    return {**row, "path": str(file.parent / path)} if isinstance(path, str) else row
 
 
 def _groups(metadata: pq.FileMetaData, part: Part) -> tuple[list[int], int]:
@@ -154,6 +174,11 @@ def _groups(metadata: pq.FileMetaData, part: Part) -> tuple[list[int], int]:
         if stop > part.start and (stops[group - 1] if group else 0) < part.stop
     ]
     return groups, stops[groups[0] - 1] if groups and groups[0] else 0
+
+
+def _writable(name: str) -> str:
+    """A name that can be written to a file: bytes that are no UTF-8 stand in names of files and of tar members."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _row_id(row: Row, otherwise: str) -> str:

@@ -11,10 +11,10 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any
 
-from captrial.cli.output import print_table
+from benchmarks.measuring import Row, show
 
 FOLDER = Path(__file__).parent
 CALL = "import json, sys; from benchmarks.{name} import run; json.dump(run(), open(sys.argv[1], 'w'))"
@@ -26,29 +26,13 @@ def names() -> list[str]:
     return sorted(name for name, source in sources.items() if re.search(r"^def run\(", source, re.MULTILINE))
 
 
-def rows_of(name: str) -> list[dict[str, Any]] | None:
+def rows_of(name: str) -> list[Row] | None:
     """The rows of one benchmark; None if it failed."""
-    import tempfile
-
     print(f"\n== benchmarks.{name}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.json"
         done = subprocess.run([sys.executable, "-c", CALL.format(name=name), str(rows)], check=False)
         return json.loads(rows.read_text()) if not done.returncode else None
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """The table."""
-
-    def number(value: Any, unit: str) -> str:
-        return "–" if value is None else f"{value:.3g} {unit}"
-
-    cells = [
-        (row["what"], row["against"], number(row["ours"], row["unit"]), number(row["theirs"], row["unit"]),
-         number(row["ratio"], "x"))
-        for row in rows
-    ]  # fmt: skip
-    print_table("captrial beside others", ["what", "against", "ours", "theirs", "ratio"], cells)
 
 
 def main(wanted: list[str]) -> int:

@@ -30,6 +30,7 @@ import orjson
 from PIL import Image
 from sqlalchemy import func, select
 
+from benchmarks.measuring import Row, compare
 from captrial.annotate import people as accounts
 from captrial.annotate.qualification import qualify
 from captrial.annotate.room import Room
@@ -85,7 +86,7 @@ class Outcome:
         return 1000 * float(np.quantile(self.waits, share)) if self.waits else float("nan")
 
 
-def run(people: int = 200, seconds: float = 20) -> list[dict[str, Any]]:
+def run(people: int = 200, seconds: float = 20) -> list[Row]:
     """Rows for the table of all benchmarks; there is no other program to compare with, so the goal stands there."""
     with tempfile.TemporaryDirectory() as folder:
         found = trial(prepare_world(Path(folder) / "world"), people, seconds)
@@ -98,9 +99,8 @@ def run(people: int = 200, seconds: float = 20) -> list[dict[str, Any]]:
     ]
 
 
-def _row(what: str, ours: float, goal: float, unit: str) -> dict[str, Any]:
-    ratio = goal / ours if ours else None
-    return {"what": f"annotate: {what}", "against": "goal", "ours": ours, "theirs": goal, "ratio": ratio, "unit": unit}
+def _row(what: str, ours: float, goal: float, unit: str) -> Row:
+    return compare(f"annotation server: {what}", "the goal", ours, goal, unit)
 
 
 def main() -> None:

@@ -12,10 +12,8 @@ python -m benchmarks.calibrate_vectors [--write]
 from __future__ import annotations
 
 import argparse
-import os
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +27,8 @@ from captrial.language.classes import COCO_CLASSES, default_table
 from captrial.language.nouns import nouns
 from captrial.language.similarity import Similarity
 from captrial.language.vectors import DEFAULT_NAME, WordVectors
+from experiments.shared import COCO, KARPATHY_TEST, ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 TARGET = ROOT / "src" / "captrial" / "language" / "calibration.json"
 RARE = 5  # nouns said fewer times are left out: mostly misspellings
 
@@ -47,14 +44,14 @@ def pictures(captions: dict[str, list[str]]) -> Pictures:
 
 
 def list_truth(words: list[str]) -> NDArray[np.bool_]:
-    lines = (DATA / "coco" / "class_synonyms.txt").read_text().splitlines()
+    lines = (COCO / "class_synonyms.txt").read_text().splitlines()
     human = [{word.strip() for word in line.split(",")} for line in lines]
     by_name = {line.split(",")[0].strip(): group for line, group in zip(lines, human, strict=True)}
     return np.array([[word in by_name[name] for name in COCO_CLASSES] for word in words])
 
 
 def picture_truth(of: Pictures) -> NDArray[np.bool_]:
-    present = orjson.loads((DATA / "coco" / "objects_present.json").read_bytes())
+    present = orjson.loads((COCO / "objects_present.json").read_bytes())
     return np.array([[name in present[identity] for name in COCO_CLASSES] for identity in of])
 
 
@@ -74,9 +71,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"replace {TARGET.relative_to(ROOT)}")
     arguments = parser.parse_args()
 
-    samples = read_coco(DATA / "coco" / "captions_val2017.json")
+    samples = read_coco(COCO / "captions_val2017.json")
     ours = pictures({sample.id: list(sample.captions) for sample in samples})
-    references = orjson.loads((DATA / "captioners" / "karpathy_test" / "references.json").read_bytes())
+    references = orjson.loads((KARPATHY_TEST / "references.json").read_bytes())
     held_out = pictures({identity: texts for identity, texts in references.items() if identity not in ours})
 
     vectors = WordVectors.open(components=None)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from benchmarks.measuring import Row, compare, seconds, show
 from captrial.data import read_captions, write_captions
 
 FILES, ROWS = 9, 370_000
@@ -53,23 +54,21 @@ PEERS: dict[str, tuple[str, Callable[[Path], dict[str, str]]]] = {
 }
 
 
-def seconds(read: Callable[[Path], object], path: Path) -> float:
-    """Processor time of one call, all threads together: other work on the machine hardly moves it."""
-    start = time.process_time()
-    read(path)
-    return time.process_time() - start
+def processor_seconds(read: Callable[[Path], object], path: Path) -> float:
+    """Of one call, all threads together: other work on the machine hardly moves it."""
+    return seconds(lambda: read(path), clock=time.process_time)
 
 
 def as_dict(path: Path) -> dict[str, str]:
     return read_captions(path).to_dict()
 
 
-def run(files: int = FILES, rows: int = ROWS) -> list[dict[str, object]]:
+def run(files: int = 3, rows: int = ROWS) -> list[Row]:
     """Two rows a format: total seconds for all files, ours as ids and texts, and ours as the dict the peer builds.
 
     Ours checks every row (types, emptiness, two captions for an id); theirs lets the last caption of an id win.
     """
-    results: list[dict[str, object]] = []
+    results: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for suffix, (name, peer) in PEERS.items():
             lists = mapping = theirs = 0.0
@@ -77,29 +76,17 @@ def run(files: int = FILES, rows: int = ROWS) -> list[dict[str, object]]:
                 path = Path(folder) / f"captions{suffix}"
                 expected = captions(model, rows)
                 write_captions(path, expected)
-                lists += seconds(read_captions, path)
-                mapping += seconds(as_dict, path)
-                theirs += seconds(peer, path)
+                lists += processor_seconds(read_captions, path)
+                mapping += processor_seconds(as_dict, path)
+                theirs += processor_seconds(peer, path)
                 assert as_dict(path) == peer(path) == expected
             for form, ours in (("as a dict", mapping), ("as ids and texts", lists)):
-                what = f"{files} x {rows} captions, {suffix[1:]}, {form}"
-                row = {
-                    "what": what,
-                    "against": name,
-                    "ours": ours,
-                    "theirs": theirs,
-                    "ratio": theirs / ours,
-                    "unit": "s",
-                }
-                results.append(row)
+                results.append(compare(f"{files} x {rows} captions, {suffix[1:]}, {form}", name, ours, theirs))
     return results
 
 
 def main() -> None:
-    for row in run():
-        print(
-            f"{row['what']:52} {row['ours']:6.2f} s   {row['against']:26} {row['theirs']:6.2f} s   x{row['ratio']:.2f}"
-        )
+    show(run(FILES))
 
 
 if __name__ == "__main__":

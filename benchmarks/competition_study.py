@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.selection import DATA
 from captrial.compete import Competition, SelectionSettings, verdict
 from captrial.compete.dominance import ratios
 from captrial.compete.evidence import Evidence
@@ -30,8 +29,8 @@ from captrial.compete.scoring import Contest, Jury
 from captrial.compete.stability import spearman, stability
 from captrial.progress import track
 from captrial.report import figures
+from experiments.shared import KARPATHY_TEST, published_captions
 
-FOLDER = DATA / "captioners" / "karpathy_test"
 BUDGETS = (5, 10, 20, 30, 40, 50, 70)  # k
 BATCH = 10  # labels between two looks at the plan
 
@@ -40,12 +39,12 @@ class Study:
     """The competition, everything that is labelled, and the answers."""
 
     def __init__(self, folder: Path, skip_broken: bool = False, k: int = 70) -> None:
-        files = {path.stem: path for path in sorted(FOLDER.glob("*.json")) if path.stem != "references"}
-        self.references = json.loads((FOLDER / "references.json").read_text())
+        files = published_captions()
+        self.references = json.loads((KARPATHY_TEST / "references.json").read_text())
         self.competition = Competition.create(folder / "competition", files)
         self.competition.select(SelectionSettings(k, k, skip_broken=skip_broken), workers=2)
         self.models = self.competition.models
-        self.labels = self.competition.labels(FOLDER / "references.json")
+        self.labels = self.competition.labels(KARPATHY_TEST / "references.json")
         self.jury = self.competition.jury(self.labels)
         self.everything = self._everything(files)
 

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.measuring import Row, compare, show
 from captrial.captioners import create
 from captrial.captioners.packed import PRECISIONS, packed
 from captrial.captioners.transformer import Transformer
@@ -29,6 +30,7 @@ from captrial.decoding import BOS, EOS, PAD, beam_search
 from captrial.vision.features import Features
 
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
+FAMILY = ("transformer", "smart", "m2")  # of 000
 WORDS, WIDTH, REGIONS, FEATURES, BEAM, LENGTH = 10_000, 512, 36, 2048, 5, 20
 
 
@@ -162,7 +164,7 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
     return statistics.median(found)
 
 
-def run(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> list[dict[str, Any]]:
+def run(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> list[Row]:
     """Captions a second, in turns on the same pictures; `batches` are sizes, how many of each, how often timed."""
     torch.set_num_threads(THREADS)
     model = captioner()
@@ -185,16 +187,28 @@ def run(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> 
                 spent[precision] += seconds(lambda s=shown, m=speaker: ours(m, s), repeats)  # type: ignore[misc]
         peer_rate = batch * count / spent.pop("generate")
         for name, total in spent.items():
-            rate = batch * count / total
             what = f"beam-5 decoding, batch {batch}, {name}"
-            figures = {"ours": rate, "theirs": peer_rate, "ratio": rate / peer_rate, "unit": "captions/s"}
-            rows.append({"what": what, "against": "transformers' generate, float32", **figures})
-    return rows
+            against = "transformers' generate, float32"
+            rows.append(compare(what, against, batch * count / total, peer_rate, "captions/s"))
+    return [*rows, *relatives()]
+
+
+def relatives(batch: int = 50) -> list[Row]:
+    """The captioners of 000 Fig. 2 beside its Transformer."""
+    rates = {}
+    for preset in FAMILY:
+        model, shown = captioner(preset), features(batch)
+        rates[preset] = batch / seconds(lambda m=model, s=shown: ours(m, s), 1)  # type: ignore[misc]
+    plain = rates.pop("transformer")
+    return [
+        compare(f"beam-5 decoding, batch {batch}, {preset}", "our Transformer", rate, plain, "captions/s")
+        for preset, rate in rates.items()
+    ]
 
 
 def sizes(presets: Sequence[str], batches: tuple[int, ...] = (1, 5, 10, 25, 50)) -> None:
     """Mean and standard deviation of the seconds a batch takes, features given (000 Fig. 2)."""
-    for preset in presets or ("transformer", "smart", "m2"):
+    for preset in presets or FAMILY:
         model = captioner(preset)
         for batch in batches:
             shown, found = features(batch), []
@@ -215,9 +229,9 @@ def loss(run: Path, store: Path) -> None:
     from captrial.metrics.cider import cider
     from captrial.training.evaluate import caption_pictures
     from captrial.vision.store import FeatureStore
+    from experiments.shared import FLICKR8K_CAPTIONS
 
-    data = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    samples = read_karpathy(data / "flickr8k" / "dataset_flickr8k.json", split="test")
+    samples = read_karpathy(FLICKR8K_CAPTIONS, split="test")
     checkpoint = Checkpoint.from_pretrained(run)
     known = FeatureStore(store, checkpoint.vision)
     plain: list[str] = []
@@ -238,10 +252,7 @@ def main() -> None:
     elif "--sizes" in sys.argv:
         sizes(sys.argv[2:])
     else:
-        for row in run():
-            print(
-                f"{row['what']}: {row['ours']:.1f} captions/s, generate {row['theirs']:.1f}: {row['ratio']:.2f} times"
-            )
+        show(run())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from experiments.shared import COCO, OLD_NAMES, find_yolo
 
 from captrial.cli.output import print_table
 from captrial.data.pictures import open_picture
@@ -24,6 +23,7 @@ from captrial.records import Box
 from captrial.vision.loading import load_detector
 from captrial.vision.measure import Candidate, average_precision
 from captrial.vision.regions import Detector
+from experiments.shared import COCO, OLD_NAMES, find_yolo
 
 Boxes = dict[str, dict[str, list[Box]]]  # class -> picture -> boxes
 

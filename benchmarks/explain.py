@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from benchmarks.measuring import Row, compare, environment, peak_memory, show
 from captrial.captioners import create
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.shipped import DEFAULT, shipped
@@ -108,7 +109,7 @@ def captum(subject: Subject, targets: Targets, steps: int, portion: int) -> Tens
     return torch.stack(rows)
 
 
-def timed(work: Callable[[], object], repeats: int) -> tuple[float, object]:
+def timed(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     """The least processor seconds of some runs after a first one, and the result."""
     result = work() if repeats > 1 else None
     seconds = []
@@ -119,31 +120,19 @@ def timed(work: Callable[[], object], repeats: int) -> tuple[float, object]:
     return min(seconds), result
 
 
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def one_side(side: str, kind: str, model: str | None) -> dict[str, float]:
-    """Seconds and peak memory of one side; `ours` also at the default tolerance."""
+    """Seconds and peak memory of one side; `complete` is ours at the default tolerance."""
     subject, targets = prepare(model, kind)
-    repeats = 2 if kind == "regions" else 1
-    before = peak()
-    if side == "captum":
-        seconds, _ = timed(lambda: captum(subject, targets, STEPS[kind], PORTION[kind]), repeats)
-        return {"seconds": seconds, "memory": peak() - before}
-    steps, rule = STEPS[kind], "gauss_legendre"
-    seconds, _ = timed(lambda: integrate(make_path(subject, targets, kind), steps=steps, rule=rule), repeats)  # type: ignore[arg-type]
-    memory = peak() - before
-    start = time.process_time()
-    whole = integrated_gradients(subject, targets, Settings(TOLERANCE))
-    return {
-        "seconds": seconds,
-        "memory": memory,
-        "complete": time.process_time() - start,
-        "steps": whole.steps,
-        "error": float(whole.errors.max()),
-        "memory of both": peak() - before,
+    steps = STEPS[kind]
+    works: dict[str, Callable[[], Any]] = {
+        "ours": lambda: integrate(make_path(subject, targets, kind), steps=steps, rule="gauss_legendre"),
+        "captum": lambda: captum(subject, targets, steps, PORTION[kind]),
+        "complete": lambda: integrated_gradients(subject, targets, Settings(TOLERANCE)),
     }
+    before = peak_memory()
+    taken, result = timed(works[side], 2 if kind == "regions" and side != "complete" else 1)
+    found = {"seconds": taken, "memory": peak_memory() - before}
+    return found | ({"steps": result.steps, "error": float(result.errors.max())} if side == "complete" else {})
 
 
 def slopes(subject: Subject, targets: Targets, alphas: Tensor, rows: int = 8) -> Tensor:
@@ -168,37 +157,43 @@ def plain_error(subject: Subject, targets: Targets, changes: Tensor, steps: int)
     return float(completeness_errors(sums, changes.double()).max())
 
 
-def in_new_process(*arguments: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.explain", *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+def in_new_process(side: str, kind: str, model: str | None) -> dict[str, float]:
+    which = ["--model", model] if model else []
+    command = [sys.executable, "-m", "benchmarks.explain", "--side", side, "--input", kind, *which]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def speed(model: str | None, kind: str) -> None:
-    which = ["--model", model] if model else []
-    ours, theirs = (in_new_process("--side", side, "--input", kind, *which) for side in ("ours", "captum"))
-    ratio = theirs["seconds"] / ours["seconds"]
-    print(
-        f"{kind}, {STEPS[kind]} Gauss-Legendre steps: ours {ours['seconds']:.2f} s, captum {theirs['seconds']:.2f} s: "
-        f"{ratio:.1f} times; memory taken {ours['memory']:.0f} and {theirs['memory']:.0f} MB",
-        flush=True,
-    )
+def steps_needed(model: str | None, kind: str, ladder: Sequence[int]) -> tuple[int, float]:
+    """How many of captum's steps reach the tolerance, the fewest of the ladder, and the error they leave."""
     subject, targets = prepare(model, kind)
-    ends, reached = make_path(subject, targets, kind).ends, False
-    for steps in LADDER[kind]:
+    ends, steps, error = make_path(subject, targets, kind).ends, 0, float("inf")
+    for steps in ladder:
         error = plain_error(subject, targets, ends[1] - ends[0], steps)
         print(f"{kind}, captum's nodes: {error:.2%} with {steps} steps", flush=True)
-        reached = error <= TOLERANCE
-        if reached:
+        if error <= TOLERANCE:
             break
-    needed = theirs["seconds"] / STEPS[kind] * steps
-    print(
-        f"{kind}, error of every word under {TOLERANCE:.0%}: ours {ours['complete']:.2f} s ({ours['steps']:.0f} steps, "
-        f"{ours['error']:.2%}), captum {needed:.1f} s ({steps} steps, {error:.2%}"
-        f"{'' if reached else ': not reached'}): {'' if reached else 'over '}"
-        f"{needed / ours['complete']:.1f} times; memory taken by ours {ours['memory of both']:.0f} MB",
-        flush=True,
-    )
+    return steps, error
+
+
+def speed(model: str | None, kind: str, ladder: Sequence[int]) -> list[Row]:
+    """At equal steps and at equal completeness error."""
+    ours, theirs = (in_new_process(side, kind, model) for side in ("ours", "captum"))
+    what = f"integrated gradients of 12 words over {kind}"
+    rows = [
+        compare(f"{what}, {STEPS[kind]} steps", "captum", ours["seconds"], theirs["seconds"]),
+        compare(f"{what}, {STEPS[kind]} steps, memory taken", "captum", ours["memory"], theirs["memory"], "MB"),
+    ]
+    ours = in_new_process("complete", kind, model)
+    steps, error = steps_needed(model, kind, ladder)
+    what = f"{what}, error under {TOLERANCE:.0%} ({ours['steps']:.0f} steps, {ours['error']:.2%})"
+    against = f"captum ({steps} steps, {error:.2%}{'' if error <= TOLERANCE else ': not reached'})"
+    return [*rows, compare(what, against, ours["seconds"], theirs["seconds"] / STEPS[kind] * steps)]
+
+
+def run() -> list[Row]:
+    torch.set_num_threads(1)
+    return [*speed(None, "regions", LADDER["regions"]), *speed(None, "pixels", LADDER["pixels"][:2])]
 
 
 def rules(nodes: int, bend: Bend) -> dict[str, tuple[Rule, bool]]:
@@ -302,7 +297,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model")
     parser.add_argument("--input", choices=INPUTS)
-    parser.add_argument("--side", choices=("ours", "captum"))
+    parser.add_argument("--side", choices=("ours", "captum", "complete"))
     parser.add_argument("--quadrature", action="store_true")
     parser.add_argument("--photographs", action="store_true")
     wanted = parser.parse_args()
@@ -314,7 +309,10 @@ def main() -> None:
         photographs(wanted.model)
         return
     for kind in [wanted.input] if wanted.input else INPUTS:
-        (quadrature if wanted.quadrature else speed)(wanted.model, kind)
+        if wanted.quadrature:
+            quadrature(wanted.model, kind)
+        else:
+            show(speed(wanted.model, kind, LADDER[kind]))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import orjson
 
@@ -21,20 +20,20 @@ from captrial.language.morphology import NOUN_TAGS, always_nouns, not_nouns, sin
 from captrial.language.nouns import analyse, nouns, pipeline, pipeline_version
 from captrial.language.similarity import Similarity
 from captrial.language.vectors import WordVectors
+from experiments.shared import COCO, FLICKR8K_CAPTIONS, KARPATHY_TEST
 
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
 SOME = 5000  # captions for the timings
 
 
 def captions() -> dict[str, list[str]]:
     """Every caption under the data folder, by where it comes from."""
-    coco = read_coco(DATA / "coco" / "captions_val2017.json")
-    flickr = read_karpathy(DATA / "flickr8k" / "dataset_flickr8k.json")
+    coco = read_coco(COCO / "captions_val2017.json")
+    flickr = read_karpathy(FLICKR8K_CAPTIONS)
     found = {
         "COCO val2017": [text for sample in coco for text in sample.captions],
         "Flickr8k": [text for sample in flickr for text in sample.captions],
     }
-    for path in sorted((DATA / "captioners" / "karpathy_test").glob("*.json")):
+    for path in sorted(KARPATHY_TEST.glob("*.json")):
         rows = orjson.loads(path.read_bytes())
         if isinstance(rows, dict):
             found["Karpathy test references"] = [text for group in rows.values() for text in group]

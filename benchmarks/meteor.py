@@ -10,20 +10,18 @@ and the memory-mapped index. What is done once for an installation (index, compi
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+from benchmarks.measuring import Row, compare, environment, peak_memory, seconds, show
+from experiments.shared import KARPATHY_TEST
+
 SYSTEM = "PureT-SCST"
 REPEATS = 3
-Row = dict[str, object]
 Captions = dict[str, list[str]]
 
 
@@ -48,23 +46,17 @@ def theirs(said: Captions, known: Captions) -> dict[str, float]:
     return {"corpus": corpus, "again": again, "ready": ready}
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def peak() -> float:
     """Peak memory of this process or, if larger, of the largest it started, in MB."""
-    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    return max(map(peak_memory, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
-def in_new_process(which: str, captions: Path, **environment: str) -> dict[str, float]:
+def in_new_process(which: str, captions: Path, **changes: str) -> dict[str, float]:
     """Run one side; its results, with wall seconds (without the second, warm run) and processor seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     command = [sys.executable, "-m", "benchmarks.meteor", which, str(captions)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True, capture_output=True)
+    done = subprocess.run(command, env=environment(**changes), check=True, capture_output=True)
     wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -75,16 +67,12 @@ def in_new_process(which: str, captions: Path, **environment: str) -> dict[str, 
 def tokenized_captions() -> tuple[Captions, Captions]:
     from captrial.metrics import Corpus
 
-    folder = DATA / "captioners" / "karpathy_test"
-    references = json.loads((folder / "references.json").read_text())
-    said = {str(row["image_id"]): row["caption"] for row in json.loads((folder / f"{SYSTEM}.json").read_text())}
+    references = json.loads((KARPATHY_TEST / "references.json").read_text())
+    rows = json.loads((KARPATHY_TEST / f"{SYSTEM}.json").read_text())
+    said = {str(row["image_id"]): row["caption"] for row in rows}
     corpus = Corpus.prepare(said, {key: references[key] for key in said})
     candidates = {key: [text] for key, text in zip(corpus.ids, corpus.candidates, strict=True)}
     return candidates, dict(zip(corpus.ids, map(list, corpus.references), strict=True))
-
-
-def row(what: str, against: str, mine: float, other: float, unit: str) -> Row:
-    return {"what": what, "against": against, "ours": mine, "theirs": other, "ratio": other / mine, "unit": unit}
 
 
 def run() -> list[Row]:
@@ -105,20 +93,17 @@ def run() -> list[Row]:
     what, jar = "METEOR of one system (5 000 images, 25 010 references)", "meteor-1.5.jar by pycocoevalcap"
     ready = min(other["ready"] for _, other in pairs)
     return [
-        row(f"{what}, fresh process, wall time", jar, *least("wall"), "s"),
-        row("the same of every further system, all loaded", jar, *least("again"), "s"),
-        row("processor time of both runs together", jar, *least("cpu"), "s"),
-        row("peak memory", jar, *least("peak"), "MB"),
-        row("paraphrase index, built once", "the jar parses the table at every start", indexed["once"], ready, "s"),
-        row("kernels, compiled once", "the JVM compiles at every start", built["once"], ready, "s"),
+        compare(f"{what}, fresh process, wall time", jar, *least("wall")),
+        compare("METEOR of every further system, all loaded", jar, *least("again")),
+        compare("METEOR, processor time of both runs together", jar, *least("cpu")),
+        compare("METEOR, peak memory", jar, *least("peak"), "MB"),
+        compare("METEOR, paraphrase index, built once", "the jar parses it at every start", indexed["once"], ready),
+        compare("METEOR, kernels, compiled once", "the JVM compiles at every start", built["once"], ready),
     ]
 
 
 def main() -> None:
-    for result in run():
-        mine, other, unit = result["ours"], result["theirs"], result["unit"]
-        print(result["what"])
-        print(f"  ours {mine:.3g} {unit}, {result['against']} {other:.3g} {unit}: {result['ratio']:.2f} times")
+    show(run())
 
 
 def long_captions(words: int = 10_000) -> None:

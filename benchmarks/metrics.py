@@ -7,7 +7,6 @@ python -m benchmarks.metrics --figure   # 1 k, 10 k, 100 k images -> docs/images
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 import time
@@ -16,23 +15,21 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measuring import Row, compare, peak_memory, seconds, show
 from captrial.data import read_captions, read_references
 from captrial.language.vocabulary import EOS, PAD, Vocabulary
 from captrial.metrics import Corpus, bleu, cider, rouge_l
 from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.reward import CiderReward
+from experiments.shared import FLICKR8K_CAPTIONS, KARPATHY_TEST, ROOT, published_captions
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
-FOLDER = DATA / "captioners" / "karpathy_test"
 SYSTEM = "PureT-SCST"
 Found = dict[str, tuple[float, np.ndarray]]  # corpus and image values by metric
-Row = dict[str, object]
 
 
 def captions_and_references(system: str = SYSTEM) -> tuple[dict[str, str], dict[str, list[str]]]:
-    references = read_references(FOLDER / "references.json")
-    captions = read_captions(FOLDER / f"{system}.json").to_dict()
+    references = read_references(KARPATHY_TEST / "references.json")
+    captions = read_captions(KARPATHY_TEST / f"{system}.json").to_dict()
     return {key: captions[key] for key in references}, references
 
 
@@ -59,28 +56,14 @@ def theirs(captions: Mapping[str, str], references: Mapping[str, Sequence[str]])
 def parity() -> None:
     """Largest absolute differences, corpus / image, by system and metric."""
     captions_and_references()  # says where the data should be, if they are not
-    for path in sorted(FOLDER.glob("[!r]*.json")):  # all but references.json
-        captions, references = captions_and_references(path.stem)
+    for system in published_captions():
+        captions, references = captions_and_references(system)
         mine, other = ours(captions, references), theirs(captions, references)
         cells = []
         for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"):
             image = np.abs(mine[name][1] - other[name][1]).max()
             cells.append(f"{abs(mine[name][0] - other[name][0]):.0e} / {image:.0e}")
-        print(f"| {path.stem} | " + " | ".join(cells) + " |", flush=True)
-
-
-def seconds(work: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The shortest of some runs, wall time unless another clock is given."""
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        work()
-        times.append(clock() - start)
-    return min(times)
-
-
-def row(what: str, against: str, mine: float, other: float, unit: str = "s") -> Row:
-    return {"what": what, "against": against, "ours": mine, "theirs": other, "ratio": other / mine, "unit": unit}
+        print(f"| {system} | " + " | ".join(cells) + " |", flush=True)
 
 
 def processor_seconds() -> float:
@@ -99,7 +82,10 @@ def corpus_metrics() -> list[Row]:
     mine, other = np.min(runs[::2], axis=0), np.min(runs[1::2], axis=0)
     what = "BLEU-1..4 + ROUGE-L + CIDEr of one system (5 000 images, 25 010 references), tokenising included"
     against = "pycocoevalcap + Java PTBTokenizer"
-    return [row(what, against, mine[0], other[0]), row(f"{what}, processor time", against, mine[1], other[1])]
+    return [
+        compare(name, against, float(first), float(second))
+        for name, first, second in zip((what, f"{what}, processor time"), mine, other, strict=True)
+    ]
 
 
 def _wall_and_processor(work: Callable[..., object], *arguments: object) -> tuple[float, float]:
@@ -110,7 +96,7 @@ def _wall_and_processor(work: Callable[..., object], *arguments: object) -> tupl
 
 def rewards(batches: int = 8, images: int = 6000, size: int = 250) -> Row:
     """Batches of 5 samples an image, document frequencies of 6 000 images, ids as a captioner gives them."""
-    references = read_references(DATA / "flickr8k" / "dataset_flickr8k.json", split="train")
+    references = read_references(FLICKR8K_CAPTIONS, split="train")
     texts = [[text.lower().rstrip(" .").split() for text in row] for row in references.values()][:images]
     vocabulary = Vocabulary.build((words for row in texts for words in row), min_count=5)
     tokens = [[vocabulary.encode(words, bos=False, eos=False) for words in row] for row in texts]
@@ -129,7 +115,7 @@ def rewards(batches: int = 8, images: int = 6000, size: int = 250) -> Row:
         other += time.perf_counter() - start
         np.testing.assert_allclose(reward.rewards(sampled, chosen), expected, atol=1e-9)
     what = f"CIDEr-D reward of {size} samples, 5 references an image, frequencies of {len(tokens)} images"
-    return row(what, "pycocoevalcap CiderScorer, same batches", 1e3 * mine / batches, 1e3 * other / batches, "ms")
+    return compare(what, "pycocoevalcap CiderScorer, same batches", 1e3 * mine / batches, 1e3 * other / batches, "ms")
 
 
 def _samples(tokens: list[list[list[int]]], chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -189,7 +175,8 @@ def scaling(sizes: Sequence[int] = (1_000, 10_000, 100_000)) -> list[tuple[int, 
         ids = [(str(index), known[index % len(known)]) for index in range(size)]
         said, refs = {new: captions[old] for new, old in ids}, {new: references[old] for new, old in ids}
         found.append((size, seconds(lambda s=said, r=refs: ours(s, r), clock=time.process_time)))  # type: ignore[misc]
-        print(f"{size:>7} images: {found[-1][1]:7.2f} s, {1e6 * found[-1][1] / size:6.1f} us an image, {peak():.0f} MB")
+        each = f"{1e6 * found[-1][1] / size:6.1f} us an image"
+        print(f"{size:>7} images: {found[-1][1]:7.2f} s, {each}, {peak_memory():.0f} MB")
     return found
 
 
@@ -211,11 +198,6 @@ def draw(points: Sequence[tuple[int, float]], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def peak() -> float:
-    """Peak memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def run() -> list[Row]:
     return [*corpus_metrics(), rewards()]
 
@@ -227,11 +209,8 @@ def main() -> None:
     if "--figure" in sys.argv:
         draw(scaling(), ROOT / "docs" / "images" / "metrics_scaling.svg")
         return
-    for result in run():
-        mine, other, unit = result["ours"], result["theirs"], result["unit"]
-        print(result["what"])
-        print(f"  ours {mine:.3g} {unit}, {result['against']} {other:.3g} {unit}: {result['ratio']:.1f} times")
-    print(f"peak memory {peak():.0f} MB")
+    show(run())
+    print(f"peak memory {peak_memory():.0f} MB")
 
 
 if __name__ == "__main__":

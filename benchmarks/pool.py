@@ -8,8 +8,6 @@ python -m benchmarks.pool --memory               # peak memory of 370 000 pictur
 from __future__ import annotations
 
 import io
-import os
-import resource
 import sys
 import tempfile
 import time
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
+from benchmarks.measuring import Row, compare, peak_memory, show
 from captrial.data import open_picture
 from captrial.data.pictures import MAX_BYTES, MAX_PIXELS
 from captrial.data.pool import scan
@@ -28,9 +27,8 @@ from captrial.data.pool.duplicates import _alike, near_copies
 from captrial.data.pool.scan import look
 from captrial.data.pool.signature import DRAFT, SIGNATURE_BYTES, signature
 from captrial.data.pool.sources import Candidate, iterate_folder
+from experiments.shared import DATA
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 POOL_SIZE = 370_000
 
 
@@ -81,7 +79,7 @@ def rate(work: Callable[[Candidate], object], candidates: list[Candidate]) -> fl
     return len(candidates) / (time.process_time() - start)
 
 
-def run(limit: int = 1500) -> list[dict[str, object]]:
+def run(limit: int = 1500) -> list[Row]:
     """Pictures a second a core, ours (read, check, hash, decode, sign) against a bare decode by Pillow."""
     candidates = photographs(limit=limit)
     for candidate in candidates:
@@ -89,20 +87,10 @@ def run(limit: int = 1500) -> list[dict[str, object]]:
     ours = rate(lambda candidate: look(candidate, MAX_PIXELS, MAX_BYTES), candidates)
     theirs = rate(lambda candidate: Image.open(io.BytesIO(candidate.read(MAX_BYTES))).convert("RGB"), candidates)
     what = f"pool: {len(candidates)} Flickr8k pictures checked, hashed, signed"
-    rows: list[dict[str, object]] = [
-        {
-            "what": what,
-            "against": "Pillow decode alone",
-            "ours": ours,
-            "theirs": theirs,
-            "ratio": ours / theirs,
-            "unit": "/s",
-        }
-    ]
-    return [*rows, search_time()]
+    return [compare(what, "Pillow decode alone", ours, theirs, "/s"), search_time()]
 
 
-def search_time(count: int = 20_000) -> dict[str, object]:
+def search_time(count: int = 20_000) -> Row:
     """Near duplicates among random signatures, banded against every pair, in seconds."""
     random = np.random.default_rng(0)
     hashes = random.integers(0, 2**64, POOL_SIZE, dtype=np.uint64)
@@ -116,9 +104,7 @@ def search_time(count: int = 20_000) -> dict[str, object]:
     for index in range(count):
         np.flatnonzero(np.bitwise_count(hashes[:index] ^ hashes[index]) <= NEAR_DUPLICATE_DISTANCE)
     theirs = (time.process_time() - start) * (POOL_SIZE / count) ** 2
-    what = f"near duplicates among {POOL_SIZE}"
-    against = f"numpy, every pair (from {count})"
-    return {"what": what, "against": against, "ours": ours, "theirs": theirs, "ratio": theirs / ours, "unit": "s"}
+    return compare(f"near duplicates among {POOL_SIZE}", f"numpy, every pair (from {count})", ours, theirs)
 
 
 def look_alikes(hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], owner: NDArray[np.int64]) -> tuple[int, int]:
@@ -182,8 +168,8 @@ def memory() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         pool = build_pool([Path(folder) / "in"], Path(folder) / "pool", workers=1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{len(pool)} pictures, looks made up: peak {peak:.0f} MB, {time.process_time():.0f} s of processor time")
+    used = f"{time.process_time():.0f} s of processor time"
+    print(f"{len(pool)} pictures, looks made up: peak {peak_memory():.0f} MB, {used}")
 
 
 def main() -> None:
@@ -193,9 +179,7 @@ def main() -> None:
     elif "--memory" in sys.argv:
         memory()
     else:
-        for row in run():
-            figures = f"{row['ours']:.3g} {row['unit']}, {row['against']} {row['theirs']:.3g}, x{row['ratio']:.3g}"
-            print(f"{row['what']}: {figures}")
+        show(run())
 
 
 if __name__ == "__main__":

@@ -5,30 +5,19 @@ python -m benchmarks.readers
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
-import warnings
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pycocotools import mask as theirs
 
+from benchmarks.measuring import Row, compare, seconds, show
 from captrial.data.readers import join, present, read_boxes, read_coco, read_karpathy, read_shards, rle, write_shards
+from experiments.shared import COCO, FLICKR8K_CAPTIONS
 
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
-
-
-def seconds(work: Callable[[], object], times: int = 3) -> float:
-    """The shortest of a few runs."""
-    best = float("inf")
-    for _ in range(times):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
+Masks = list[NDArray[Any]]
 
 
 def outline(random: np.random.Generator) -> NDArray[np.float64]:
@@ -39,55 +28,62 @@ def outline(random: np.random.Generator) -> NDArray[np.float64]:
     return np.round(points, 2)
 
 
-def masks() -> None:
-    random = np.random.default_rng(0)
-    outlines = [outline(random) for _ in range(2000)]
-    ours = [rle.polygon_to_mask(points, 480, 640) for points in outlines]
+def equality(outlines: Masks, ours: Masks, packed: list[dict[str, Any]]) -> None:
+    """How many of our masks are theirs, bit for bit."""
     reference = [theirs.decode(theirs.frPyObjects([points.ravel().tolist()], 480, 640))[:, :, 0] for points in outlines]
     equal = sum(np.array_equal(one, other.astype(bool)) for one, other in zip(ours, reference, strict=True))
     print(f"| polygons rasterised like pycocotools, bit for bit | {equal} of {len(outlines)} |")
-    packed = [theirs.encode(np.asfortranarray(mask, np.uint8)) for mask in ours]
     equal = sum(rle.encode(mask)["counts"] == one["counts"].decode() for mask, one in zip(ours, packed, strict=True))
     print(f"| masks encoded to the same characters | {equal} of {len(ours)} |")
     equal = sum(np.array_equal(rle.decode(one), mask) for mask, one in zip(ours, packed, strict=True))
     print(f"| masks decoded to the same pixels | {equal} of {len(ours)} |")
-    few = slice(0, 200)
-    pairs = {
+
+
+def run(count: int = 200) -> list[Row]:
+    """Masks and polygons, in Python and numpy, against C."""
+    outlines, ours, packed = masks(count)
+    pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "rasterise": (
-            lambda: [rle.polygon_to_mask(points, 480, 640) for points in outlines[few]],
-            lambda: [theirs.decode(theirs.frPyObjects([one.ravel().tolist()], 480, 640)) for one in outlines[few]],
+            lambda: [rle.polygon_to_mask(points, 480, 640) for points in outlines],
+            lambda: [theirs.decode(theirs.frPyObjects([one.ravel().tolist()], 480, 640)) for one in outlines],
         ),
         "encode": (
-            lambda: [rle.encode(mask) for mask in ours[few]],
-            lambda: [theirs.encode(np.asfortranarray(mask, np.uint8)) for mask in ours[few]],
+            lambda: [rle.encode(mask) for mask in ours],
+            lambda: [theirs.encode(np.asfortranarray(mask, np.uint8)) for mask in ours],
         ),
-        "decode": (
-            lambda: [rle.decode(one) for one in packed[few]],
-            lambda: [theirs.decode(one) for one in packed[few]],
-        ),
+        "decode": (lambda: [rle.decode(one) for one in packed], lambda: [theirs.decode(one) for one in packed]),
     }
-    for name, (mine, other) in pairs.items():
-        one, two = seconds(mine), seconds(other)
-        print(f"| {name}, ms a mask: ours, pycocotools' C | {one * 5:.2f}, {two * 5:.2f} (ratio {one / two:.1f}) |")
+    rows = []
+    for name, pair in pairs.items():
+        mine, other = (1e3 * seconds(work, 3) / count for work in pair)
+        rows.append(compare(f"{name} a mask of 640 x 480", "pycocotools' C", mine, other, "ms"))
+    return rows
+
+
+def masks(count: int) -> tuple[Masks, Masks, list[dict[str, Any]]]:
+    """Outlines, the masks they make, and these packed by pycocotools."""
+    random = np.random.default_rng(0)
+    outlines = [outline(random) for _ in range(count)]
+    ours = [rle.polygon_to_mask(points, 480, 640) for points in outlines]
+    return outlines, ours, [theirs.encode(np.asfortranarray(mask, np.uint8)) for mask in ours]
 
 
 def main() -> None:
-    warnings.filterwarnings("ignore", category=DeprecationWarning)  # inside pycocotools
-    flickr, coco = DATA / "flickr8k" / "dataset_flickr8k.json", DATA / "coco"
-    captions = read_coco(coco / "captions_val2017.json")
+    captions = read_coco(COCO / "captions_val2017.json")
     print("| what | measured |\n| --- | --- |")
-    reading = seconds(lambda: read_karpathy(flickr))
+    reading = seconds(lambda: read_karpathy(FLICKR8K_CAPTIONS), 3)
     print(f"| Flickr8k, Karpathy JSON: 7 500 pictures, 37 500 captions | {reading:.2f} s |")
-    reading = seconds(lambda: read_coco(coco / "captions_val2017.json"))
+    reading = seconds(lambda: read_coco(COCO / "captions_val2017.json"), 3)
     print(f"| COCO val2017 captions: 5 000 pictures, 25 014 captions | {reading:.2f} s |")
-    joining = seconds(lambda: join(captions, read_boxes(coco / "boxes_val2017.json")))
+    joining = seconds(lambda: join(captions, read_boxes(COCO / "boxes_val2017.json")), 3)
     print(f"| COCO val2017 boxes, read and joined: 36 781 boxes | {joining:.2f} s |")
     with tempfile.TemporaryDirectory() as folder:
         there = present(captions)
-        writing = seconds(lambda: write_shards(there, folder, size=100), 1)
+        writing = seconds(lambda: write_shards(there, folder, size=100))
         print(f"| shards, written: {len(there)} pictures | {writing:.2f} s |")
-        print(f"| shards, read | {seconds(lambda: list(read_shards(folder))):.2f} s |")
-    masks()
+        print(f"| shards, read | {seconds(lambda: list(read_shards(folder)), 3):.2f} s |")
+    equality(*masks(2000))
+    show(run())
 
 
 if __name__ == "__main__":

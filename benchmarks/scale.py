@@ -13,7 +13,6 @@ import argparse
 import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,16 +25,18 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from benchmarks.measuring import Row as TableRow
+from benchmarks.measuring import compare, environment, peak_memory
 from benchmarks.selection import recombine
 from captrial.engines.captioning import CaptionJob
 from captrial.engines.features import FeatureJob, gather
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.output import OutputFolder
-from captrial.engines.running import Outcome, Parts, make_engine, run
+from captrial.engines.running import Outcome, Parts, make_engine
+from captrial.engines.running import run as run_job
 from captrial.engines.sources import entry_parts
+from experiments.shared import FLICKR8K, KARPATHY_TEST, ROOT, published_captions
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 BACKBONE = "efficientnet-lite2"
 EXPLAINED = 16  # pictures whose captions are explained: these take longest
 Numbers = dict[str, Any]
@@ -43,7 +44,7 @@ Numbers = dict[str, Any]
 
 def pictures(folder: Path, count: int) -> list[Path]:
     """Real pictures, used again and again until there are enough (links of other names)."""
-    found = sorted((DATA / "flickr8k" / "images").glob("*.jpg"))
+    found = sorted((FLICKR8K / "images").glob("*.jpg"))
     if not found:
         from captrial.data.toyworld import write_toyworld
 
@@ -95,7 +96,7 @@ class TimedFeatures(FeatureJob):
 
 def _run(job: type[Job], arguments: Numbers, files: Sequence[Path], out: Path, batch: int, engine: Any) -> Outcome:
     parts = entry_parts("files", ((path.name, str(path)) for path in files), 64)
-    return run(JobSpec(job, arguments, batch), parts, out, engine)
+    return run_job(JobSpec(job, arguments, batch), parts, out, engine)
 
 
 def _bytes(folder: Path) -> int:
@@ -176,7 +177,7 @@ def _explaining(method: str, files: Sequence[Path], store: Path, out: Path) -> N
     )
     engine = _Loaded(spec)
     engine.worker._job(list(parts[0].rows())[:1])  # type: ignore[misc]  # loads the parser of nouns
-    seconds, used = _timed(lambda: run(spec, parts, out, engine))
+    seconds, used = _timed(lambda: run_job(spec, parts, out, engine))
     return _row(f"explain: {method}", len(files), seconds, used, _bytes(out))
 
 
@@ -198,11 +199,10 @@ def _text_stages() -> Iterator[Numbers]:
     from captrial.engines.local import LocalEngine
     from captrial.engines.scoring import score_all
 
-    folder = DATA / "captioners" / "karpathy_test"
-    if not folder.is_dir():
+    if not KARPATHY_TEST.is_dir():
         return
-    references = json.loads((folder / "references.json").read_text())
-    system = next(path for path in sorted(folder.glob("*.json")) if path.stem != "references")
+    references = json.loads((KARPATHY_TEST / "references.json").read_text())
+    system = next(iter(published_captions().values()))
     said = {str(row["image_id"]): row["caption"] for row in json.loads(system.read_text())}
     known = (
         {str(name): texts for name, texts in references.items() if str(name) in said}
@@ -378,10 +378,11 @@ def select(count: int = 1_000_000, models: int = 9, workers: int = 2) -> list[Nu
 
 def _command(line: Sequence[str]) -> tuple[float, float, str]:
     """Seconds, peak memory of all its processes (GB, private pages) and the output of a command of ours."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     started, peak = time.perf_counter(), 0.0
     with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen([sys.executable, "-m", "captrial", *line], stdout=output, env=environment, cwd=ROOT)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "captrial", *line], stdout=output, env=environment(), cwd=ROOT
+        )
         while process.poll() is None:
             peak = max(peak, _memory(process.pid))
             time.sleep(0.2)
@@ -403,6 +404,21 @@ def _memory(pid: int) -> float:
     return total + sum(_memory(int(child)) for child in children)
 
 
+def run(count: int = 256, captions: int = 100_000) -> list[TableRow]:
+    """Ray beside local workers, and both beside threads; their results must be the same."""
+    *(local, ray), answer = engines(count)
+    *(threads, by_local, by_ray), selected = select(captions)
+    if not (answer["same outputs"] and selected["same selection"]):
+        raise RuntimeError(f"engines disagree: {answer}, {selected}")
+    steady, what = "steady pictures a second", f"select of {captions} pictures, 9 models, 2 workers"
+    return [
+        compare(f"features of {count} pictures by 2 Ray workers", "2 local ones", ray[steady], local[steady], "/s"),
+        compare(f"{what}, by local processes", "by threads", by_local["seconds"], threads["seconds"]),
+        compare(f"{what}, by Ray, its start included", "by threads", by_ray["seconds"], threads["seconds"]),
+        compare(f"{what}, by Ray, memory of all", "by threads", by_ray["peak GB"], threads["peak GB"], "GB"),
+    ]
+
+
 STAGES: dict[str, Callable[[], Iterable[Numbers]]] = {
     "stages": stages,
     "engines": engines,
@@ -422,7 +438,7 @@ def main() -> None:
             options["model"] = arguments.model
         for row in STAGES[name](**options):
             print(json.dumps({"benchmark": name, **row}), flush=True)
-    print(json.dumps({"peak GB of this process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}))
+    print(json.dumps({"peak GB of this process": peak_memory() / 1024}))
 
 
 if __name__ == "__main__":

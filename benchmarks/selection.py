@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -26,20 +25,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
+from benchmarks.measuring import Row, compare, environment
+from experiments.shared import published_captions
+
 COMMON, BLOCK = 32, 64  # the most frequent words stay; the others are exchanged within blocks of similar frequency
 PLAIN_PICTURES = 2000  # how many the plain loop is measured on
 
 
 def real_captions() -> tuple[list[str], list[list[list[int]]]]:
     """The vocabulary by frequency, and the word ids of every system's captions of the same 5 000 pictures."""
-    files = sorted((DATA / "captioners" / "karpathy_test").glob("*.json"))
     systems = []
-    for file in files:
-        if file.stem != "references":
-            rows = sorted(json.loads(file.read_text()), key=lambda row: row["image_id"])
-            systems.append([row["caption"].lower().replace(".", " ").replace(",", " ").split() for row in rows])
+    for file in published_captions().values():
+        rows = sorted(json.loads(file.read_text()), key=lambda row: row["image_id"])
+        systems.append([row["caption"].lower().replace(".", " ").replace(",", " ").split() for row in rows])
     counts = Counter(word for system in systems for caption in system for word in caption)
     words = [word for word, _ in counts.most_common() if word.isascii() and word.isalpha()]
     index = {word: number for number, word in enumerate(words)}
@@ -124,17 +122,16 @@ def command(*arguments: str) -> tuple[float, float, float]:
         "peak = int(status.split('VmHWM:')[1].split()[0]) / 2**20\n"
         "print(time.perf_counter() - start, sum(os.times()[:2]), peak, file=sys.stderr)"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     line = [sys.executable, "-c", code, "compete", *arguments]
-    done = subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
     seconds, processor, peak = map(float, done.stderr.strip().splitlines()[-1].split())
     return seconds, processor, peak
 
 
-def run(pictures: int = 370_000, models: int = 9, workers: int = 2) -> list[dict[str, object]]:
-    """One row: seconds of a plain loop (extrapolated from a part), of ours, and their ratio; notes beside them."""
+def measure(pictures: int = 370_000, models: int = 9, workers: int = 2) -> dict[str, float]:
+    """Seconds of ours and of a plain loop (extrapolated from a part), and what else there is to know."""
     pairs = models * (models - 1) // 2 * pictures
     with tempfile.TemporaryDirectory() as folder:
         files, unique = recombine(Path(folder), pictures, models)
@@ -145,25 +142,25 @@ def run(pictures: int = 370_000, models: int = 9, workers: int = 2) -> list[dict
         new, new_processor, new_peak = command("new", str(competition), *named)
         select, processor, peak = command("select", str(competition), "--k", "70", "--workers", str(workers), "--json")
         plain = pairs / plain_loop(files, min(pictures, PLAIN_PICTURES))
-    return [
-        {
-            "what": f"select of {pictures} pictures, {models} models (Parquet read, tokenised, ranked)",
-            "ours": select,
-            "against": f"plain Python loop (from {PLAIN_PICTURES} pictures)",
-            "theirs": plain,
-            "ratio": plain / select,
-            "notes": {
-                "unique_captions": unique,
-                "processor_seconds": processor,
-                "peak_gb": peak,
-                "new_seconds": new,
-                "new_processor_seconds": new_processor,
-                "new_peak_gb": new_peak,
-                "seconds_a_million_captions": select / (pictures * models / 1e6),
-                "caption_pairs_a_second": pairs / select,
-            },
-        }
-    ]
+    return {
+        "seconds": select,
+        "plain_seconds": plain,
+        "unique_captions": unique,
+        "processor_seconds": processor,
+        "peak_gb": peak,
+        "new_seconds": new,
+        "new_processor_seconds": new_processor,
+        "new_peak_gb": new_peak,
+        "seconds_a_million_captions": select / (pictures * models / 1e6),
+        "caption_pairs_a_second": pairs / select,
+    }
+
+
+def run(pictures: int = 370_000, models: int = 9) -> list[Row]:
+    found = measure(pictures, models)
+    what = f"select of {pictures} pictures, {models} models (Parquet read, tokenised, ranked)"
+    against = f"plain Python loop (from {PLAIN_PICTURES} pictures)"
+    return [compare(what, against, found["seconds"], found["plain_seconds"])]
 
 
 def main() -> None:
@@ -172,7 +169,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=9)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    print(json.dumps(run(arguments.pictures, arguments.models, arguments.workers), indent=2))
+    print(json.dumps(measure(arguments.pictures, arguments.models, arguments.workers), indent=2))
 
 
 if __name__ == "__main__":

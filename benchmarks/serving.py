@@ -15,7 +15,6 @@ import asyncio
 import base64
 import io
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -27,7 +26,8 @@ from typing import Any
 
 from PIL import Image
 
-from benchmarks.scale import ROOT, pictures
+from benchmarks.measuring import Row, compare, environment
+from benchmarks.scale import pictures
 from captrial.captioners.shipped import DEFAULT
 from captrial.engines.captioning import caption_all, read_captions_of
 from captrial.engines.running import make_engine
@@ -114,10 +114,8 @@ def serve(listening: socket.socket, kind: str) -> None:
 def server(kind: str) -> Iterator[str]:
     """The address of a server in a process of its own. Requests wait in its socket until it has loaded."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
-        paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         line = [sys.executable, "-m", "benchmarks.serving", "--serve", str(listening.fileno()), kind]
-        environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(line, pass_fds=[listening.fileno()], env=environment, cwd=ROOT)
+        process = subprocess.Popen(line, pass_fds=[listening.fileno()], env=environment(OMP_NUM_THREADS="1"))
         port = listening.getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}"
@@ -171,6 +169,21 @@ def _in_process(files: Sequence[Path], out: Path, said: dict[str, str]) -> Numbe
         "captions a second": outcome.rows / outcome.seconds,
         "captions as from the server": sum(found[name] == text for name, text in said.items()) / len(said),
     }
+
+
+def run(pictures: int = 64) -> list[Row]:
+    """Many requests in flight beside one at a time, and beside the same captioner without a server."""
+    rate = "captions a second"
+    one, many, here = measure("model", (1, 32), pictures)
+    (sleeping,) = measure("sleep", (64,), 1)
+    what = f"an endpoint here captions {pictures} pictures, 32 in flight"
+    return [
+        compare(what, "one in flight", many[rate], one[rate], "captions/s"),
+        compare(what, "the captioner in this process", many[rate], here[rate], "captions/s"),
+        compare(
+            "64 requests in flight, a second each", "no time lost", sleeping[rate], sleeping["possible"], "captions/s"
+        ),
+    ]
 
 
 FLIGHTS = {"model": (1, 2, 4, 8, 16, 32, 64), "sleep": (8, 32, 64)}

@@ -9,37 +9,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measuring import Row, compare, peak_memory, show
 from captrial.data import read_captions, read_references
 from captrial.metrics import Corpus, spice
 from captrial.metrics.spice import counts_of_tuples, f_scores, scene_tuples
 from captrial.metrics.spice.dependencies import universal
 from captrial.metrics.spice.parsing import lemmatizer, parse
 from captrial.metrics.spice.scene_graph import extract
+from experiments.shared import DATA, KARPATHY_TEST
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 PUBLISHED = {"PureT-SCST": 24.2, "Paddle-UpDown": 20.3}  # by the Java tool, from the data's README
 LIMITS = {"cold": 120.0, "warm": 10.0}  # seconds; the Java tool cannot run here, its parser's models are not to be had
-Row = dict[str, object]
 Tuples = dict[str, set[tuple[str, ...]]]  # by caption
 
 
 def corpus(system: str) -> Corpus:
-    folder = DATA / "captioners" / "karpathy_test"
-    captions, references = (
-        read_captions(folder / f"{system}.json").to_dict(),
-        read_references(folder / "references.json"),
-    )
+    captions = read_captions(KARPATHY_TEST / f"{system}.json").to_dict()
+    references = read_references(KARPATHY_TEST / "references.json")
     return Corpus.prepare({key: captions[key] for key in references}, references)
 
 
@@ -54,9 +48,7 @@ def run() -> list[Row]:
             spice(prepared)
             mine, busy = time.perf_counter() - start, time.process_time() - busy
             what = f"SPICE of one system (5 000 images, 25 010 references), {state}, one process ({busy:.1f} s of CPU)"
-            rows.append(
-                {"what": what, "against": "limit", "ours": mine, "theirs": limit, "ratio": limit / mine, "unit": "s"}
-            )
+            rows.append(compare(what, "the goal", mine, limit))
         os.environ.pop("CAPTRIAL_CACHE")
         os.environ.update({"CAPTRIAL_CACHE": before} if before else {})
     return rows
@@ -169,9 +161,8 @@ def main() -> None:
     if "--agreement" in sys.argv:
         agreement()
         return
-    for row in run():
-        print(f"{row['what']}: {row['ours']:.1f} s ({row['against']} {row['theirs']:.0f} s)")
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    show(run())
+    print(f"peak memory {peak_memory():.0f} MB")
 
 
 if __name__ == "__main__":

@@ -6,31 +6,28 @@ python -m benchmarks.tokenizer
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.measuring import Row, compare, seconds, show
 from captrial.language import tokenize_all
 from captrial.language.tokenizer import bulk
+from experiments.shared import COCO, DATA, FLICKR8K_CAPTIONS, KARPATHY_TEST
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 REPEATS = 3
-Row = dict[str, object]
 
 _SCRIPT = "import json, sys; from captrial.language import tokenize_all; tokenize_all(json.load(open(sys.argv[1])))"
 
 
 def files() -> Iterator[list[str]]:
     """The captions of each file, in its order."""
-    images = json.loads((DATA / "flickr8k" / "dataset_flickr8k.json").read_text())["images"]
+    images = json.loads(FLICKR8K_CAPTIONS.read_text())["images"]
     yield [sentence["raw"] for image in images for sentence in image["sentences"]]
-    yield [row["caption"] for row in json.loads((DATA / "coco" / "captions_val2017.json").read_text())["annotations"]]
-    for path in sorted((DATA / "captioners" / "karpathy_test").glob("*.json")):
+    yield [row["caption"] for row in json.loads((COCO / "captions_val2017.json").read_text())["annotations"]]
+    for path in sorted(KARPATHY_TEST.glob("*.json")):
         said = json.loads(path.read_text())
         yield (
             [text for texts in said.values() for text in texts]
@@ -59,22 +56,9 @@ def afresh(texts: list[str]) -> None:
 
 def side_by_side(what: str, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
     """The shortest of a few turns each, taken by turns, since other work on the machine comes and goes."""
-    times = [(_seconds(ours), _seconds(theirs)) for _ in range(REPEATS)]
+    times = [(seconds(ours), seconds(theirs)) for _ in range(REPEATS)]
     mine, other = (min(column) for column in zip(*times, strict=True))
-    return {
-        "what": what,
-        "against": "pycocoevalcap PTBTokenizer (jar)",
-        "ours": mine,
-        "theirs": other,
-        "ratio": other / mine,
-        "unit": "s",
-    }
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    return compare(what, "pycocoevalcap PTBTokenizer (jar)", mine, other)
 
 
 def run() -> list[Row]:
@@ -85,7 +69,7 @@ def run() -> list[Row]:
         path.write_text(json.dumps(captions))
         script = [sys.executable, "-c", _SCRIPT, str(path)]
         return [
-            side_by_side(f"{len(captions)} captions", lambda: afresh(captions), lambda: jar(captions)),
+            side_by_side(f"tokenising {len(captions)} captions", lambda: afresh(captions), lambda: jar(captions)),
             side_by_side(
                 "the same in a new Python, its start and reading JSON included",
                 lambda: subprocess.run(script, check=True),
@@ -108,8 +92,7 @@ def differences() -> Iterator[tuple[int, int, int]]:
 
 
 def main() -> None:
-    for row in run():
-        print(f"{row['what']:64} {row['ours']:6.3f} s   jar {row['theirs']:6.3f} s   x{row['ratio']:.1f}")
+    show(run())
     total, differ, alone = map(sum, zip(*differences(), strict=True))
     print(f"differing from the jar: {differ} of {total} captions as a file, {alone} one by one")
 

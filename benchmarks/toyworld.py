@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
+from benchmarks.measuring import Row, compare, show
 from captrial.data.toyworld import SPLITS, ToyWorld
 
 PICTURES = 200
@@ -39,30 +40,21 @@ def jpegs(world: ToyWorld, split: str, count: int) -> list[bytes]:
     return files
 
 
-def run(pictures: int = PICTURES) -> list[dict[str, object]]:
+def run(pictures: int = PICTURES) -> list[Row]:
     """Rows of pictures a second: each split against the goal, then against decoding the same pictures."""
     world = ToyWorld(seed=0, size=256)
     world.render("train", 0)  # textures are made once
-    rows: list[dict[str, object]] = []
-
-    def add(what: str, against: str, ours: float, theirs: float) -> None:
-        rows.append(
-            {"what": what, "against": against, "ours": ours, "theirs": theirs, "ratio": ours / theirs, "unit": "1/s"}
-        )
-
-    for split in SPLITS:
-        add(f"{split}: picture and truth", "the goal", a_second(lambda i, s=split: world.render(s, i), pictures), GOAL)
-    add("train: truth alone", "the goal", a_second(lambda i: world.sample("train", i), pictures), GOAL)
-    add("train: scene alone", "the goal", a_second(lambda i: world.scene("train", i), pictures), GOAL)
+    works: dict[str, Callable[[int], object]] = {
+        f"toy world, {split}: picture and truth": lambda i, s=split: world.render(s, i)  # type: ignore[misc]
+        for split in SPLITS
+    }
+    works["toy world, train: truth alone"] = lambda i: world.sample("train", i)
+    works["toy world, train: scene alone"] = lambda i: world.scene("train", i)
+    rows = [compare(what, "the goal", a_second(work, pictures), GOAL, "/s") for what, work in works.items()]
     files = jpegs(world, "train", pictures)
     decoding = a_second(lambda i: np.asarray(Image.open(io.BytesIO(files[i]))), pictures)
-    add(
-        "train: picture and truth",
-        "decoding a JPEG of it",
-        a_second(lambda i: world.render("train", i), pictures),
-        decoding,
-    )
-    return rows
+    rendering = a_second(lambda i: world.render("train", i), pictures)
+    return [*rows, compare("toy world, train: picture and truth", "decoding a JPEG of it", rendering, decoding, "/s")]
 
 
 def shift(scenes: int = 2000) -> list[str]:
@@ -88,10 +80,7 @@ def main() -> None:
     if "--shift" in sys.argv:
         print("\n".join(shift()))
         return
-    for row in run():
-        print(
-            f"{row['what']:26} {row['ours']:7.0f} /s  {row['against']:22} {row['theirs']:7.0f} /s  x{row['ratio']:.2f}"
-        )
+    show(run())
 
 
 if __name__ == "__main__":

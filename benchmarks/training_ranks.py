@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.measuring import Row, compare, environment
+
+Curve = list[dict[str, float]]  # an entry an epoch
 OPTIONS = {
     "epochs": 3,
     "scst_epochs": 1,
@@ -28,13 +29,12 @@ OPTIONS = {
 
 def captrial(ranks: int, *arguments: str) -> None:
     """The command line, in so many processes."""
-    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
-    subprocess.run([sys.executable, *torchrun, "-m", "captrial", *arguments], check=True, env=environment, stdout=2)
+    line = [sys.executable, *torchrun, "-m", "captrial", *arguments]
+    subprocess.run(line, check=True, env=environment(OMP_NUM_THREADS="1"), stdout=2)
 
 
-def curve(run: Path) -> list[dict[str, float]]:
+def curve(run: Path) -> Curve:
     with (run / "metrics.csv").open() as file:
         return [
             {name: float(row[name] or "nan") for name in ("loss", "reward", "cider", "seconds")}
@@ -42,8 +42,8 @@ def curve(run: Path) -> list[dict[str, float]]:
         ]
 
 
-def run(pictures: int = 240) -> list[dict[str, object]]:
-    """Loss curves of one and two processes, their largest difference, and how much faster two are."""
+def curves(pictures: int) -> list[Curve]:
+    """Of one process and of two."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         world, store = folder / "world", folder / "features"
@@ -55,22 +55,30 @@ def run(pictures: int = 240) -> list[dict[str, object]]:
         line = ["train", "transformer-small", "--data", str(world), "--features", str(store), *chosen]
         for ranks in (1, 2):
             captrial(ranks, *line, "--out", str(folder / f"run{ranks}"), "--json")
-        one, two = curve(folder / "run1"), curve(folder / "run2")
-    names = ("loss", "reward", "cider")
-    apart = [abs(a[name] - b[name]) / abs(a[name]) for a, b in zip(one, two, strict=True) for name in names if a[name]]
+        return [curve(folder / "run1"), curve(folder / "run2")]
+
+
+def apart(one: Curve, two: Curve) -> float:
+    """The largest relative difference of loss, reward and CIDEr, all epochs."""
+    pairs = [(a[name], b[name]) for a, b in zip(one, two, strict=True) for name in ("loss", "reward", "cider")]
+    return max(abs(a - b) / abs(a) for a, b in pairs if a and a == a)
+
+
+def run(pictures: int = 240) -> list[Row]:
+    one, two = curves(pictures)
+    what = f"two ranks: {len(two)} epochs of {pictures} toy pictures"
     return [
-        {"one process": one},
-        {"two processes": two},
-        {"largest relative difference": max(value for value in apart if value == value)},
-        {"speed-up": one[-1]["seconds"] / two[-1]["seconds"]},
+        compare(f"{what}, one thread each", "one rank", two[-1]["seconds"], one[-1]["seconds"]),
+        compare(f"{what}, loss, reward, CIDEr: largest relative difference", "tolerance", apart(one, two), 1e-4, ""),
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=int, default=240)
-    for row in run(parser.parse_args().pictures):
-        print(json.dumps(row))
+    one, two = curves(parser.parse_args().pictures)
+    found = {"one process": one, "two processes": two, "largest relative difference": apart(one, two)}
+    print(json.dumps({**found, "speed-up": one[-1]["seconds"] / two[-1]["seconds"]}, indent=2))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,14 @@ step. Each captioner first learns from some hundred captions how long a caption 
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import torch
 
+from benchmarks.measuring import Row, compare, show
 from captrial.captioners import create
 from captrial.data.readers import read_karpathy
 from captrial.language.vocabulary import Vocabulary
@@ -27,8 +25,8 @@ from captrial.training.batches import Batch, CaptionData, tokenize_captions
 from captrial.training.schedules import Schedule
 from captrial.training.stages import CrossEntropy, SelfCritical, Stage, on_tokens
 from captrial.vision.features import Features
+from experiments.shared import FLICKR8K_CAPTIONS
 
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 PRESETS = ("show_attend_tell-small", "top_down-small", "transformer-small", "m2-small")
 PICTURES, BATCH, CELLS, WIDTH = 800, 32, 49, 1280
 
@@ -43,7 +41,7 @@ class RandomFeatures:
 
 
 def data() -> CaptionData:
-    samples = list(read_karpathy(DATA / "flickr8k" / "dataset_flickr8k.json", split="train"))[:PICTURES]
+    samples = list(read_karpathy(FLICKR8K_CAPTIONS, split="train"))[:PICTURES]
     words = tokenize_captions(samples)
     return CaptionData(samples, Vocabulary.build((row for rows in words for row in rows), 5), RandomFeatures())
 
@@ -64,7 +62,7 @@ def step(stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> float:
     return clock() - start
 
 
-def compare(preset: str, known: CaptionData, warm: int = 10, timed: int = 3) -> dict[str, Any]:
+def side_by_side(preset: str, known: CaptionData, warm: int = 10, timed: int = 3) -> Row:
     """Milliseconds of a step of either kind, in turns."""
     torch.manual_seed(0)
     captioner = create(preset, words=len(known.vocabulary), features=WIDTH).train()
@@ -85,21 +83,19 @@ def compare(preset: str, known: CaptionData, warm: int = 10, timed: int = 3) -> 
         scst.append(step(criticise, optimizer, batch))
         with torch.no_grad():
             lengths.append(float((criticise.draw(captioner, batch)[0] != 0).sum(-1).float().mean()))
-    mine, other = statistics.median(xe), statistics.median(scst)
     what = f"SCST step of {preset}, {statistics.mean(lengths):.1f} words a sample"
-    figures = {"ours": 1e3 * other, "theirs": 1e3 * mine, "ratio": mine / other, "unit": "ms"}
-    return {"what": what, "against": "XE step (at most 4 times)", **figures}
+    against = "XE step (the goal: ratio 0.25)"
+    return compare(what, against, 1e3 * statistics.median(scst), 1e3 * statistics.median(xe), "ms")
 
 
-def run(presets: Sequence[str] = PRESETS) -> list[dict[str, Any]]:
+def run(presets: Sequence[str] = PRESETS) -> list[Row]:
     """A row a preset."""
     known = data()
-    return [compare(preset, known) for preset in presets]
+    return [side_by_side(preset, known) for preset in presets]
 
 
 def main() -> None:
-    for row in run(sys.argv[1:] or PRESETS):
-        print(f"{row['what']}: {row['ours']:.0f} ms, XE {row['theirs']:.0f} ms: {1 / row['ratio']:.2f} times")
+    show(run(sys.argv[1:] or PRESETS))
 
 
 if __name__ == "__main__":

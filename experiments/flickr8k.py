@@ -33,7 +33,7 @@ from captrial.training.run import train
 from captrial.vision.loading import load_detector
 from captrial.vision.store import FeatureStore
 from experiments.mirrored import mirror
-from experiments.shared import FLICKR8K, find_yolo
+from experiments.shared import FLICKR8K, FLICKR8K_CAPTIONS, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
 LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down", "disc")
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    samples = read_karpathy(FLICKR8K / "dataset_flickr8k.json", images=FLICKR8K / "images")
+    samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     stores = {"grid": arguments.features, "regions": arguments.regions, "fine": arguments.fine}
     for name in arguments.names or PLAN:
         print(run(name, samples, stores, arguments.runs), flush=True)

@@ -37,7 +37,7 @@ from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.loading import load_backbone
 from captrial.vision.store import FeatureStore
-from experiments.shared import COCO, FLICKR8K, find_yolo
+from experiments.shared import COCO, FLICKR8K_CAPTIONS, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "grounding"
 GROUNDED = ("transformer", "smart", "m2")  # 000's three
@@ -75,7 +75,7 @@ def load_data(name: str, keep: Path) -> tuple[list[Sample], list[str]]:
             COCO / "captions_val2017.json", COCO / "images", COCO / "boxes_val2017.json", None, None
         )
         return with_regions([sample for sample in samples if sample.regions], known, "data", keep)
-    samples, _ = read_samples(FLICKR8K / "dataset_flickr8k.json", None, None, "test", None)
+    samples, _ = read_samples(FLICKR8K_CAPTIONS, None, None, "test", None)
     return with_regions(samples, [], find_yolo(), keep / "flickr8k")
 
 

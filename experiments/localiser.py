@@ -37,7 +37,7 @@ from captrial.vision.localiser import SHIPPED, NounLocaliser
 from captrial.vision.measure import Candidate, average_precision, covered_share, hits
 from captrial.vision.regions import Detection, RegionBackbone, pack_regions, region_notes
 from captrial.vision.store import FeatureStore, FeatureWriter
-from experiments.shared import DATA, OLD_NAMES
+from experiments.shared import COCO, FLICKR8K_CAPTIONS, OLD_NAMES
 
 
 class Human(NamedTuple):
@@ -61,8 +61,8 @@ class Pointing(NamedTuple):
 
 def humans(ids: Sequence[str]) -> list[Human]:
     """Boxes and captions of those of the pictures that have human boxes."""
-    boxes = {sample.id: sample.regions for sample in read_boxes(DATA / "coco" / "boxes_val2017.json")}
-    captions = {sample.id: sample.captions for sample in read_coco(DATA / "coco" / "captions_val2017.json")}
+    boxes = {sample.id: sample.regions for sample in read_boxes(COCO / "boxes_val2017.json")}
+    captions = {sample.id: sample.captions for sample in read_coco(COCO / "captions_val2017.json")}
     wanted = {identity: str(int(Path(identity).stem)) for identity in ids}  # 000000000139.jpg is 139 in the files
     wanted = {identity: number for identity, number in wanted.items() if boxes.get(number)}
     classes = iter(mentioned([caption for number in wanted.values() for caption in captions[number]]))
@@ -72,7 +72,7 @@ def humans(ids: Sequence[str]) -> list[Human]:
         grouped: dict[str, list[Box]] = {}
         for region in boxes[number]:
             grouped.setdefault(OLD_NAMES.get(str(region.label), str(region.label)), []).append(region.box)
-        size = picture_size(DATA / "coco" / "images" / f"{int(number):012d}.jpg")
+        size = picture_size(COCO / "images" / f"{int(number):012d}.jpg")
         found.append(Human(identity, size, grouped, named))
     return found
 
@@ -168,7 +168,7 @@ def _shares(pointed: Sequence[Pointing]) -> list[float]:
 
 def train(arguments: argparse.Namespace) -> None:
     """Train and write the weights."""
-    samples = read_karpathy(DATA / "flickr8k" / "dataset_flickr8k.json")
+    samples = read_karpathy(FLICKR8K_CAPTIONS)
     splits = [[sample for sample in samples if sample.split == split] for split in ("train", "val")]
     store = FeatureStore(arguments.features)
     recipe = LocaliserRecipe(epochs=arguments.epochs)

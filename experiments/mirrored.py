@@ -22,7 +22,7 @@ from captrial.progress import track
 from captrial.records import Sample
 from captrial.training.extraction import features_of
 from captrial.vision.loading import load_backbone
-from experiments.shared import FLICKR8K
+from experiments.shared import FLICKR8K, FLICKR8K_CAPTIONS
 
 PREFIX = "mirrored/"
 _SIDES = re.compile(r"\b(left|right)\b", re.IGNORECASE)
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("store", type=Path)
     parser.add_argument("--size", type=int, default=288)
     arguments = parser.parse_args()
-    samples = read_karpathy(FLICKR8K / "dataset_flickr8k.json", images=FLICKR8K / "images")
+    samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     everything = [*samples, *write_mirrored(samples, arguments.store.with_name(f"{arguments.store.name}-pictures"))]
     features_of(everything, load_backbone(f"efficientnet-lite2?size={arguments.size}"), arguments.store)
 

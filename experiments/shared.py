@@ -6,15 +6,23 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-DATA = Path(os.environ.get("CAPTRIAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 FLICKR8K = DATA / "flickr8k"
+FLICKR8K_CAPTIONS = FLICKR8K / "dataset_flickr8k.json"
 COCO = DATA / "coco"
+KARPATHY_TEST = DATA / "captioners" / "karpathy_test"  # what nine published captioners say, and references.json
 OLD_NAMES = {
     "aeroplane": "airplane",
     "motorbike": "motorcycle",
     "sofa": "couch",
     "tvmonitor": "tv",
-}  # in its boxes' file
+}  # in COCO's file of boxes
+
+
+def published_captions() -> dict[str, Path]:
+    """The files of the nine published captioners, by name."""
+    return {path.stem: path for path in sorted(KARPATHY_TEST.glob("*.json")) if path.stem != "references"}
 
 
 def find_yolo(threshold: float = 0.3) -> str:

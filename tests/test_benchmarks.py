@@ -1,4 +1,4 @@
-"""`make bench` finds every benchmark, and each can be imported without running."""
+"""`make bench` finds every benchmark, each waits to be called, and one that fails does not hide the others."""
 
 from __future__ import annotations
 
@@ -8,20 +8,45 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as bench
+from benchmarks.measuring import compare
+
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem[0] != "_")
+NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in ("__init__", "measuring"))
+COMPARING = (
+    "annotate, captions, decoding, explain, explain_parity, meteor, metrics, pool, readers, scale, selection, serving, "
+    "spice, tokenizer, toyworld, training_ranks, training_step"
+)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
 
 
-def test_an_unknown_one_gets_the_list() -> None:
-    done = run("-m", "benchmarks", "nonsense")
-    assert done.returncode == 2
-    assert "no benchmark 'nonsense'; there are annotate, " in done.stderr
+def test_an_unknown_one_gets_the_list_of_all_that_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["nonsense"]) == 2
+    assert capsys.readouterr().err == f"no benchmark 'nonsense'; there are {COMPARING}\n"
+
+
+def test_one_that_fails_is_named_after_the_table_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [compare("errors", "the goal", 0, 0, ""), compare("decoding", "a peer", 26.0, 10.0, "captions/s")]
+    monkeypatch.setattr(bench, "rows_of", {"meteor": None, "decoding": rows}.get)
+    assert bench.main(["meteor", "decoding"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "\nfailed: meteor\n"
+    for cell in ("26 captions/s", "10 captions/s", "2.6 x", "–"):
+        assert cell in said.out
+
+
+@pytest.mark.slow
+def test_a_benchmark_gives_its_rows_from_a_process_of_its_own() -> None:
+    done = run("-m", "benchmarks", "readers")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pycocotools' C") == 3
 
 
 @pytest.mark.slow

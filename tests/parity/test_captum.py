@@ -8,12 +8,12 @@ from captrial.captioners import ARCHITECTURES
 
 pytest.importorskip("captum", reason="captum is in the dev extra")
 
-from benchmarks.explain_parity import METHODS, compare
+from benchmarks.explain_parity import METHODS, differences
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_all_words_equal_captum(architecture: str) -> None:
-    differences = compare(architecture)
-    assert set(differences) == set(METHODS)
-    for method, difference in differences.items():
+    found = differences(architecture)
+    assert set(found) == set(METHODS)
+    for method, difference in found.items():
         assert difference < 1e-8, method

@@ -1,0 +1,63 @@
+"""What benchmarks share: rows of the table, clocks, memory, our code in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from experiments.shared import ROOT
+
+Row = dict[str, Any]
+COLUMNS = ("what", "against", "ours", "theirs", "ratio")
+
+
+def compare(what: str, against: str, ours: float, theirs: float, unit: str = "s") -> Row:
+    """A row of the table. Its ratio is above 1 where ours is better: more of it in units a second, less in others.
+
+    >>> compare("decoding", "theirs", 20.0, 10.0, "captions/s")["ratio"]
+    2.0
+    >>> compare("reading", "theirs", 20.0, 10.0, "s")["ratio"]
+    0.5
+    """
+    better, worse = (ours, theirs) if unit.endswith("/s") else (theirs, ours)
+    ratio = better / worse if worse else None
+    return {"what": what, "against": against, "ours": ours, "theirs": theirs, "ratio": ratio, "unit": unit}
+
+
+def show(rows: Iterable[Row]) -> None:
+    """Print the table."""
+    from captrial.cli.output import print_table
+
+    def number(value: float | None, unit: str) -> str:
+        return "–" if value is None else f"{value:.3g} {unit}"
+
+    cells = [
+        (row["what"], row["against"], number(row["ours"], row["unit"]), number(row["theirs"], row["unit"]),
+         number(row["ratio"], "x"))
+        for row in rows
+    ]  # fmt: skip
+    print_table("captrial beside others", COLUMNS, cells)
+
+
+def seconds(work: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.perf_counter) -> float:
+    """The shortest of some runs, wall time unless another clock is given."""
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        work()
+        times.append(clock() - start)
+    return min(times)
+
+
+def peak_memory(who: int = resource.RUSAGE_SELF) -> float:
+    """Peak memory of this process so far (or of the largest of its children), in MB."""
+    return resource.getrusage(who).ru_maxrss / 1024
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a process that is to find this tree: captrial, benchmarks and experiments."""
+    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **changes}

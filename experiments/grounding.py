@@ -44,7 +44,7 @@ GROUNDED = ("transformer", "smart", "m2")  # 000's three
 ATTENDED = ("show_attend_tell", "show_attend_tell-weak")  # 003's question on photographs
 METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")
 STEPS = 8  # of integrated gradients: what that leaves is measured in docs/ground.md
-PIXEL_PICTURES = 50
+PIXEL_PICTURES, PIXEL_STEPS = 50, 4  # four stretches of the path settle regions (docs/explain.md)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class Study:
     data: str
     method: str
     over: str = "elements"
+
+    @property
+    def steps(self) -> int:
+        """Of integrated gradients."""
+        return PIXEL_STEPS if self.over == "pixels" else STEPS
 
     @property
     def path(self) -> Path:
@@ -92,7 +97,7 @@ def run(study: Study, folder: Path, store: Path, data: tuple[list[Sample], list[
         study.method,
         backbone=load_backbone(checkpoint.vision) if study.over == "pixels" else None,
         pictures=pictures,
-        settings=Settings(steps=STEPS),
+        settings=Settings(steps=study.steps),
     )
     own = captions(looker, [sample.id for sample in samples], keep / f"captions-{study.model}-{study.data}.json")
     looker.caption = lambda picture_ids: [own[picture] for picture in picture_ids]  # type: ignore[method-assign]
@@ -133,7 +138,7 @@ def summary(
         **asdict(study),
         "pictures": len(result.pictures),
         "words compared by": result.description,
-        "steps": STEPS if study.method == "integrated_gradients" else None,
+        "steps": study.steps if study.method == "integrated_gradients" else None,
         "processor seconds a picture": round(seconds, 2),
         "scores": scores,
         "verdicts": {str(verdict): count for verdict, count in result.verdicts().items()},

@@ -100,6 +100,8 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         opened.on("console", lambda message: problems.append(message.text))
         opened.on("pageerror", lambda error: problems.append(str(error)))
         opened.goto(path.as_uri())
+        assert opened.get_attribute("button[aria-pressed=true] .mark", "aria-label")  # it opens at a noun
+        opened.locator(".word").first.hover()
         first = opened.get_attribute("img.map", "src")
         opened.hover("button:has-text('dog')")
         assert opened.get_attribute("img.map", "alt") == "map of the word dog"

@@ -58,7 +58,7 @@ function explanationPanel(data) {
     element("div", { class: "columns" }, stage, side), legend(data),
     ...data.notes.map((note) => element("p", { class: "soft small" }, note)),
   );
-  if (buttons.length) show(0);
+  if (buttons.length) show(Math.max(0, data.words.findIndex((word) => word.verdict)));  // a noun says more than “a”
   return panel;
 }
 

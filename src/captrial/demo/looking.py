@@ -11,7 +11,6 @@ import orjson
 
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.shipped import shipped
 from captrial.data.pictures import open_picture
 from captrial.demo.plan import IMPLICIT, SUPERVISED, Plan
 from captrial.explain.attending import FORCED, attend
@@ -80,7 +79,7 @@ def explain_toys(
 
 def explain_photographs(plan: Plan, path: Path) -> None:
     """What the shipped captioners say about photographs; nothing where scikit-image is not installed."""
-    panels = [panel(view) for picture in photographs(plan) for view in _shipped_views(picture)]
+    panels = [panel(view) for picture in photographs(plan) for view in _views(picture, plan.shipped)]
     atomic_write(path, orjson.dumps(panels))
 
 
@@ -93,8 +92,8 @@ def photographs(plan: Plan) -> list[Path]:
     return [folder / name for name in plan.photographs if (folder / name).exists()]
 
 
-def _shipped_views(picture: Path) -> list[View]:
+def _views(picture: Path, captioners: Sequence[str]) -> list[View]:
     detector, opened = load_detector("localiser"), open_picture(picture)
     regions = detector.detect([opened])[0]
     grounder = Grounder(list(detector.labels))
-    return [grounded_view(explain(load_captioner(name), opened), regions, grounder) for name in shipped()]
+    return [grounded_view(explain(load_captioner(name), opened), regions, grounder) for name in captioners]

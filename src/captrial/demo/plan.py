@@ -59,4 +59,5 @@ class Plan:
     beam: int = 3
     explained: int = 2  # wild pictures whose captions are explained
     photographs: tuple[str, ...] = PHOTOGRAPHS
+    shipped: tuple[str, ...] = ("show_attend_tell", "m2")  # who captions them
     seed: int = 0

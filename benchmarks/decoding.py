@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from captrial.captioners import create
 from captrial.captioners.packed import PRECISIONS, packed
 from captrial.captioners.transformer import Transformer
 from captrial.decoding import BOS, EOS, PAD, beam_search
+from captrial.reproduce.timing import clock
 from captrial.vision.features import Features
 
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
@@ -146,11 +146,6 @@ def theirs(model: Transformer, made: Any, seen: Features) -> list[list[int]]:
         bad_words_ids=None,
     )
     return [[token for token in row if token not in (PAD, BOS, EOS)] for row in said.tolist()]
-
-
-def clock() -> float:
-    """Seconds; on one thread, CPU seconds, which other work on the machine disturbs less."""
-    return time.process_time() if THREADS == 1 else time.perf_counter()
 
 
 def seconds(function: Callable[[], object], repeats: int) -> float:

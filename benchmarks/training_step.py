@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 
 import torch
@@ -21,6 +20,7 @@ from captrial.data.readers import read_karpathy
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.reward import CiderReward
+from captrial.reproduce.timing import clock
 from captrial.training.batches import Batch, CaptionData, tokenize_captions
 from captrial.training.schedules import Schedule
 from captrial.training.stages import CrossEntropy, SelfCritical, Stage, on_tokens
@@ -44,11 +44,6 @@ def data() -> CaptionData:
     samples = list(read_karpathy(FLICKR8K_CAPTIONS, split="train"))[:PICTURES]
     words = tokenize_captions(samples)
     return CaptionData(samples, Vocabulary.build((row for rows in words for row in rows), 5), RandomFeatures())
-
-
-def clock() -> float:
-    """Seconds; on one thread, CPU seconds, which other work on the machine disturbs less."""
-    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def step(stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch) -> float:

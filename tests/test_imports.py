@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "captrial"
 RANKS = [
-    {"errors", "records", "version", "progress", "files"},
+    {"errors", "records", "version", "progress", "files", "html"},
     {"data", "language", "vision", "decoding", "health"},
     {"captioners", "metrics"},
     {"training", "explain", "compete", "api"},

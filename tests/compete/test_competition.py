@@ -317,8 +317,8 @@ def test_pictures_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dic
         competition = Competition.create(tmp_path / str(number), files[0], images=root)
         competition.select(SelectionSettings(6, 6, diverse=True))
         picture = competition.images()[0]
-        assert competition.image_path(picture) == (folder / picture).resolve()
         assert competition.pictures is not None
+        assert competition.pictures.path(picture) == (folder / picture).resolve()
         opened = competition.pictures.open(picture)
         assert opened is not None
         assert opened.size == (96, 64)

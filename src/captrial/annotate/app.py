@@ -39,4 +39,4 @@ def create_app(directory: Path | str, database: str | None = None, *, secure: bo
 
 
 def _sorry(sentence: str) -> str:
-    return pages.templates.get_template("message.html").render(title="Sorry", text=sentence, person=None)
+    return pages.templates.render("message.html", title="Sorry", text=sentence, person=None)

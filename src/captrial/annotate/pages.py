@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from captrial.annotate import people
 from captrial.annotate.api import rounds_of
@@ -16,17 +14,16 @@ from captrial.annotate.context import Lead, Member, Shared, Visitor, address_of
 from captrial.annotate.qualification import is_needed
 from captrial.annotate.rules import MIN_WORDS, RULES
 from captrial.annotate.settings import Settings, read_settings
+from captrial.html import Templates
 
 router = APIRouter(include_in_schema=False)
-templates = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined
-)
+templates = Templates("captrial.annotate")
 TITLES = {"write": "Describe", "inspect": "Inspect", "judge": "Compare"}
 
 
 def render(template: str, **values: object) -> HTMLResponse:
     """A page; nothing in it may be cached by others."""
-    content = templates.get_template(template).render(**values)
+    content = templates.render(template, **values)
     return HTMLResponse(content, headers={"Cache-Control": "no-store"})
 
 

@@ -125,10 +125,6 @@ class Competition:
         """The pictures themselves, if a folder or a pool was given."""
         return Pictures(self.image_root) if self.image_root else None
 
-    def image_path(self, picture_id: str) -> Path | None:
-        """The file of a picture, or None where it is not there."""
-        return self.pictures.path(picture_id) if self.pictures else None
-
     def class_of(self, picture_id: str) -> str | None:
         """The class of a picture in the pool, where it has one."""
         return self.pictures.label(picture_id) if self.pictures else class_of(picture_id)

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import captrial.annotate
 from captrial.annotate.protection import protect
 from captrial.explain.page import source
+from captrial.html import Templates
 from captrial.studio.jobs import Jobs
 from captrial.studio.looking import MAX_BYTES, METHODS, Workshop
 from captrial.studio.rankings import Rankings
@@ -105,11 +105,11 @@ def _add_jobs(app: FastAPI, workshop: Workshop, rankings: Rankings, jobs: Jobs) 
         return {}
 
 
-_templates = Environment(loader=PackageLoader("captrial.studio"), autoescape=True, undefined=StrictUndefined)
+_templates = Templates("captrial.studio")
 
 
 def _page(template: str, **values: object) -> str:
-    return _templates.get_template(template).render(version=__version__, **values)
+    return _templates.render(template, version=__version__, **values)
 
 
 def _sorry(sentence: str) -> str:

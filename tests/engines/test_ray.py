@@ -80,8 +80,7 @@ def test_scores_are_those_of_one_process(tmp_path: Path, ray_address: str, monke
 def test_verbs_write_what_they_write_locally(tmp_path: Path, ray_address: str, verb: str) -> None:
     """By the captioner and the backbone that come with the package; `ground`: tests/explain."""
     write_toyworld(tmp_path / "world", 12, 0, size=64)
-    pictures = next(path.parent for path in (tmp_path / "world").rglob("*.png"))
-    source = str(pictures if verb == "caption" else tmp_path / "world")
+    source = str(tmp_path / "world" / "images" if verb == "caption" else tmp_path / "world")
     for name, engine in (("local", ["--workers", "1"]), ("ray", ["--engine", "ray", "--ray-address", ray_address])):
         done = CliRunner().invoke(app, [verb, source, "--out", str(tmp_path / name), *engine, "--json"])
         assert done.exit_code == 0, done.output

@@ -2,17 +2,17 @@
 
     python -m experiments.grounding --runs RUNS --flickr8k STORE --coco STORE [NAME...]
 
-RUNS are those of `experiments.flickr8k`; runs that are not finished are left for the next time. Stores are made by
-`captrial features`. Writes `docs/grounding/`, a file a model, data set and method, and leaves alone what is there;
-unfinished studies, detected regions and phrase scores are kept in `RUNS/grounding`. `experiments.grounding_table`
-prints the tables. Flickr8k has no boxes: its regions are those of YOLO11n. COCO's are drawn by people.
+RUNS are those of `experiments.flickr8k`; what is neither finished nor shipped is left for the next time. Stores are
+made by `captrial features`. Writes `docs/grounding/`, a file a model, data set and method, and leaves alone what is
+there; unfinished studies, detected regions and phrase scores are kept in `RUNS/grounding`. The tables are printed by
+`experiments.grounding_table`. Flickr8k has no boxes: its regions are those of YOLO11n. COCO's are drawn by people.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.loading import load_backbone
 from captrial.vision.store import FeatureStore
+from experiments.flickr8k import find_best
 from experiments.shared import COCO, FLICKR8K_CAPTIONS, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "grounding"
@@ -84,9 +85,9 @@ def load_data(name: str, keep: Path) -> tuple[list[Sample], list[str]]:
     return with_regions(samples, [], find_yolo(), keep / "flickr8k")
 
 
-def run(study: Study, folder: Path, store: Path, data: tuple[list[Sample], list[str]], keep: Path) -> None:
+def run(study: Study, best: Path, store: Path, data: tuple[list[Sample], list[str]], keep: Path) -> None:
     """Caption, attribute and ground every picture; one result file."""
-    checkpoint = Checkpoint.from_pretrained(folder / "best")
+    checkpoint = Checkpoint.from_pretrained(best)
     samples, labels = data
     samples = samples[:PIXEL_PICTURES] if study.over == "pixels" else samples
     pictures = {sample.id: sample.picture.path for sample in samples if sample.picture.path is not None}
@@ -149,13 +150,15 @@ def summary(
     return document
 
 
-def attend_all(names: Sequence[str], runs: Path, store: Path, samples: Sequence[Sample], keep: Path) -> None:
+def attend_all(best: Mapping[str, Path], store: Path, samples: Sequence[Sample], keep: Path) -> None:
     """Attention correctness of some captioners, and the tables over all that are there."""
     results = []
-    for name in names:
+    for name in (*ATTENDED, *GROUNDED):
         path = keep / f"attend-{name}.json"
+        if not path.exists() and name not in best:
+            continue
         if not path.exists():
-            checkpoint = Checkpoint.from_pretrained(runs / name / "best")
+            checkpoint = Checkpoint.from_pretrained(best[name])
             looker = AttentionLooker(name, checkpoint, FeatureStore(store, checkpoint.vision))
             atomic_write(path, orjson.dumps(attend(looker, samples).to_dict()))
         results.append(Attended.from_dict(orjson.loads(path.read_bytes())))
@@ -175,15 +178,14 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     wanted = chosen.names or [*GROUNDED, *ATTENDED]
-    ready = [name for name in wanted if (chosen.runs / name / "test.json").exists()]
+    best = {name: path for name in wanted if (path := find_best(name, chosen.runs)) is not None}
     keep = chosen.runs / "grounding"
     data = {name: load_data(name, keep) for name in ("coco", "flickr8k")}
-    attended = [name for name in (*ATTENDED, *GROUNDED) if (keep / f"attend-{name}.json").exists() or name in ready]
-    attend_all(attended, chosen.runs, chosen.coco, data["coco"][0], keep)
-    for study in studies([name for name in GROUNDED if name in ready]):
+    attend_all(best, chosen.coco, data["coco"][0], keep)
+    for study in studies([name for name in GROUNDED if name in best]):
         if not study.path.exists():
             store = chosen.coco if study.data == "coco" else chosen.flickr8k
-            run(study, chosen.runs / study.model, store, data[study.data], keep)
+            run(study, best[study.model], store, data[study.data], keep)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from benchmarks.measuring import Row as TableRow
 from benchmarks.measuring import compare, environment, peak_memory
-from benchmarks.selection import recombine
+from benchmarks.selection import recombine, warm_up
 from captrial.engines.captioning import CaptionJob
 from captrial.engines.features import FeatureJob, gather
 from captrial.engines.job import Job, JobSpec, Row
@@ -361,6 +361,7 @@ def select(count: int = 1_000_000, models: int = 9, workers: int = 2) -> list[Nu
         folder = Path(temporary)
         made, _ = recombine(folder, count, models)
         named = [option for file in made for option in ("--captions", f"{file.stem}={file}")]
+        warm_up(folder, named)
         _command(["compete", "new", str(folder / "competition"), *named])
         for name in (None, "local", "ray"):
             line = ["compete", "select", str(folder / "competition"), "--k", "70", "--workers", str(workers), "--json"]

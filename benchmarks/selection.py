@@ -130,6 +130,12 @@ def command(*arguments: str) -> tuple[float, float, float]:
     return seconds, processor, peak
 
 
+def warm_up(folder: Path, named: list[str]) -> None:
+    """A selection that is not measured: it compiles what is not compiled yet."""
+    command("new", str(folder / "warm"), *named[:4])
+    command("select", str(folder / "warm"), "--k", "5", "--json")
+
+
 def measure(pictures: int = 370_000, models: int = 9, workers: int = 2) -> dict[str, float]:
     """Seconds of ours and of a plain loop (extrapolated from a part), and what else there is to know."""
     pairs = models * (models - 1) // 2 * pictures
@@ -137,8 +143,7 @@ def measure(pictures: int = 370_000, models: int = 9, workers: int = 2) -> dict[
         files, unique = recombine(Path(folder), pictures, models)
         competition = Path(folder) / "competition"
         named = [option for file in files for option in ("--captions", f"{file.stem}={file}")]
-        command("new", str(Path(folder) / "warm"), *named[:4])  # compiles, where not compiled yet
-        command("select", str(Path(folder) / "warm"), "--k", "5", "--json")
+        warm_up(Path(folder), named)
         new, new_processor, new_peak = command("new", str(competition), *named)
         select, processor, peak = command("select", str(competition), "--k", "70", "--workers", str(workers), "--json")
         plain = pairs / plain_loop(files, min(pictures, PLAIN_PICTURES))

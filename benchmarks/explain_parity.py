@@ -112,6 +112,7 @@ def differences(architecture: str) -> dict[str, float]:
 
 
 def run() -> list[Row]:
+    torch.set_num_threads(1)  # more would only wait for each other: the captioners are tiny
     found = [differences(architecture) for architecture in ARCHITECTURES]
     what = f"{len(found)} captioners, largest difference from captum, of a word's norm"
     return [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captrial.language.alignment import realign
+from captrial.language.alignment import realign, words_of_tokens
 from captrial.language.tokenizer import tokenize
 from captrial.records import Phrase
 
@@ -41,6 +41,10 @@ def test_tokens_are_those_of_the_caption(words: list[str]) -> None:
     tokens, moved = realign(words, phrases)
     assert list(tokens) == tokenize(" ".join(words))
     assert all(0 <= phrase.start < phrase.end <= len(tokens) for phrase in moved)
+    places = words_of_tokens(words)
+    assert len(places) == len(tokens)
+    assert places == sorted(places)
+    assert all(0 <= place < len(words) for place in places)
     assert all(one.end <= other.start or one.start <= other.start for one, other in pairwise(moved))
 
 

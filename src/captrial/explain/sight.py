@@ -6,24 +6,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from captrial.explain.explanation import Explanation
-from captrial.explain.grounding import Grounder
-from captrial.explain.regions import top_regions
+from captrial.explain.grounding import Grounder, Noun
+from captrial.explain.regions import overlaps, relative_boxes, top_regions
 from captrial.explain.view import View
+from captrial.language.alignment import words_of_tokens
 from captrial.records import Region
 
 
 def grounded_view(explanation: Explanation, regions: Sequence[Region], grounder: Grounder) -> View:
     """What the captioner looked at with every word, and whether its nouns are grounded there.
 
-    `regions` are in pixels of the picture; those without a label are drawn but cannot ground a noun.
+    `regions` are in pixels of the picture; those without a label, or of which the captioner saw nothing, are drawn but
+    cannot ground a noun.
     """
     view = explanation.view()
     view = replace(view, regions=tuple(regions), notes=(*view.notes, grounder.description))
-    labelled = [number for number, region in enumerate(regions) if region.label]
+    seen = overlaps(relative_boxes(regions, *view.picture.size), view.attribution.boxes).any(1)
+    usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
     looked: list[str] = []
-    if labelled and explanation.words:
-        best = top_regions(view.scores()[:, labelled])
-        looked = [regions[labelled[number]].label or "" for number in best]
-    nouns = grounder.nouns([explanation.caption])[0] if explanation.words else []
-    inside = [noun for noun in nouns if noun[0] < len(explanation.words)]
-    return replace(view, grounding=grounder.ground(explanation.words, inside, looked))
+    if usable and explanation.words:
+        best = top_regions(view.scores()[:, usable])
+        looked = [regions[usable[number]].label or "" for number in best]
+    return replace(view, grounding=grounder.ground(explanation.words, _nouns(explanation.words, grounder), looked))
+
+
+def _nouns(words: Sequence[str], grounder: Grounder) -> list[Noun]:
+    """Nouns at the captioner's own words: a VLM says commas and "man's", where our tokens are none and two."""
+    if not words:
+        return []
+    places = words_of_tokens(words)
+    return [(places[position], name) for position, name in grounder.nouns([" ".join(words)])[0]]

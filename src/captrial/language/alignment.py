@@ -43,6 +43,19 @@ def aligned_phrases(sample: Sample) -> tuple[tuple[Phrase, ...], ...]:
     )
 
 
+def words_of_tokens(words: Sequence[str]) -> list[int]:
+    """For each of our tokens of a sentence given by its words, which of the words it comes of.
+
+    >>> words_of_tokens(["the", "man's", "dog", ",", "asleep", "."])
+    [0, 1, 1, 2, 4]
+    """
+    (ours,) = tokenize_all([" ".join(words)])
+    tokens = ours.split()
+    first = _first_tokens(words, tokens)
+    places = np.searchsorted(first, np.arange(len(tokens)), "right") - 1
+    return [int(place) for place in places.clip(0, max(len(words) - 1, 0))]
+
+
 def _first_tokens(words: Sequence[str], tokens: list[str]) -> NDArray[np.int64]:
     """For each word, and for the end, the index of the first token that comes of it or after it (words + 1,)."""
     pieces = [piece.split() for piece in tokenize_all(words)]

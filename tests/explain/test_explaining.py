@@ -110,6 +110,9 @@ def test_any_sentence_and_a_contrast(captioner: TrainedCaptioner, picture: Image
         explain(captioner, picture, words="a man runs", contrast={"horse": "dog"})
     with pytest.raises(InputError, match="no word 9 to contrast"):
         explain(captioner, picture, words="a man runs", contrast={9: "dog"})
+    for method in ("attention", "occlusion"):
+        with pytest.raises(InputError, match=f"{method} does not go by scores, so it has no contrast"):
+            explain(captioner, picture, method, words="a man runs", contrast={"man": "dog"})
 
 
 def test_features_alone_and_saving(captioner: TrainedCaptioner, picture: Image.Image, tmp_path: Path) -> None:

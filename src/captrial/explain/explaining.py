@@ -20,7 +20,7 @@ from captrial.data.pictures import open_picture
 from captrial.errors import InputError
 from captrial.explain.attribution import Array
 from captrial.explain.explanation import Explanation
-from captrial.explain.methods import METHODS, Settings, attribute
+from captrial.explain.methods import GRADIENT_METHODS, METHODS, Settings, attribute
 from captrial.explain.occlusion import occlude
 from captrial.explain.subject import Subject, from_explainable, from_features, from_pixels, seen_window
 from captrial.explain.targets import ScoreKind, Targets, find_word, word_targets
@@ -80,6 +80,7 @@ def explain(
     """
     if method not in METHODS:
         raise InputError(f"no attribution method {method!r}; there are: {', '.join(METHODS)}")
+    _check_contrast(method, contrast)
     chosen = _settings(settings, options)
     name = captioner if isinstance(captioner, str | Path) else getattr(captioner, "name", type(captioner).__name__)
     model = load_captioner(str(captioner)) if isinstance(captioner, str | Path) else captioner
@@ -122,6 +123,7 @@ def explain_subject(
     sentence: str | None = None,
 ) -> Explanation:
     """Explain some tokens of a subject; what both entries come down to."""
+    _check_contrast(method, contrast)
     spoken = speaks.spell(tokens)
     if sentence is not None and isinstance(speaks, Reader):  # words that the captioner does not know keep their name
         spoken = [word._replace(text=text) for word, text in zip(spoken, tokenize(sentence), strict=True)]
@@ -177,6 +179,11 @@ def _place(spoken: Sequence[SpokenWord], word: str | int) -> int:
     if not 0 <= word < len(spoken):
         raise InputError(f"there is no word {word} to contrast: the caption has {len(spoken)} words")
     return word
+
+
+def _check_contrast(method: str, contrast: Mapping[str | int, str] | None) -> None:
+    if contrast and method not in GRADIENT_METHODS:
+        raise InputError(f"{method} does not go by scores, so it has no contrast; use method='integrated_gradients'")
 
 
 def _known(speaks: Speaks, word: str) -> list[int]:

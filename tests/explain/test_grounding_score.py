@@ -174,6 +174,9 @@ def test_regions_that_are_the_elements_keep_their_scores() -> None:
     boxes = np.array([[0, 0, 0.5, 0.5], [0.2, 0.2, 0.9, 0.9]])
     scores = np.array([[3.0, 1.0]])
     assert region_scores(scores, boxes, boxes).tolist() == scores.tolist()
+    assert region_scores(scores, boxes, boxes[::-1]).tolist() == [[1.0, 3.0]]
+    assert region_scores(scores, boxes, boxes[1:]).tolist() == [[1.0]]  # the one without a label was left out
+    assert region_scores(scores, boxes, boxes[[0, 0]]).tolist() == [[3.0, 3.0]]
     assert region_scores(scores, boxes, np.array([[0.95, 0.95, 1, 1]])).tolist() == [[0.0]]  # unseen
 
 

@@ -32,15 +32,21 @@ def overlaps(regions: Floats, elements: Floats) -> Floats:
 def region_scores(scores: NDArray[np.floating], elements: NDArray[np.floating], regions: Floats) -> Floats:
     """(words, elements) -> (words, regions): the mean of the scores inside each region, by area.
 
-    Where the regions are the elements, their own scores are what SPEC asks for and nothing is averaged. A region that
-    the model did not see at all (it was cropped away) scores 0.
+    A region that is one of the elements has that element's own score, as SPEC asks for region features: what lies over
+    it is not mixed in. One that the model did not see at all (it was cropped away) scores 0.
     """
     found: Floats = np.asarray(scores, np.float64)
     places: Floats = np.asarray(elements, np.float64)
     if places.shape == regions.shape and np.allclose(places, regions, atol=1e-6):
         return found
     shared = overlaps(regions, places)
-    return np.asarray(found @ (shared / np.maximum(shared.sum(1, keepdims=True), 1e-300)).T)
+    means = found @ (shared / np.maximum(shared.sum(1, keepdims=True), 1e-300)).T
+    same = (shared > 0) & (shared >= (1 - 1e-4) * np.maximum(_areas(regions)[:, None], _areas(places)))
+    return np.asarray(np.where(same.any(1), found[:, same.argmax(1)], means) if places.size else means)
+
+
+def _areas(boxes: Floats) -> Floats:
+    return np.asarray((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]))
 
 
 def top_regions(scores: Floats) -> NDArray[np.int64]:

@@ -73,6 +73,41 @@ def test_a_contrast_is_said() -> None:
     assert grounded_view(said, [], Grounder([])).notes[0] == said.view().notes[0]
 
 
+def test_verdicts_stand_at_the_captioners_own_words() -> None:
+    """A VLM says commas and "man's" as words; our tokens have none and two for them."""
+    words = ("a", "man's", "dog", ",", "near", "a", "cat", ".")
+    cells = np.array([0, 0, 0, 1, 0, 0, 1, 0])  # it looks at the left half, but at the comma and "cat"
+    said = Explanation(
+        Attribution(words, np.eye(2)[cells], tile(1, 2), "saliency", grid=(1, 2)), picture=Image.new("RGB", (90, 60))
+    )
+    regions = [Region(Box(0, 0, 45, 60), "dog"), Region(Box(45, 0, 90, 60), "cat")]
+    found = grounded_view(said, regions, Grounder(["dog", "cat", "person"], threshold=0.9))
+    verdicts = {words[place]: found.verdict(place) for place in range(len(words)) if found.verdict(place)}
+    assert verdicts == {"man's": Verdict.HALLUCINATED, "dog": Verdict.GROUNDED, "cat": Verdict.GROUNDED}
+
+
+def test_what_the_captioner_did_not_see_grounds_nothing() -> None:
+    window = (0.25, 0.0, 0.75, 1.0)
+    scores = Attribution(("dog",), np.zeros((1, 2)), tile(1, 2, window), "saliency", grid=(1, 2), window=window)
+    said = Explanation(scores, picture=Image.new("RGB", (100, 100)))
+    grounder = Grounder(["dog", "cat"], threshold=0.9)
+    away, there = Region(Box(0, 0, 20, 100), "dog"), Region(Box(50, 0, 70, 100), "cat")
+    assert grounded_view(said, [away, there], grounder).verdict(0) is Verdict.HALLUCINATED
+    alone = grounded_view(said, [away], grounder)
+    assert alone.verdict(0) is None
+    assert alone.grounding is not None
+    assert alone.grounding.problem == "the picture has no region with a label"
+
+
+def test_a_class_token_is_not_painted_over_the_picture() -> None:
+    boxes = np.concatenate([[[0, 0, 1, 1]], tile(2, 2)])
+    found = Attribution(("dog",), np.array([[9.0, 0, 0, 0, 1]]), boxes, "saliency", np.array([[9.0, 0, 0, 0, 1]]))
+    seen = Explanation(found, picture=Image.new("RGB", (60, 60))).view()
+    assert seen.attribution.grid == (2, 2)
+    (painted,) = seen.maps(60)
+    assert painted[50, 50] > 0.9 > 0.1 > painted[10, 10]
+
+
 def test_nothing_to_look_at_is_said_and_not_drawn() -> None:
     nothing = Attribution(("dog",), np.zeros((1, 0)), np.zeros((0, 4)), "saliency")
     empty = view(("dog",), attribution=nothing, regions=[], grounding=Grounding(("dog",), (), ()))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.errors import InputError
+from captrial.explain.maps import class_token, grid_of
 
 Array = NDArray[np.floating[Any]]
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -53,6 +54,17 @@ class Attribution:
         if self.grid is None:
             raise InputError(f"{self.method}: these are scores of {len(self.boxes)} boxes, not of a grid")
         return self.scores.reshape(len(self.words), *self.grid)
+
+    def without_class_token(self) -> Attribution:
+        """The cells of a ViT alone: what is attributed to its class token has no place on a map."""
+        if not len(self.boxes):
+            return self
+        left, top, right, bottom = self.window
+        inside = (self.boxes - np.array([left, top] * 2)) / np.array([right - left, bottom - top] * 2)
+        cells = ~class_token(inside)
+        signed = None if self.signed is None else self.signed[:, cells]
+        grid = self.grid if cells.all() else grid_of(inside[cells])
+        return replace(self, scores=self.scores[:, cells], boxes=self.boxes[cells], signed=signed, grid=grid)
 
     def select(self, words: slice) -> Attribution:
         """The same for some of the words."""

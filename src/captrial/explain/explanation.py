@@ -58,8 +58,9 @@ class Explanation:
 
         if self.picture is None:
             raise InputError("this explanation was made from features: there is no picture to draw on")
+        shown = self.attribution.without_class_token()
         against = tuple(f"“{word}” is explained by its lead over “{other}”" for word, other in self.contrast.items())
-        return View(self.picture, self.attribution, captioner=self.captioner, notes=against)
+        return View(self.picture, shown, captioner=self.captioner, notes=against)
 
     def save(self, path: Path | str) -> Path:
         """Keep it: `.html` a page to point at, `.npz` all numbers (see `load`), `.json` the numbers for other tools."""

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.manners import say
 from captrial.decoding.result import PAD
-from captrial.explain.maps import grid_of
+from captrial.explain.maps import class_token, grid_of
 from captrial.vision.features import Features
 from captrial.vision.preprocess import Preprocess
 
 Floats = NDArray[np.float64]
 Sentence = Sequence[str]  # words
-WHOLE_AREA = 0.999
 
 
 class Look(NamedTuple):
@@ -113,10 +112,9 @@ class AttentionLooker:
 
 def cells_alone(weights: Floats, boxes: NDArray[np.floating]) -> Look:
     """Weights without those of a class token (SPEC section 4): an element that covers all where the others tile it."""
-    whole = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) >= WHOLE_AREA
-    grid = grid_of(boxes[~whole]) if whole.any() and not whole.all() else None
-    if grid is None:
-        return Look(weights, np.asarray(boxes, np.float64), grid_of(boxes))
-    left = weights[:, ~whole]
-    sums = left.sum(1, keepdims=True)
-    return Look(left / np.where(sums > 0, sums, 1), np.asarray(boxes[~whole], np.float64), grid)
+    cells = ~class_token(boxes)
+    left, places = weights[:, cells], np.asarray(boxes[cells], np.float64)
+    if not cells.all():
+        sums = left.sum(1, keepdims=True)
+        left = left / np.where(sums > 0, sums, 1)
+    return Look(left, places, grid_of(places))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from captrial.vision.squares import RESOLUTION
 
 Floats = NDArray[np.float64]
+WHOLE_AREA = 0.999
 
 
 def square_maps(
@@ -44,6 +45,13 @@ def grid_of(boxes: NDArray[np.floating]) -> tuple[int, int] | None:
     y, x = np.divmod(np.arange(len(boxes)), columns)
     cells = np.stack([x / columns, y / rows, (x + 1) / columns, (y + 1) / rows], 1)
     return (rows, columns) if np.allclose(boxes, cells, atol=2e-3) else None  # stores keep float16
+
+
+def class_token(boxes: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which of the elements (k, 4) cover the whole square while the others tile it: a ViT's class token, or none."""
+    whole = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) >= WHOLE_AREA
+    tiled = whole.any() and not whole.all() and grid_of(boxes[~whole]) is not None
+    return np.asarray(whole & tiled)
 
 
 def _upsampled(weights: Floats, grid: tuple[int, int], size: int) -> Floats:

@@ -11,7 +11,6 @@ from captrial.vision.backbone import grid_boxes
 from captrial.vision.preprocess import Preprocess
 
 GRID = grid_boxes(2, 2).double().numpy()
-ALL = np.ones(4, dtype=bool)
 
 
 def sample(*regions: Region) -> Sample:
@@ -22,7 +21,7 @@ def test_area_averaging_on_a_grid() -> None:
     """The left half of the picture, seen whole: both left cells, equally."""
     square = paint([(Region(Box(0, 0, 100, 100)), 1.0)], sample(), Preprocess())
     assert square is not None
-    assert to_elements(square, GRID, ALL).tolist() == pytest.approx([0.5, 0, 0.5, 0])
+    assert to_elements(square, GRID).tolist() == pytest.approx([0.5, 0, 0.5, 0])
 
 
 def test_boxes_move_with_the_crop() -> None:
@@ -31,7 +30,7 @@ def test_boxes_move_with_the_crop() -> None:
     assert paint([(Region(Box(0, 0, 50, 100)), 1.0)], sample(), crop) is None  # cropped away: no target
     square = paint([(Region(Box(0, 0, 100, 100)), 1.0)], sample(), crop)
     assert square is not None
-    assert to_elements(square, GRID, ALL).tolist() == pytest.approx([0.5, 0, 0.5, 0])
+    assert to_elements(square, GRID).tolist() == pytest.approx([0.5, 0, 0.5, 0])
     moved = crop.move_box(Box(56.25, 6.25, 143.75, 93.75), 200, 100)
     assert moved == pytest.approx(Box(0, 0, 1, 1))
     assert crop.to_picture(Box(0, 0, 1, 1), 200, 100) == pytest.approx(Box(56.25, 6.25, 143.75, 93.75))
@@ -41,7 +40,7 @@ def test_overlaps_take_the_maximum() -> None:
     regions = [(Region(Box(0, 0, 200, 100)), 0.5), (Region(Box(0, 0, 100, 50)), 1.0)]
     square = paint(regions, sample(), Preprocess())
     assert square is not None
-    assert to_elements(square, GRID, ALL).tolist() == pytest.approx([0.4, 0.2, 0.2, 0.2])
+    assert to_elements(square, GRID).tolist() == pytest.approx([0.4, 0.2, 0.2, 0.2])
 
 
 def test_masks_are_used_where_there_are_some() -> None:
@@ -49,16 +48,20 @@ def test_masks_are_used_where_there_are_some() -> None:
     mask[50:, 100:] = True
     square = paint([(Region(Box(0, 0, 200, 100), mask=mask), 1.0)], sample(), Preprocess())
     assert square is not None
-    assert to_elements(square, GRID, ALL).tolist() == pytest.approx([0, 0, 0, 1])
+    assert to_elements(square, GRID).tolist() == pytest.approx([0, 0, 0, 1])
 
 
 def test_regions_without_overlap_fall_back_to_the_nearest_box() -> None:
     square = np.zeros((224, 224))
     square[0:4, 0:4] = 1
     boxes = np.array([[0.5, 0.5, 1, 1], [0.1, 0.1, 0.4, 0.4]])
-    shares = to_elements(square, boxes, np.array([True, True]))
-    assert shares.sum() == pytest.approx(1)
-    assert to_elements(None, GRID, np.array([True, True, False, False])).tolist() == [0.5, 0.5, 0, 0]
+    assert to_elements(square, boxes).sum() == pytest.approx(1)
+    assert to_elements(None, GRID).tolist() == [0.25] * 4
+
+
+def test_a_picture_without_elements_has_no_shares() -> None:
+    for square in (np.ones((224, 224)), None):
+        assert to_elements(square, np.zeros((0, 4))).tolist() == []
 
 
 def test_strong_targets_follow_phrases() -> None:
@@ -83,7 +86,7 @@ def test_weak_targets_link_nouns_to_classes() -> None:
     found = targets.maps(0, 0)
     assert sorted(found) == [1, 3]
     assert found[3] is None
-    assert to_elements(found[1], GRID, ALL).tolist() == pytest.approx([0.5, 0, 0.5, 0])
+    assert to_elements(found[1], GRID).tolist() == pytest.approx([0.5, 0, 0.5, 0])
 
 
 def test_scene_words_may_look_anywhere_whatever_is_near_them() -> None:

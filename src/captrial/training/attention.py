@@ -52,28 +52,26 @@ class AttentionTargets:
 
     def _of(self, row: int, caption: int, boxes: Floats) -> dict[int, NDArray[np.float32]]:
         if (row, caption) not in self._kept:
-            anywhere = np.ones(len(boxes), dtype=bool)
             self._kept[row, caption] = {
-                word: to_elements(square, boxes, anywhere).astype(np.float32)
-                for word, square in self.maps(row, caption).items()
+                word: to_elements(square, boxes).astype(np.float32) for word, square in self.maps(row, caption).items()
             }
         return self._kept[row, caption]
 
 
-def to_elements(square: Floats | None, boxes: Floats, mask: NDArray[np.bool_]) -> Floats:
-    """The share of attention each element (k, 4) should get; sums to 1.
+def to_elements(square: Floats | None, boxes: Floats) -> Floats:
+    """The share of attention each element (k, 4) should get; sums to 1, if there is any element.
 
     Where no element overlaps the painted area, the one with the largest IoU with its bounding box gets it all.
     """
-    if square is None:
-        return np.asarray(mask / mask.sum())
-    shares = np.where(mask, _mean_inside(square, boxes), 0.0)
+    if square is None or not len(boxes):
+        return np.full(len(boxes), 1 / max(len(boxes), 1))
+    shares = _mean_inside(square, boxes)
     if shares.sum() > 0:
         return np.asarray(shares / shares.sum())
     rows, columns = np.nonzero(square)
     side = len(square)
     around = Box(columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
-    best = int(np.argmax([Box(*box).iou(around) if valid else -1 for box, valid in zip(boxes, mask, strict=True)]))
+    best = int(np.argmax([Box(*box).iou(around) for box in boxes]))
     return np.asarray(np.eye(len(boxes))[best])
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
-from captrial.data.toyworld import read_toyworld, write_toyworld
+from captrial.data.toyworld import KINDS, read_toyworld, write_toyworld
 from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.vision.store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
@@ -21,12 +21,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy world, features of it, and two untrained captioners."""
     folder = tmp_path_factory.mktemp("study")
     write_toyworld(folder / "world", 6, size=64, shares={"test": 1})
-    names = [sample.id for sample in read_toyworld(folder / "world")]
     with FeatureWriter(folder / "features", VISION) as writer:
-        writer.add(names, ToyFeatures().get(names))
+        writer.add(names(folder), ToyFeatures().get(names(folder)))
     for number, name in enumerate(("one", "two")):
         toy_checkpoint(seed=number).save_pretrained(folder / name / "best")
     return folder
+
+
+def names(place: Path) -> list[str]:
+    return [sample.id for sample in read_toyworld(place / "world")]
 
 
 def run(*arguments: str | Path) -> str:
@@ -77,6 +80,12 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
     assert "tau_g" in run(*arguments)
     with pytest.raises(MismatchError, match="made with other settings"):
         run(*arguments, "--threshold", "0.5")
+    with pytest.raises(MismatchError, match="made with other settings"):
+        run(*arguments, "--beam", "2")
+    boxes = tmp_path / "boxes.json"
+    boxes.write_bytes(orjson.dumps({picture: [[0, 0, 9, 9, kind] for kind in KINDS] for picture in names(place)}))
+    with pytest.raises(MismatchError, match="made with other settings"):
+        run(*arguments, "--boxes", boxes)
 
 
 @pytest.mark.full
@@ -97,6 +106,10 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
         run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")
     with pytest.raises(InputError, match="--over words: there are elements and pixels"):
         run("ground", *common(place), "--out", tmp_path, "--over", "words")
+    for verb in ("ground", "attend"):
+        with pytest.raises(InputError, match="no method 'gaze' for a whole data set"):
+            run(verb, *common(place), "--out", tmp_path / verb, "--methods", "attention,gaze")
+        assert not (tmp_path / verb).exists()  # said before anything was done
     with pytest.raises(InputError, match="--steps works in one process"):
         run("ground", *common(place), "--out", tmp_path, "--steps", "4", "--workers", "2")
     with pytest.raises(InputError, match="two captioners are called one"):

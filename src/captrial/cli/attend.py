@@ -16,7 +16,6 @@ from captrial.cli.explain_options import (
     ImagesOption,
     LimitOption,
     ModelsOption,
-    OutOption,
     OverOption,
     SeedOption,
     SimilarityOption,
@@ -26,6 +25,7 @@ from captrial.cli.explain_options import (
     ask,
     features_for,
     load_checkpoints,
+    method_names,
     open_similarity,
     print_tables,
     read_samples,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def attend(
     data: DataOption,
     models: ModelsOption,
-    out: OutOption = Path("attend"),
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("attend"),
     images: ImagesOption = None,
     boxes: BoxesOption = None,
     split: SplitOption = None,
@@ -82,13 +82,14 @@ def attend(
         raise InputError(f"--captions {captions}: there are {FORCED} and {GENERATED}")
     if phrase not in ("max", "mean"):
         raise InputError(f"--phrase {phrase}: there are max and mean")
+    asked = method_names(methods)
     words = open_similarity(similarity, vectors)
     samples, _ = read_samples(data, images, boxes, split, limit)
     lookers: list[Looker] = []
     results: list[Attended] = []
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
-        for method in methods.split(","):
+        for method in asked:
             looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
             found = measure(looker, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
             atomic_write(out / "scores" / f"{name}-{method}.json", orjson.dumps(found.to_dict()))

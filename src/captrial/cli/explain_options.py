@@ -109,6 +109,16 @@ def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path 
     return features_of(samples, load_backbone(checkpoint.vision), out / "features" / name)
 
 
+def method_names(methods: str) -> list[str]:
+    """The methods between commas; refused before any work is done where there is no such method."""
+    from captrial.explain.attributing import check_method
+
+    names = [name.strip() for name in methods.split(",")]
+    for name in names:
+        check_method(name)
+    return names
+
+
 def ask(
     name: str,
     checkpoint: Checkpoint,

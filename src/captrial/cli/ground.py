@@ -27,6 +27,7 @@ from captrial.cli.explain_options import (
     checkpoint_paths,
     features_for,
     load_checkpoints,
+    method_names,
     open_similarity,
     print_tables,
     read_samples,
@@ -75,12 +76,14 @@ def ground(
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
     from captrial.engines.grounding import ground_all
+    from captrial.engines.stamps import stamps
     from captrial.explain.detection import detection_table
     from captrial.explain.grounding import Grounder
     from captrial.explain.grounding_study import ground as measure
     from captrial.explain.grounding_study import grounding_table, verdict_table
     from captrial.explain.tables import write_tables
 
+    asked = method_names(methods)
     words = open_similarity(similarity, vectors)
     samples, known = read_samples(data, images, boxes, split, limit)
     shared = None if regions == "elements" else with_regions(samples, known, regions, out)
@@ -92,13 +95,14 @@ def ground(
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
         seen, labels = shared or elements_of(samples, store)
-        for method in methods.split(","):
+        for method in asked:
             looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
             grounder = Grounder(labels, words, threshold)
             keep = out / "nouns" / f"{study_name(name, method, over, steps)}.jsonl"
             heading = describe(checkpoint.vision) + ", pixels" * (over == "pixels")
             if not wants_engine(engine, workers):
-                results.append(measure(looker, seen, grounder, heading, keep))
+                made_with = {"regions": regions, "beam": beam, **stamps(boxes=boxes, checkpoint=paths[name])}
+                results.append(measure(looker, seen, grounder, heading, keep, made_with))
                 continue
             where, parts = chosen_engine(engine, workers, ray_address), keep.with_suffix(".parts")
             results.append(
@@ -128,7 +132,7 @@ def ground(
 
 
 def study_name(model: str, method: str, over: str, steps: int | None) -> str:
-    """What a study's file is called: studies that may differ never share one."""
+    """What a study's file is called."""
     few = f"-{steps}-steps" if steps and method == "integrated_gradients" else ""
     return f"{model}-{method}{'-pixels' * (over == 'pixels')}{few}"
 

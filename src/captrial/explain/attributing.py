@@ -65,6 +65,13 @@ class PixelLooker(AttributionLooker):
         return from_pixels(self.checkpoint.captioner, self.backbone, open_picture(self.pictures[picture]))
 
 
+def check_method(method: str) -> None:
+    """Refuse what a data set cannot be looked at by."""
+    known = (ATTENTION, *GRADIENT_METHODS)
+    if method not in known:
+        raise InputError(f"no method {method!r} for a whole data set; there are {', '.join(known)}")
+
+
 def make_looker(
     name: str,
     checkpoint: Checkpoint,
@@ -81,12 +88,9 @@ def make_looker(
     With a backbone and the files of the pictures, attribution is over their pixels instead of the visual elements.
     `settings` say how gradients are taken.
     """
+    check_method(method)
     if method == ATTENTION:
         return AttentionLooker(name, checkpoint, features, beam)
-    if method not in GRADIENT_METHODS:
-        raise InputError(
-            f"no method {method!r} for a whole data set; there are {', '.join((ATTENTION, *GRADIENT_METHODS))}"
-        )
     settings = settings or Settings()
     if backbone is None:
         return AttributionLooker(name, checkpoint, features, beam, method=method, settings=settings)

@@ -88,21 +88,28 @@ class Grounded:
 
 
 def ground(
-    looker: Looker, samples: Sequence[Sample], grounder: Grounder, features: str = "", keep: Path | None = None
+    looker: Looker,
+    samples: Sequence[Sample],
+    grounder: Grounder,
+    features: str = "",
+    keep: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Grounded:
     """Caption the pictures and ground every noun; with `keep` finished pictures are written there and not done again.
 
+    `settings` are what else the result depends on: a file that was made with others is refused.
     Regions are those of the samples that have a label. A picture without any is captioned and counted, not scored.
     """
     if not samples:
         raise DatasetError("no pictures to ground captions on")
     result = Grounded(looker.name, features, looker.method, grounder.description)
-    done = {picture.picture: picture for picture in _read(keep, result.description)}
+    made_with = {"made with": result.description, **(settings or {})}
+    done = {picture.picture: picture for picture in _read(keep, made_with)}
     todo = [sample for sample in samples if sample.id not in done]
     for start in track(range(0, len(todo), BATCH), f"{looker.name}, {looker.method}"):
         part = [with_size(sample) for sample in todo[start : start + BATCH]]
         found = ground_batch(looker, part, grounder)
-        _append(keep, found, result.description)
+        _append(keep, found, made_with)
         done.update({picture.picture: picture for picture in found})
     result.pictures = [done[sample.id] for sample in samples]
     return result
@@ -194,7 +201,7 @@ def _notes(results: Sequence[Grounded]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _read(path: Path | None, description: str) -> Iterable[GroundedPicture]:
+def _read(path: Path | None, made_with: Mapping[str, Any]) -> Iterable[GroundedPicture]:
     """The finished pictures of a file; one made in another way is refused, a line cut short by a kill left out."""
     if path is None or not path.exists():
         return
@@ -202,19 +209,19 @@ def _read(path: Path | None, description: str) -> Iterable[GroundedPicture]:
     lines = content[: content.rfind(b"\n") + 1].splitlines()
     if len(content) != content.rfind(b"\n") + 1:
         path.write_bytes(content[: content.rfind(b"\n") + 1])
-    if lines and orjson.loads(lines[0]) != {"made with": description}:
+    if lines and orjson.loads(lines[0]) != made_with:
         raise MismatchError(f"{path} was made with other settings; choose another --out")
     yield from (GroundedPicture.from_dict(orjson.loads(line)) for line in lines[1:])
 
 
-def _append(path: Path | None, found: Sequence[GroundedPicture], description: str) -> None:
+def _append(path: Path | None, found: Sequence[GroundedPicture], made_with: Mapping[str, Any]) -> None:
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     new = not path.exists() or not path.stat().st_size
     with path.open("ab") as file:
         if new:
-            file.write(orjson.dumps({"made with": description}) + b"\n")
+            file.write(orjson.dumps(made_with) + b"\n")
         file.write(b"".join(orjson.dumps(picture.to_dict()) + b"\n" for picture in found))
         file.flush()
         os.fsync(file.fileno())

@@ -13,7 +13,8 @@ from captrial.errors import InputError
 if TYPE_CHECKING:
     from captrial.explain.view import View
 
-WHOLE_PICTURE = "none"
+NO_REGIONS, GRID = "none", "grid"
+CELLS = 7  # a side of the grid
 
 
 def explain(
@@ -36,7 +37,11 @@ def explain(
     ] = None,
     over: Annotated[str, typer.Option("--over", help="features (fast), or pixels through the backbone.")] = "features",
     regions: Annotated[
-        str, typer.Option("--regions", help="Detector for labelled regions: localiser, onnx:FILE, detr:MODEL, or none.")
+        str,
+        typer.Option(
+            "--regions",
+            help="A detector's, with labels: localiser, onnx:FILE, detr:MODEL; grid: 7 x 7 cells; or none.",
+        ),
     ] = "localiser",
     tolerance: Annotated[float, typer.Option("--tolerance", help="Completeness error a word.")] = 0.01,
     steps: Annotated[
@@ -88,9 +93,13 @@ def explain(
 
 
 def _regions(name: str, picture: Any) -> tuple[list[Any], list[str]]:
-    """Labelled regions of the picture, and every label the detector knows."""
-    if name == WHOLE_PICTURE:
+    """Regions of the picture, and every label that they can have."""
+    if name == NO_REGIONS:
         return [], []
+    if name == GRID:
+        from captrial.explain.regions import grid_regions
+
+        return grid_regions(CELLS, CELLS, *picture.size), []
     from captrial.vision.loading import load_detector
 
     detector = load_detector(name)

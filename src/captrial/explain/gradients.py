@@ -85,7 +85,6 @@ class PathGradients:
     def _averaged(self, ends: Tensor) -> AveragedRelus:
         with RecordedRelus() as recorded:
             self._scores(self._path(ends, track=False))
-        self.relus = recorded.met
         return AveragedRelus(recorded.inputs, len(ends) - 1)
 
     def _pull(self, alphas: Tensor, weights: Tensor) -> Pulled:

@@ -3,7 +3,7 @@
 A torch function mode watches `linear` layers: the first one, applied to the points of the path, is affine in the
 path's parameter and is computed once instead of once a point; the last one, onto the vocabulary, is computed for the
 words that are asked about only (other logits read 0). Batch normalisation with fixed statistics is a multiplication and
-an addition, and its gradient one multiplication. Backward passes, one a word, profit most: gradients are summed
+an addition, and its gradient one multiplication. Backward passes profit most: gradients are summed
 over the points before the wide first layer, and never spread over the vocabulary. `PathGradients` checks the scores
 with and without these savings against each other before relying on them.
 """

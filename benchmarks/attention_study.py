@@ -154,14 +154,21 @@ def merged(found: dict[tuple[str, int], Attended], kind: str) -> Attended:
 def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int], Attended], seeds: int) -> None:
     """Print the tables and draw the figures."""
     from captrial.explain.attention_figures import draw_histograms
-    from captrial.explain.attention_tables import correctness_table, improvements, size_table, spearman_table
+    from captrial.explain.attention_tables import (
+        correctness_table,
+        improvements,
+        lead_table,
+        size_table,
+        spearman_table,
+    )
     from captrial.explain.examples import draw_side_by_side, draw_targets
     from captrial.explain.tables import write_tables
 
     results = [merged(found, kind) for kind in KINDS]
     tables = [correctness_table(results), spearman_table(results)]
-    tables += [table for setting in ("forced", "generated") if (table := size_table(results, setting))]
-    tables += [gain_table(results), per_seed_table(found, seeds), *quality_tables(found, made["test"], seeds)]
+    optional = [size_table(results, "forced"), size_table(results, "generated"), lead_table(results)]
+    tables += [table for table in optional if table]
+    tables += [per_seed_table(found, seeds), *quality_tables(found, made["test"], seeds)]
     write_tables(tables, out / "tables")
     for table in tables:
         print(f"\n### {table.title}\n\n| {' | '.join(table.headings())} |\n|{' --- |' * len(table.columns)}")
@@ -175,34 +182,6 @@ def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int]
         lookers = [looker(out, kind, 0) for kind in KINDS]
         draw_side_by_side(lookers, first, shown, setting, out / "figures" / f"examples-{setting}.png", 5)
     draw_targets(shown[:4], lookers[0].preprocess, out / "figures" / "targets.png")
-
-
-def gain_table(results: Sequence[Attended]) -> Table:
-    """What supervision adds, on the phrases that all models have, with intervals of the differences."""
-    import numpy as np
-
-    from captrial.explain.attention_tables import SIZES, same_matches, terciles
-    from captrial.explain.intervals import estimate
-    from captrial.explain.tables import Cell, Table
-
-    rows: list[tuple[Cell, ...]] = []
-    for setting in ("forced", "generated"):
-        shared = same_matches(results, setting)
-        pictures = np.array([score.picture for score in shared[0]])
-        parts = terciles(np.array([score.area for score in shared[0]]))
-        for number in range(1, len(results)):
-            pairs = zip(shared[0], shared[number], strict=True)
-            gains = np.array([after.correctness - before.correctness for before, after in pairs])
-            cells: list[Cell] = [*estimate(pictures, gains[:, None])]
-            for size in range(len(SIZES)):
-                cells += estimate(pictures[parts == size], gains[parts == size][:, None])
-            rows.append((setting, f"{results[number].model} - {results[0].model}", len(gains), *cells))
-    return Table(
-        "gains",
-        "What supervision adds to attention correctness",
-        ("captions", "models", "phrases", "all", *SIZES),
-        tuple(rows),
-    )
 
 
 def per_seed_table(found: dict[tuple[str, int], Attended], seeds: int) -> Table:

@@ -16,6 +16,7 @@ from captrial.explain.attention_tables import (
     all_tables,
     correctness_table,
     improvements,
+    lead_table,
     quality_table,
     same_matches,
     size_table,
@@ -204,6 +205,16 @@ def test_terciles_are_equal_and_the_same_for_all_models() -> None:
         ("large", "one", 1, 0.3), ("large", "two", 1, 0.7),
     ]  # fmt: skip
     assert size_table([one, scores("other", [])]) is None
+
+
+def test_leads_are_of_the_same_phrases() -> None:
+    one, two = scores("one", [0.1, 0.2, 0.3, 0.4]), scores("two", [0.2, 0.2, 0.6])
+    table = lead_table([one, two])
+    assert table is not None
+    assert [row[:3] for row in table.rows] == [("generated", "two - one", 3)]
+    assert [cell.value for cell in table.rows[0][3:]] == pytest.approx([0.4 / 3, 0.1, 0.0, 0.3])  # type: ignore[union-attr]
+    assert lead_table([one]) is None
+    assert lead_table([one, scores("other", [])]) is None
 
 
 def test_quality_goes_by_correctness() -> None:

@@ -52,6 +52,29 @@ def size_table(results: Sequence[Attended], setting: str = GENERATED, seed: int 
     return Table(f"size-{setting}", title, columns, tuple(rows), notes)
 
 
+def lead_table(results: Sequence[Attended], seed: int = 0) -> Table | None:
+    """What every further model adds to the first, phrase by phrase, with intervals of the differences; None if none."""
+    rows: list[tuple[Cell, ...]] = []
+    for setting in (FORCED, GENERATED):
+        for result in results[1:]:
+            before, after = same_matches([results[0], result], setting)
+            if not before:
+                continue
+            pictures = np.array([score.picture for score in before])
+            leads = np.array([[new.correctness - old.correctness] for old, new in zip(before, after, strict=True)])
+            parts = terciles(np.array([score.area for score in before]))
+            cells = [*estimate(pictures, leads, seed=seed)]
+            for size in range(len(SIZES)):
+                cells += estimate(pictures[parts == size], leads[parts == size], seed=seed)
+            rows.append((setting, f"{_told(result)} - {_told(results[0])}", len(leads), *cells))
+    columns = ("captions", "models", "phrases", "all", *SIZES)
+    return Table("leads", "What a model adds to attention correctness", columns, tuple(rows)) if rows else None
+
+
+def _told(result: Attended) -> str:
+    return result.model if result.method == "attention" else f"{result.model} ({result.method})"
+
+
 def quality_table(result: Attended, samples: Sequence[Sample], metrics: Sequence[str] = QUALITY) -> Table | None:
     """003 Table 4: caption scores of the captions with low, middle and high correctness; None with fewer than three.
 
@@ -177,6 +200,7 @@ def all_tables(results: Sequence[Attended], samples: Sequence[Sample], seed: int
     settings = [setting for setting in (FORCED, GENERATED) if all(setting in result.dropped for result in results)]
     tables: list[Table | None] = [correctness_table(results, seed)]
     tables += [size_table(results, setting, seed) for setting in settings]
+    tables.append(lead_table(results, seed))
     if GENERATED in settings:
         tables.append(quality_table(results[0], samples))
     if FORCED in settings:

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
+from typer.testing import CliRunner
 
 import captrial
 from captrial.captioners import Checkpoint
 from captrial.captioners.explainable import Explainable, Heard, Seen, SpokenWord
 from captrial.captioners.trained import TrainedCaptioner
+from captrial.cli.app import app
 from captrial.errors import InputError
 from captrial.explain.attribution import Attribution
 from captrial.explain.checks import agreement, deletion_insertion, random_order, randomised
@@ -152,6 +155,20 @@ def bright_corner() -> Image.Image:
     picture = Image.new("RGB", (50, 50))
     picture.paste((255, 255, 255), (0, 0, 10, 10))
     return picture
+
+
+def test_regions_of_a_grid_from_the_command_line(
+    captioner: TrainedCaptioner, picture: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("captrial.captioners.loading.load_captioner", lambda *_: captioner)
+    picture.save(tmp_path / "picture.png")
+    arguments = ["explain", tmp_path / "picture.png", "--words", "a dog", "--method", "saliency", "--regions", "grid"]
+    done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out"), "--json"])
+    assert orjson.loads(done.stdout)["problem"] == "the picture has no region with a label"
+    written = (tmp_path / "out" / "index.html").read_text()
+    (panel,) = orjson.loads(written.split('id="data">')[1].split("</script>")[0])
+    assert len(panel["regions"]) == 49
+    assert [len(word["top"]) for word in panel["words"]] == [3, 3]
 
 
 def test_occlusion_needs_captions_only() -> None:

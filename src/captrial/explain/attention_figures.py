@@ -50,6 +50,7 @@ def draw_panels(rows: Sequence[tuple[Image.Image, Sequence[Panel]]], path: Path,
     figure = Figure(figsize=(2.1 * columns, 2.85 * len(rows)), dpi=150)
     figure.set_layout_engine("constrained", h_pad=0.24)  # room for the captions
     grid: Any = figure.subplots(len(rows), columns, squeeze=False)
+    lines = []
     for number, (picture, panels) in enumerate(rows):
         for column in range(columns):
             axes = grid[number][column]
@@ -58,8 +59,12 @@ def draw_panels(rows: Sequence[tuple[Image.Image, Sequence[Panel]]], path: Path,
                 _draw_panel(axes, picture, panels[column])
         if captions:
             text = textwrap.fill(captions[number], 30 * columns)
-            line = grid[number][0].text(0, -0.13, text, transform=grid[number][0].transAxes, va="top", **TEXT)
-            line.set_in_layout(False)  # it runs under all panels of the row
+            lines.append(grid[number][0].text(0, -0.13, text, transform=grid[number][0].transAxes, va="top", **TEXT))
+            lines[-1].set_in_layout(False)  # it runs under all panels of the row
+    figure.draw_without_rendering()  # panels have their places now
+    figure.set_layout_engine("none")
+    for line in lines:
+        line.set_in_layout(True)  # else the last one would be cut off
     return _save(figure, path)
 
 
@@ -101,7 +106,7 @@ def draw_histograms(improvements: Mapping[str, Floats], path: Path, title: str =
     axes.set_xlabel("attention correctness minus uniform baseline")
     axes.set_ylabel("share of phrases")
     axes.set_title(title, fontsize=9)
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(frameon=False, fontsize=8, loc="outside lower center")
     axes.spines[["top", "right"]].set_visible(False)
     return _save(figure, path)
 

@@ -200,7 +200,7 @@ class Attention:
             Claim(
                 f"Supervision improves captions (BLEU-4, {result.model})",
                 value > bleu[0],
-                f"{value:.1f} against {bleu[0]:.1f}",
+                f"{value:.2f} against {bleu[0]:.2f}",
             )
             for result, value in zip(self.results[1:], bleu[1:], strict=True)
         ]

@@ -176,6 +176,8 @@ def test_regions_that_are_the_elements_keep_their_scores() -> None:
     assert region_scores(scores, boxes, boxes).tolist() == scores.tolist()
     assert region_scores(scores, boxes, boxes[::-1]).tolist() == [[1.0, 3.0]]
     assert region_scores(scores, boxes, boxes[1:]).tolist() == [[1.0]]  # the one without a label was left out
+    whole = np.concatenate([[[0, 0, 1, 1]], boxes]).astype(np.float16)  # as a store keeps them, the picture before them
+    assert region_scores(np.array([[9.0, *scores[0]]]), whole, boxes + 1e-4).tolist() == [[3.0, 1.0]]
     assert region_scores(scores, boxes, boxes[[0, 0]]).tolist() == [[3.0, 3.0]]
     assert region_scores(scores, boxes, np.array([[0.95, 0.95, 1, 1]])).tolist() == [[0.0]]  # unseen
 

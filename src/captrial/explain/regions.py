@@ -16,6 +16,7 @@ from captrial.records import Box, Region, Sample
 
 Floats = NDArray[np.float64]
 LOW, HIGH = 2, 98  # percentiles of contrast stretching
+NEAR = 5e-4  # stores keep boxes in half precision: between neighbouring numbers near 1
 WHOLE = Box(0.0, 0.0, 1.0, 1.0)
 
 
@@ -37,16 +38,14 @@ def region_scores(scores: NDArray[np.floating], elements: NDArray[np.floating], 
     """
     found: Floats = np.asarray(scores, np.float64)
     places: Floats = np.asarray(elements, np.float64)
-    if places.shape == regions.shape and np.allclose(places, regions, atol=1e-6):
+    if places.shape == regions.shape and np.allclose(places, regions, rtol=0, atol=NEAR):
         return found
     shared = overlaps(regions, places)
     means = found @ (shared / np.maximum(shared.sum(1, keepdims=True), 1e-300)).T
-    same = (shared > 0) & (shared >= (1 - 1e-4) * np.maximum(_areas(regions)[:, None], _areas(places)))
+    same = shared > 0
+    for side in range(4):
+        same &= np.abs(regions[:, None, side] - places[:, side]) <= NEAR
     return np.asarray(np.where(same.any(1), found[:, same.argmax(1)], means) if places.size else means)
-
-
-def _areas(boxes: Floats) -> Floats:
-    return np.asarray((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]))
 
 
 def top_regions(scores: Floats) -> NDArray[np.int64]:

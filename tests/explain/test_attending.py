@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+import torch
 
 from captrial.errors import DatasetError, InputError
 from captrial.explain.attending import FORCED, GENERATED, Attended, PhraseScore, attend
@@ -38,6 +39,7 @@ from captrial.explain.phrases import (
     matched,
     said_in_references,
 )
+from captrial.explain.rollout import roll_out
 from captrial.explain.tables import Table, write_tables
 from captrial.language.nouns import analyse
 from captrial.language.similarity import Similarity
@@ -157,6 +159,38 @@ def test_a_class_token_is_dropped_and_the_rest_renormalised() -> None:
     regions = cells_alone(np.ones((1, 2)) / 2, np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5]]))
     assert regions.grid is None
     assert regions.weights.shape == (1, 2)  # the whole picture among regions is a region
+
+
+def test_rollout_traces_cross_attention_back_through_the_encoder() -> None:
+    """Worked out by hand from the weights of two layers: half of an element itself, half of what it attended to."""
+    first = torch.tensor(
+        [[0.5, 0.25, 0.0, 0.25], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
+    )  # three elements, one slot
+    second = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.2, 0.2, 0.4, 0.2], [1.0, 0.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, True, False]])
+    made = roll_out([layer.expand(1, 2, 3, 4) for layer in (first, second)], mask)[0]
+    own = torch.tensor([[5 / 6, 1 / 6, 0], [0, 1, 0]])  # after the first layer, without slot and padding
+    both = torch.tensor([[0.5, 0.5], [0.25, 0.75]]) @ own[:2]
+    assert made[:2].numpy() == pytest.approx(both.numpy())
+
+
+@pytest.mark.parametrize("preset", ["transformer-small", "smart-small", "m2-small", "ort-small"])
+def test_rollout_is_a_distribution_and_leaves_the_model_alone(preset: str) -> None:
+    looker = make_looker("one", toy_checkpoint(preset), ToyFeatures(), "rollout", beam=2)
+    sample = toy_samples()[0]
+    (((weights, _, _),),) = looker.look([sample.id], [[sample.captions[0].lower().split()]])
+    assert weights.sum(1) == pytest.approx(1)
+    (((plain, _, _),),) = AttentionLooker("one", toy_checkpoint(preset), ToyFeatures()).look(
+        [sample.id], [[sample.captions[0].lower().split()]]
+    )
+    assert np.abs(weights - plain).max() > 1e-3
+    captioner = looker.checkpoint.captioner  # type: ignore[attr-defined]
+    assert not any(module._forward_hooks for module in captioner.modules())
+
+
+def test_rollout_needs_an_encoder() -> None:
+    with pytest.raises(InputError, match=r"rollout needs an encoder.*ShowAttendTell has none"):
+        make_looker("one", toy_checkpoint("show_attend_tell-small"), ToyFeatures(), "rollout")
 
 
 def test_data_without_truth_is_refused() -> None:

@@ -130,14 +130,14 @@ def ask(
     steps: int | None = None,
 ) -> Looker:
     """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the pictures."""
-    from captrial.explain.attributing import ATTENTION, make_looker
+    from captrial.explain.attributing import OVER_ELEMENTS, make_looker
     from captrial.explain.methods import Settings
     from captrial.vision.loading import load_backbone
 
     if over not in ("elements", "pixels"):
         raise InputError(f"--over {over}: there are elements and pixels")
     settings = Settings(steps=steps)
-    if over == "elements" or method == ATTENTION:
+    if over == "elements" or method in OVER_ELEMENTS:
         return make_looker(name, checkpoint, store, method, beam, settings=settings)
     pictures = {sample.id: sample.picture.path for sample in samples if sample.picture.path is not None}
     backbone = load_backbone(checkpoint.vision)

@@ -15,11 +15,13 @@ from captrial.errors import InputError
 from captrial.explain.attribution import tile
 from captrial.explain.looking import AttentionLooker, FeatureSource, Look, Looker, Sentence, cells_alone
 from captrial.explain.methods import GRADIENT_METHODS, Settings, attribute
+from captrial.explain.rollout import RolloutLooker
 from captrial.explain.subject import Subject, from_features, from_pixels
 from captrial.explain.targets import word_targets
 from captrial.vision.backbone import Backbone
 
-ATTENTION = "attention"
+ATTENTION, ROLLOUT = "attention", "rollout"
+OVER_ELEMENTS = (ATTENTION, ROLLOUT)  # methods that know nothing of pixels
 
 
 @dataclass(eq=False)
@@ -67,7 +69,7 @@ class PixelLooker(AttributionLooker):
 
 def check_method(method: str) -> None:
     """Refuse what a data set cannot be looked at by."""
-    known = (ATTENTION, *GRADIENT_METHODS)
+    known = (*OVER_ELEMENTS, *GRADIENT_METHODS)
     if method not in known:
         raise InputError(f"no method {method!r} for a whole data set; there are {', '.join(known)}")
 
@@ -83,7 +85,7 @@ def make_looker(
     pictures: Mapping[str, Path] | None = None,
     settings: Settings | None = None,
 ) -> Looker:
-    """A captioner that is asked by one method where it looks: `attention`, or an attribution method.
+    """A captioner that is asked by one method where it looks: `attention`, `rollout`, or an attribution method.
 
     With a backbone and the files of the pictures, attribution is over their pixels instead of the visual elements.
     `settings` say how gradients are taken.
@@ -91,6 +93,8 @@ def make_looker(
     check_method(method)
     if method == ATTENTION:
         return AttentionLooker(name, checkpoint, features, beam)
+    if method == ROLLOUT:
+        return RolloutLooker(name, checkpoint, features, beam)
     settings = settings or Settings()
     if backbone is None:
         return AttributionLooker(name, checkpoint, features, beam, method=method, settings=settings)

@@ -30,6 +30,7 @@ from captrial.vision.preprocess import Preprocess
 BATCH = 16  # pictures at once
 METHOD_NAMES = {
     "attention": "Attention",
+    "rollout": "Attention rollout",
     "saliency": "Saliency",
     "guided_backprop": "Guided Backprop",
     "integrated_gradients": "Integrated Gradients",

@@ -85,7 +85,7 @@ class AttentionLooker:
     def look(self, picture_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:
         """Teacher forcing of all sentences of all pictures in one pass."""
         features = self.features.get(picture_ids)
-        attention = self.checkpoint.captioner(features.to(self._device()), self._tokens(sentences)).attention
+        attention = self.attend(features.to(self._device()), self._tokens(sentences))
         looked = []
         for number, said in enumerate(sentences):
             there = features.mask[number]
@@ -93,6 +93,11 @@ class AttentionLooker:
             rows = attention[number].cpu()[..., there].double().numpy()
             looked.append([cells_alone(rows[place, : len(words)], boxes) for place, words in enumerate(said)])
         return looked
+
+    def attend(self, features: Features, tokens: torch.Tensor) -> torch.Tensor:
+        """Where it looks while it reads (b, n, t) tokens, (b, n, t, k)."""
+        attention: torch.Tensor = self.checkpoint.captioner(features, tokens).attention
+        return attention
 
     def _device(self) -> torch.device:
         return next(self.checkpoint.captioner.parameters()).device

@@ -23,7 +23,10 @@ from captrial.reproduce.writing import markdown, summary
 
 WIDTH = 1200  # pixels of a figure in the docs
 COLOURS = 128
-QUOTING = {"mad": ("figure-3", "figure-11")}  # exhibits that quote captions of others
+QUOTING = {  # exhibits that show captions or photographs of others
+    "mad": ("figure-3", "figure-11"),
+    "attention": ("figure-3", "figure-5", "figure-6"),
+}
 INTRODUCTION = Path(__file__).with_name("results_introduction.md")
 
 
@@ -35,7 +38,7 @@ def read(folder: Path) -> Reproduction:
 
 def without_quotes(made: Reproduction) -> Reproduction:
     """Without captions and pictures that are not ours to copy; the command's own page has them."""
-    note = "The captions are their authors' and not copied here: the page that the command writes shows them."
+    note = "Captions and photographs of others are not copied here: the page that the command writes shows them."
     results = dict(made.results)
     for key in QUOTING.get(made.paper.name, ()):
         if key in results:

@@ -60,12 +60,13 @@ def lead_table(results: Sequence[Attended], seed: int = 0) -> Table | None:
             before, after = same_matches([results[0], result], setting)
             if not before:
                 continue
-            pictures = np.array([score.picture for score in before])
+            pictures = [score.picture for score in before]
             leads = np.array([[new.correctness - old.correctness] for old, new in zip(before, after, strict=True)])
             parts = terciles(np.array([score.area for score in before]))
             cells = [*estimate(pictures, leads, seed=seed)]
             for size in range(len(SIZES)):
-                cells += estimate(pictures[parts == size], leads[parts == size], seed=seed)
+                chosen = np.flatnonzero(parts == size)
+                cells += estimate([pictures[number] for number in chosen], leads[chosen], seed=seed)
             rows.append((setting, f"{_told(result)} - {_told(results[0])}", len(leads), *cells))
     columns = ("captions", "models", "phrases", "all", *SIZES)
     return Table("leads", "What a model adds to attention correctness", columns, tuple(rows)) if rows else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from captrial.explain.explanation import Explanation
 from captrial.explain.grounding import Grounder, Noun
 from captrial.explain.regions import overlaps, relative_boxes, top_regions
@@ -21,7 +23,8 @@ def grounded_view(explanation: Explanation, regions: Sequence[Region], grounder:
     """
     view = explanation.view()
     view = replace(view, regions=tuple(regions), notes=(*view.notes, grounder.description))
-    seen = overlaps(relative_boxes(regions, *view.picture.size), view.attribution.boxes).any(1)
+    elements = np.asarray(view.attribution.boxes, np.float64)
+    seen = overlaps(relative_boxes(regions, *view.picture.size), elements).sum(1) > 0
     usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
     looked: list[str] = []
     if usable and explanation.words:

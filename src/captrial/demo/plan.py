@@ -39,13 +39,13 @@ TRAINEES = (
 class Plan:
     """Sizes of the demonstration; the tests run a smaller one."""
 
-    pictures: Mapping[str, int] = field(default_factory=lambda: {"train": 480, "val": 40, "test": 60, "wild": 400})
+    pictures: Mapping[str, int] = field(default_factory=lambda: {"train": 400, "val": 40, "test": 60, "wild": 320})
     size: int = 224
     backbone: str = "efficientnet-lite0"
     trainees: tuple[Trainee, ...] = TRAINEES
     recipe: Mapping[str, str] = field(
         default_factory=lambda: {
-            "epochs": "12",
+            "epochs": "10",
             "batch": "16",
             "captions": "3",
             "rate": "1.5e-3",

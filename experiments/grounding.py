@@ -44,7 +44,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "grounding"
 GROUNDED = ("transformer", "smart", "m2")  # 000's three
 ATTENDED = ("show_attend_tell", "show_attend_tell-weak")  # 003's question on photographs
 METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")
-STEPS = 8  # of integrated gradients: what that leaves is measured in docs/ground.md
+STEPS = 8  # of integrated gradients: enough for the top region (docs/ground.md, of hallucinations)
 PIXEL_PICTURES, PIXEL_STEPS = 50, 4  # four stretches of the path settle regions (docs/explain.md)
 
 

@@ -21,6 +21,7 @@ from captrial.cli.explain_options import (
     checkpoint_paths,
     features_for,
     load_checkpoints,
+    method_names,
     open_similarity,
     read_samples,
 )
@@ -132,13 +133,13 @@ def grounding(
     from captrial.reproduce.grounding import Grounding, GroundingSettings
     from captrial.reproduce.subjects import Split
 
-    words = open_similarity(similarity, vectors)
+    asked, words = method_names(methods), open_similarity(similarity, vectors)
     splits = {}
     for name, (samples, known) in _splits(data, images, boxes, split.split(","), robot, limit).items():
         splits[name] = Split(name, *with_regions(samples, known, regions, out))
     subjects = _subjects(models, [sample for part in splits.values() for sample in part.samples], features, out)
     chosen = GroundingSettings(
-        tuple(methods.split(",")), beam, threshold, seed, _sizes(batches), repeats, steps, objects=regions == "data"
+        tuple(asked), beam, threshold, seed, _sizes(batches), repeats, steps, objects=regions == "data"
     )
     study = Grounding(subjects, splits, out, chosen, words)
     _run("grounding", study.makers(), out, {"data": data.name, "regions": regions, **study.describe()}, json)

@@ -15,6 +15,7 @@ from captrial.captioners.manners import say
 from captrial.report.figures import COLOURS, GRID, Chart, draw
 from captrial.reproduce.subjects import Subject
 
+STYLES = ("o-", "s--", "^:", "D-.")  # with colours, twenty lines that are told apart, some without colours too
 TITLE = "Here: seconds a batch, mean and standard deviation"
 
 
@@ -65,10 +66,11 @@ def timing_chart(timings: Sequence[Timing]) -> Chart:
     names = list(dict.fromkeys(timing.name for timing in timings))
 
     def paint(axes: Axes) -> None:
-        for colour, name in zip(COLOURS * len(names), names, strict=False):
+        for number, name in enumerate(names):
+            colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
             own = [timing for timing in timings if timing.name == name]
             x, mean, spread = (np.array([getattr(t, part) for t in own]) for part in ("batch", "mean", "spread"))
-            axes.plot(x, mean, "o-", color=colour, markersize=4, linewidth=1.6, label=name)
+            axes.plot(x, mean, style, color=colour, markersize=4, linewidth=1.6, label=name)
             axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
         axes.set_xlabel("batch size")
         axes.set_ylabel("seconds a batch")

@@ -15,6 +15,7 @@ from captrial.captioners import ARCHITECTURES
 from captrial.captioners.explainable import Heard, SpokenWord
 from captrial.errors import InputError
 from captrial.explain.gradients import PathGradients
+from captrial.explain.integrated import integrate
 from captrial.explain.methods import (
     GRADIENT_METHODS,
     Settings,
@@ -304,3 +305,22 @@ def test_bad_settings_and_names() -> None:
         find_word(words, "a")
     with pytest.raises(InputError, match="'cat' is not a word of: a dog a"):
         find_word(words, "cat")
+
+
+def test_scores_that_jump_somewhere_on_the_path_are_integrated_there() -> None:
+    """Two steps of a width of a few thousandths: a rule over the whole path cannot see them, panels close in on them."""
+    inputs = torch.linspace(0.5, 1.5, 6, dtype=torch.float64).view(3, 2)
+
+    def decode(memory: Tensor, tokens: Tensor) -> Heard:
+        way = memory.flatten(1).mean(1)  # alpha, as the inputs have the mean 1
+        first, second = torch.tanh((way - 0.31) * 2000), 2 * torch.tanh((way - 0.734) * 3000)
+        logits = torch.stack([first, first + second], -1).view(-1, 1, 1, 2).expand(-1, len(tokens), tokens.shape[1], 2)
+        return Heard(logits, torch.zeros(len(memory), len(tokens), tokens.shape[1], 3))
+
+    targets = word_targets([0, 1], [SpokenWord("this", 0, 1), SpokenWord("that", 1, 2)], kind="logit")
+    path = PathGradients(Subject(inputs, lambda x: x, decode), targets, torch.zeros_like(inputs), chunk=64)
+    found = integrate(path)
+    assert found.changes.tolist() == pytest.approx([2.0, 6.0])
+    assert float(found.errors.max()) < 0.01
+    assert found.steps < 200
+    assert torch.allclose(found.attribution, found.changes.view(2, 1, 1) * inputs / inputs.sum(), rtol=0.02)

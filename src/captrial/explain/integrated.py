@@ -8,6 +8,7 @@ thousands of ReLUs switch along the way, each making every gradient jump, which 
 of a Gauss-Legendre rule lets every ReLU act with its mean derivative over the node's share of the path
 (`relus.AveragedRelus`) instead of that at the node alone. Steps grow until the completeness error (SPEC section 3) of
 every word is under the tolerance: sums of attributions are compared with S(picture) - S(baseline), computed directly.
+Where they grow in vain, as scores jump somewhere on the path, it is cut there: `panels`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from torch import Tensor
 
 from captrial.errors import InputError
 from captrial.explain.gradients import PathGradients
-from captrial.explain.quadrature import Bend, Rule, find_bend, gauss_legendre
+from captrial.explain.panels import even_ends, integrate_panels
+from captrial.explain.quadrature import Array, Bend, Rule, find_bend, gauss_legendre
 
 RuleName = Literal["averaged", "gauss_legendre"]
-FIRST, MOST = 12, 384  # steps of the first try, and of the last
+FIRST, SMOOTH, MOST = 12, 96, 384  # steps of the first try, of the last over the whole path, and of the last in panels
+PANELS = 8  # to begin with
 _SCOUTS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 17)])
 
 
@@ -57,10 +60,16 @@ def integrate(
     """
     check_asked(tolerance, steps, rule)
     averaged = rule == "averaged"
-    bend = scout(path) if averaged else Bend()
+    scouted = scout(path) if averaged else None
+    bend = Bend() if scouted is None else find_bend(_SCOUTS, scouted)
     if steps is not None:
         return _apply(path, gauss_legendre(steps, bend), averaged)
-    return refine(path, bend, tolerance, min(FIRST, max_steps), max_steps, averaged)
+    if scouted is None:
+        return refine(path, bend, tolerance, min(FIRST, max_steps), max_steps, averaged)
+    whole = refine(path, bend, tolerance, min(FIRST, max_steps), min(SMOOTH, max_steps))
+    if worst_error(whole) <= tolerance or max_steps <= SMOOTH:
+        return whole
+    return min(whole, _in_panels(path, scouted, tolerance, max_steps), key=worst_error)
 
 
 def check_asked(tolerance: float, steps: int | None, rule: str) -> None:
@@ -90,10 +99,15 @@ def refine(
         nodes, before = min(most, more_steps(nodes, worst_error(found), tolerance)), found
 
 
-def scout(path: PathGradients) -> Bend:
-    """Look at the scores along the path, without gradients, for where it should be walked slowly."""
-    alphas = torch.as_tensor(_SCOUTS, dtype=path.start.dtype, device=path.start.device)
-    return find_bend(_SCOUTS, path.scores(alphas).double().cpu().numpy())
+def scout(path: PathGradients) -> Array:
+    """Scores (18, w) along the path, looked at without gradients: where should it be walked slowly?"""
+    return path.scores(torch.as_tensor(_SCOUTS).to(path.start)).double().cpu().numpy()
+
+
+def _in_panels(path: PathGradients, scouted: Array, tolerance: float, most: int) -> Integral:
+    limit = tolerance * error_scale(path.ends[1] - path.ends[0]) / 8  # of a panel: there are many, their signs differ
+    gradient, steps = integrate_panels(path, even_ends(_SCOUTS, scouted, PANELS), limit, most)
+    return _checked(path, gradient, steps, None)
 
 
 def worst_error(integral: Integral) -> float:

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from captrial.explain.gradients import PathGradients
 from captrial.explain.integrated import Integral, completeness_errors, error_scale, refine
+from captrial.explain.panels import even_ends
 from captrial.explain.quadrature import Bend
 from captrial.explain.relus import ReluMode, plain_relu
 from captrial.explain.shortcuts import ScaledNorms
@@ -38,8 +38,6 @@ ELEMENT_ROWS = 192  # pairs of a point and a word in flight behind the backbone
 _FIRST, _MOST = 4, 96  # steps of the captioner between two ends
 _LOOKS = np.concatenate([[0.0], np.geomspace(2e-3, 1.0, 15)])
 _LEAK = 1e-3  # how much of what is pulled back may be missing before a backbone counts as not of this kind
-
-Array = NDArray[np.float64]
 
 
 class _MeanSlope(torch.autograd.Function):
@@ -98,7 +96,7 @@ class BackbonePath:
 
     def integrate(self, tolerance: float, stretches: int = STRETCHES) -> Integral | None:
         """Integrated gradients on so many stretches; None where the backbone turns out not to be piecewise linear."""
-        ends = torch.as_tensor(place(_LOOKS, self.looks.double().cpu().numpy(), stretches)).to(self.start)
+        ends = torch.as_tensor(even_ends(_LOOKS, self.looks.double().cpu().numpy(), stretches)).to(self.start)
         limit = tolerance * error_scale(self.changes) / (2 * stretches**0.5)  # (w,) of a stretch: their signs differ
         gradient = torch.zeros(len(self.targets), *self.start.shape, dtype=self.start.dtype, device=self.start.device)
         for first in range(0, stretches, self.portion):
@@ -146,20 +144,3 @@ class BackbonePath:
 
     def _points(self, alphas: Tensor) -> Tensor:
         return self.start + alphas.view(-1, *[1] * self.start.ndim) * self.direction
-
-
-def place(alphas: Array, scores: Array, stretches: int) -> Array:
-    """Ends (stretches + 1,) such that scores (m, w), known at `alphas`, change alike between any two.
-
-    Half of the measure is the way itself, so that no stretch is long.
-
-    >>> place(np.array([0.0, 0.5, 1.0]), np.array([[0.0], [3.0], [4.0]]), 2).round(2).tolist()
-    [0.0, 0.4, 1.0]
-    """
-    change = np.abs(np.diff(scores, axis=0))
-    total = change.sum(0)
-    share = (change / np.where(total > 0, total, 1)).mean(1)
-    done = np.concatenate([[0.0], np.cumsum(share)])
-    measure = alphas if done[-1] == 0 else (alphas + done / done[-1]) / 2
-    ends: Array = np.interp(np.linspace(0, 1, stretches + 1), measure, alphas)
-    return ends

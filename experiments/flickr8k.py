@@ -56,7 +56,7 @@ class Entry:
 
 XE = {"epochs": 7, "batch": 16, "warmup": 150, "patience": 3}
 FINE = {"width": 256, "heads": 8, "hidden": 1024, "decoder_layers": 3, "epochs": 5, "batch": 16, "warmup": 300}
-SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 5e-5, "warmup": 100, "patience": 2}
+SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "warmup": 100, "patience": 2}
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},

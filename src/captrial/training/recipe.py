@@ -46,8 +46,8 @@ class Recipe:
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
     scst_samples: int = 5
-    scst_by: str = "sampling"  # or "beam"
-    baseline: str = "others"  # or "mean", "greedy"
+    scst_by: str = "beam"  # or "sampling"
+    baseline: str = "mean"  # or "others", "greedy"
     count_end: bool = True  # EOS is a word of the reward
     critic_epochs: int = 8  # Disc
     critic_weight: float = 1.0  # Disc

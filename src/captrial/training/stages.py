@@ -112,7 +112,8 @@ class SelfCritical:
     """SCST: captions sampled by the model itself, weighted by how much better than a baseline they are.
 
     Captions are drawn with cached decoding and without gradients, then scored again in one teacher-forced pass that has
-    them. `samples_by` "beam" takes the beam's hypotheses (000), "sampling" draws from the model.
+    them. `samples_by` "beam" takes the beam's hypotheses (000), "sampling" draws from the model: slow to gain after
+    label smoothing, which leaves much probability on words that do not fit (docs/training.md).
     """
 
     captioner: Captioner
@@ -120,8 +121,8 @@ class SelfCritical:
     schedule: Schedule
     reward: Reward
     samples: int = 5
-    samples_by: str = "sampling"
-    baseline: str = "others"  # "mean" (000 Eq. 10), "others" or "greedy"
+    samples_by: str = "beam"
+    baseline: str = "mean"  # (000 Eq. 10), "others" or "greedy"
     max_words: int = 20
     name: str = "scst"
     validates: bool = True

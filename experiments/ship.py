@@ -70,7 +70,7 @@ def _facts(
     recipe, vision = settings["recipe"], settings["vision"]
     training = f"{recipe['epochs']} epochs of cross-entropy (label smoothing {recipe['smoothing']})"
     if recipe["scst_epochs"]:
-        training = f"cross-entropy, then {recipe['scst_epochs']} epochs of self-critical training (CIDEr-D)"
+        training = f"cross-entropy, then self-critical training (CIDEr-D), the best of {result['epochs']} epochs"
     return {
         "name": name,
         "experiment": experiment,

@@ -1,4 +1,4 @@
-"""Golden values: parameter counts of the papers' sizes and equations worked out by hand (MODELS.md 8 and 9)."""
+"""Golden values: parameter counts of the papers' sizes and equations worked out by hand."""
 
 from __future__ import annotations
 

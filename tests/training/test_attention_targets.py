@@ -1,4 +1,4 @@
-"""Target maps of supervised attention: painted, cropped, averaged, normalised (SPEC section 1)."""
+"""Target maps of supervised attention: painted, cropped, averaged, normalised."""
 
 from __future__ import annotations
 

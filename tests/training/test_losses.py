@@ -1,4 +1,4 @@
-"""Losses, baselines and schedules against values worked out by hand (MODELS.md 9)."""
+"""Losses, baselines and schedules against values worked out by hand."""
 
 from __future__ import annotations
 

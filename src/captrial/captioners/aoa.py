@@ -1,4 +1,4 @@
-"""AoANet, attention on attention (Huang et al. 2019; MODELS.md h)."""
+"""AoANet, attention on attention (Huang et al. 2019)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Att2in, the captioner of self-critical sequence training (Rennie et al. 2017; MODELS.md b)."""
+"""Att2in, the captioner of self-critical sequence training (Rennie et al. 2017)."""
 
 from __future__ import annotations
 

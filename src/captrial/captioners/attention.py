@@ -105,7 +105,7 @@ class AdditiveMemory(NamedTuple):
 
 
 class AdditiveAttention(nn.Module):
-    """`e_i = w . tanh(W_v v_i + W_h h)`, softmax, weighted sum (Bahdanau; MODELS.md 0.4)."""
+    """`e_i = w . tanh(W_v v_i + W_h h)`, softmax, weighted sum (Bahdanau et al. 2015)."""
 
     def __init__(self, values: int, query: int, width: int) -> None:
         super().__init__()

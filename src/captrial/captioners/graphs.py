@@ -52,7 +52,7 @@ class Relations(NamedTuple):
 
 
 class GraphNet(nn.Module):
-    """One round of messages along the relations, in the roles of subject and object (MODELS.md g).
+    """One round of messages along the relations, in the roles of subject and object.
 
     With `residual` (pictures) objects keep their own vector and relations average theirs with the message;
     without it (sentences) both are projected.

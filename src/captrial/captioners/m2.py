@@ -1,4 +1,4 @@
-"""M2, the Meshed-Memory Transformer (Cornia et al. 2020; 000 Eq. 8-9; MODELS.md i)."""
+"""M2, the Meshed-Memory Transformer (Cornia et al. 2020; 000 Eq. 8-9)."""
 
 from __future__ import annotations
 

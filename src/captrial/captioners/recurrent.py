@@ -89,14 +89,14 @@ def zero_state(like: Tensor, width: int) -> LstmState:
 
 
 class Embedding(nn.Sequential):
-    """Words: vector, ReLU, dropout (MODELS.md 0.3)."""
+    """Words: vector, ReLU, dropout."""
 
     def __init__(self, words: int, width: int, dropout: float) -> None:
         super().__init__(nn.Embedding(words, width), nn.ReLU(), nn.Dropout(dropout))
 
 
 class Projection(nn.Sequential):
-    """Visual vectors: linear, ReLU, dropout (MODELS.md 0.3)."""
+    """Visual vectors: linear, ReLU, dropout."""
 
     def __init__(self, inputs: int, width: int, dropout: float) -> None:
         super().__init__(nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout))

@@ -1,4 +1,4 @@
-"""SGAE, scene-graph auto-encoder (Yang et al. 2019; MODELS.md g): a dictionary learnt from sentences helps to see.
+"""SGAE, scene-graph auto-encoder (Yang et al. 2019): a dictionary learnt from sentences helps to see.
 
 Stage 1 learns to say a sentence from its own scene graph, stage 2 the same through a shared dictionary, stage 3 to
 caption pictures from their scene graphs and from what the dictionary recalls of them. All stages speak through the

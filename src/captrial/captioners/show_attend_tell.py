@@ -1,4 +1,4 @@
-"""Show, Attend and Tell with soft attention (Xu et al. 2015), the captioner of paper 003 (MODELS.md a)."""
+"""Show, Attend and Tell with soft attention (Xu et al. 2015), the captioner of paper 003."""
 
 from __future__ import annotations
 

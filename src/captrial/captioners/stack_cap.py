@@ -1,4 +1,4 @@
-"""Stack-Cap (Gu et al. 2018; MODELS.md c): a coarse caption refined by one or more fine stages."""
+"""Stack-Cap (Gu et al. 2018): a coarse caption refined by one or more fine stages."""
 
 from __future__ import annotations
 

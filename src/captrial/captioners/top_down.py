@@ -1,4 +1,4 @@
-"""Top-Down, also Up-Down (Anderson et al. 2018; MODELS.md d): one LSTM to look, one LSTM to speak."""
+"""Top-Down, also Up-Down (Anderson et al. 2018): one LSTM to look, one LSTM to speak."""
 
 from __future__ import annotations
 

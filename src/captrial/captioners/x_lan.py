@@ -1,4 +1,4 @@
-"""X-LAN, the X-Linear attention network (Pan et al. 2020; MODELS.md j): second-order interactions of query and key."""
+"""X-LAN, the X-Linear attention network (Pan et al. 2020): second-order interactions of query and key."""
 
 from __future__ import annotations
 

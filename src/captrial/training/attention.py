@@ -1,4 +1,4 @@
-"""Target maps for supervised attention (003; SPEC section 1): where a word's attention should lie, if it has a place.
+"""Target maps for supervised attention (003): where a word's attention should lie, if it has a place.
 
 A map is painted on the square the model sees and averaged over each visual element: for a grid this is resizing by
 area, for regions the share of a region inside the painted area. Maps are normalised to sum 1; words without a place

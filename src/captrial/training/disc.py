@@ -1,4 +1,4 @@
-"""Disc's two extras: training the retrieval critic, and the critic's loss as part of the reward (MODELS.md e)."""
+"""Disc's two extras: training the retrieval critic, and the critic's loss as part of the reward."""
 
 from __future__ import annotations
 

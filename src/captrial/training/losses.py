@@ -13,7 +13,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Te
     """Mean over the words of `targets` (b, n, t) that are not PAD; logits (b, n, t, words).
 
     With smoothing the target keeps `1 - smoothing` and every other word gets an equal share of the rest; the loss is
-    the KL divergence from that distribution (MODELS.md 0.5), so that a perfect prediction costs 0.
+    the KL divergence from that distribution, so that a perfect prediction costs 0.
     """
     said = targets != PAD
     log_probs = functional.log_softmax(logits[said], -1)  # (words said, vocabulary)

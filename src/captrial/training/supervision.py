@@ -1,4 +1,4 @@
-"""From `--set supervision=strong|weak` to the targets a run trains on (003; SPEC section 1).
+"""From `--set supervision=strong|weak` to the targets a run trains on (003).
 
 *Strong* needs phrases with regions (Flickr30k Entities, the toy world); *weak* needs regions with labels, from people,
 a detector or a localiser, whose classes the captions' nouns are linked to.

@@ -23,14 +23,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[[str
     import torch
 
     from captioners.tiny_checkpoints import MAKERS, UNTRAINED
-    from captrial.captioners.hf_loading import quietly
+    from captrial.vision.checkpoints import quiet_transformers
 
     made: dict[str, Path] = {}
 
     def get(name: str) -> Path:
         if name not in made:
             made[name] = tmp_path_factory.mktemp(name)
-            with torch.random.fork_rng(), quietly():
+            with torch.random.fork_rng(), quiet_transformers():
                 torch.manual_seed(0)
                 {**MAKERS, **UNTRAINED}[name](made[name], lesson)
         return made[name]

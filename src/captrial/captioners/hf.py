@@ -17,10 +17,10 @@ from PIL import Image
 from torch import Tensor
 
 from captrial.captioners.explainable import Heard, Seen, SpokenWord
-from captrial.captioners.hf_loading import quietly
 from captrial.captioners.hf_pixels import visible_window
 from captrial.captioners.hf_words import spell
 from captrial.errors import InputError
+from captrial.vision.checkpoints import quiet_transformers
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class HfCaptioner(abc.ABC):
         found: list[list[int]] = []
         for start in range(0, len(pictures), self.options.batch):
             inputs = self.prepare([picture.convert("RGB") for picture in pictures[start : start + self.options.batch]])
-            with quietly():
+            with quiet_transformers():
                 said = self.model.generate(**inputs, **self._search())
             found += [self._own_words(row) for row in self._continuation(said, inputs).tolist()]
         return found

@@ -20,8 +20,9 @@ from torch import Tensor
 from captrial.captioners.endpoint import PROMPT
 from captrial.captioners.explainable import Heard, Seen
 from captrial.captioners.hf import HfCaptioner, HfOptions
-from captrial.captioners.hf_loading import find_checkpoint, load_processor, quietly
+from captrial.captioners.hf_loading import find_checkpoint, load_processor
 from captrial.errors import InputError, MissingExtraError
+from captrial.vision.checkpoints import quiet_transformers
 
 # What models without a chat template were trained to be asked.
 PLAIN_PROMPTS = {"paligemma": "<image>caption en", "florence2": "<CAPTION>", "kosmos-2": "An image of"}
@@ -70,7 +71,7 @@ class Git(HfCaptioner):
 
     def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
         """The decoder on every pair; pictures are encoded once, and repeated for the sentences by the model."""
-        read = _shifted(tokens, self._start)
+        read = _shifted(tokens.to(memory.device), self._start)
         read = read.repeat_interleave(len(memory), 0)  # sentence by sentence, as the model repeats pictures
         logits = self.model(input_ids=read, pixel_values=memory).logits[:, -tokens.shape[1] :]
         return Heard(logits.reshape(len(tokens), len(memory), tokens.shape[1], -1).transpose(0, 1))
@@ -207,7 +208,7 @@ def open_family(source: str, options: HfOptions) -> HfCaptioner:
         raise MissingExtraError(f"captioner {source}", "hf") from None
     code = options.trust_remote_code
     folder = find_checkpoint(source, revision=options.revision, code=code, pickle=options.allow_pickle)
-    with quietly():
+    with quiet_transformers():
         try:
             config = library.AutoConfig.from_pretrained(folder, trust_remote_code=code)
             if config.model_type not in captions.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and not code:

@@ -7,8 +7,6 @@ sentence with the way out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -80,21 +78,6 @@ def _hub_problem(name: str, revision: str | None, error: Exception) -> str:
         f"no folder here, not whole in the cache of huggingface_hub, and {why} ({type(error).__name__}); "
         f"where there is a network, run `hf download {name} --local-dir DIR` and give DIR"
     )
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """No log lines and no progress bars of transformers inside the block; its settings are as before after it."""
-    logging: Any = import_module("transformers.utils.logging")
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def load_processor(folder: Path, config: Any, code: bool) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-WHOLE = (0.0, 0.0, 1.0, 1.0)
+from captrial.captioners.explainable import WHOLE
+
 Window = tuple[float, float, float, float]
 
 

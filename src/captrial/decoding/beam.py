@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from captrial.decoding.constraints import Constraint, apply
+from captrial.decoding.constraints import NEVER, Constraint, apply
 from captrial.decoding.protocol import Speaker
 from captrial.decoding.result import BOS, EOS, PAD, Decoded
 from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_pictures
-
-NEVER = float("-inf")
 
 
 class Hypotheses(NamedTuple):

@@ -31,7 +31,7 @@ def resolve_source(source: str) -> str:
 
 def load_config(source: str) -> Any:
     """The configuration of a checkpoint."""
-    with quiet_transformers("A transformers checkpoint") as transformers, _one_sentence(source):
+    with quiet_transformers() as transformers, _one_sentence(source):
         return transformers.AutoConfig.from_pretrained(**_place(source))
 
 
@@ -41,7 +41,7 @@ def load_network(source: str, auto: str, config: Any, pickle: bool = False) -> t
     `auto` is the transformers class that knows the architecture (`AutoModel`, `AutoModelForObjectDetection`, ...).
     transformers fills absent weights with random numbers: pass their names to `refuse_made_up_weights`.
     """
-    with quiet_transformers("A transformers checkpoint") as transformers, _one_sentence(source):
+    with quiet_transformers() as transformers, _one_sentence(source):
         model = getattr(transformers, auto)
         if auto == "AutoBackbone":  # asks the hub even about local folders
             model = transformers.MODEL_FOR_BACKBONE_MAPPING[type(config)]
@@ -80,7 +80,7 @@ def refuse_made_up_weights(
 
 def image_processor_settings(source: str) -> Mapping[str, Any]:
     """The checkpoint's own account of its preprocessing (`preprocessor_config.json`, or inside a processor's)."""
-    with quiet_transformers("A transformers checkpoint"):
+    with quiet_transformers():
         from transformers.image_processing_base import ImageProcessingMixin
 
         try:
@@ -95,12 +95,12 @@ def image_processor_settings(source: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def quiet_transformers(what: str) -> Iterator[Any]:
+def quiet_transformers() -> Iterator[Any]:
     """The transformers package with its progress bars and load reports off; `MissingExtraError` where it is absent."""
     try:
         import transformers
     except ImportError:
-        raise MissingExtraError(what, "hf") from None
+        raise MissingExtraError("A transformers checkpoint", "hf") from None
     logging: Any = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""The contract that every captioner keeps, and its checkpoints.
+"""The contract that every captioner keeps.
 
     memory = captioner.encode(features)                       once a picture
     state = captioner.start(memory)                           before the first word
@@ -6,7 +6,7 @@
     logits, attention = captioner(features, tokens)           teacher forcing: all steps at once
 
 `b` pictures, `n` captions of each, `t` words, `k` visual elements. Memory has one row a picture and is shared by its
-captions; nothing about decoding is kept in module buffers. A checkpoint is `config.json` + `model.safetensors`.
+captions; nothing about decoding is kept in module buffers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Captioner(nn.Module, abc.ABC):
     """Base of the twelve; see the module's docstring for the contract."""
 
     Config: ClassVar[type[CaptionerConfig]]
-    needs_boxes: ClassVar[bool] = False  # uses `Features.boxes`
     needs_graphs: ClassVar[bool] = False  # uses `Features.relations` and `Features.attributes`
 
     def __init__(self, config: CaptionerConfig) -> None:

@@ -1,4 +1,4 @@
-"""ORT, the Object Relation Transformer (Herdade et al. 2019; MODELS.md f): boxes weigh the encoder's attention."""
+"""ORT, the Object Relation Transformer (Herdade et al. 2019): boxes weigh the encoder's attention."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class Ort(Transformer):
 
     Config: ClassVar[type[OrtConfig]] = OrtConfig
     config: OrtConfig
-    needs_boxes: ClassVar[bool] = True
 
     def __init__(self, config: OrtConfig) -> None:
         super().__init__(config)

@@ -1,7 +1,7 @@
 """The fully attentive captioner of paper 000 (Eq. 3-7): an encoder over visual elements, a causal decoder over words.
 
 `transformer` is 000's own: 3 + 3 layers, layer norm after each residual (Eq. 6). `transformer-pre-norm` is the 6 + 6
-layer one most public code trains (MODELS.md l). SMArT and M2 build on the parts of this file.
+layer one most public code trains. SMArT and M2 build on the parts of this file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class State(NamedTuple):
     """Keys and values of the words so far, a decoder layer each: (b, n, 2, heads, t, d_h)."""
 
     past: tuple[Tensor, ...]
-    position: Tensor  # (b, 1): how many words were read
+    position: Tensor  # (b, n): how many words were read
 
 
 class FeedForward(nn.Sequential):

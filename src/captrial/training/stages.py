@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -170,7 +170,7 @@ class StageWiseSelfCritical(SelfCritical):
     """Stack-Cap's SCST: every stage is sampled and also compared with the stage before it.
 
     `A_i = (r(s_i) - b_i) + eta (r(s_i) - r_{i-1})`, no second term for the first stage. With the baseline "greedy" b_i
-    and r_{i-1} are rewards of greedy captions, as published (MODELS.md c); since those are far above most samples,
+    and r_{i-1} are rewards of greedy captions, as we read the paper; since those are far above most samples,
     nearly every advantage is negative and training may not gain at all. Otherwise b_i is as for other captioners and
     r_{i-1} the mean reward of the samples of the stage before: the same gradient on average, with less noise.
     """
@@ -257,12 +257,3 @@ def on_tokens(scorer: HasRewards) -> Reward:
         return torch.from_numpy(np.asarray(scores)).to(tokens.device, torch.float32).view(b, n)
 
     return reward
-
-
-def summed(rewards: Sequence[tuple[float, Reward]]) -> Reward:
-    """A weighted sum of rewards."""
-
-    def total(tokens: Tensor, rows: Tensor) -> Tensor:
-        return torch.stack([weight * reward(tokens, rows) for weight, reward in rewards]).sum(0)
-
-    return total

@@ -37,6 +37,7 @@ VARIANTS = [
     ("sgae", {"relations": False}),
     ("stack_cap", {"prior_attention": False}),
     ("m2", {"divide_mesh": False}),
+    ("m2", {"legacy_init": True}),
 ]
 
 

@@ -72,7 +72,8 @@ class M2(Smart):
                 if "memory_" in name:  # their tensors are (1, slots, width): fans of slots x width and width
                     bound = math.sqrt(6 / (parameter.shape[0] * parameter.shape[1] + parameter.shape[1]))
                     nn.init.uniform_(parameter, -bound, bound)
-            nn.init.xavier_uniform_(self.positions)  # type: ignore[arg-type]
+            table = nn.init.xavier_uniform_(self.positions)  # type: ignore[arg-type]
+            self.register_buffer("positions", table)  # random numbers must be saved; sinusoids are computed
 
     def encode(self, features: Features) -> Memory:
         """As the Transformer's; `legacy_mask` attends to padding like the released code."""

@@ -189,6 +189,19 @@ def test_missing_parts_are_said() -> None:
         create("m2", words=9, features=9, depth=3)
     with pytest.raises(InputError, match="no preset"):
         create("m3", words=9, features=9)
+    with pytest.raises(InputError, match="width 24 is no multiple of 5 heads"):
+        tiny("aoa", heads=5)
+    with pytest.raises(InputError, match="cannot be built with these sizes: dropout"):
+        tiny("att2in", dropout=2.0)
+
+
+def test_weights_that_do_not_fit_are_said(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(tuple(f"w{index}" for index in range(WORDS - 4)))
+    for name in ("att2in", "top_down"):
+        Checkpoint(tiny(name), vocabulary).save_pretrained(tmp_path / name)
+    (tmp_path / "top_down" / "model.safetensors").replace(tmp_path / "att2in" / "model.safetensors")
+    with pytest.raises(InputError, match=r"model.safetensors does not fit the sizes in config.json \("):
+        Checkpoint.from_pretrained(tmp_path / "att2in")
 
 
 def test_sgae_stages_speak_from_sentences() -> None:

@@ -58,7 +58,11 @@ class Checkpoint:
         if vocabulary.fingerprint != config["vocabulary"]:
             raise MismatchError(f"{directory / VOCABULARY} is not the vocabulary this captioner was trained with")
         captioner = build(config["architecture"], config["options"])
-        captioner.load_state_dict(_read_weights(directory / WEIGHTS))
+        try:
+            captioner.load_state_dict(_read_weights(directory / WEIGHTS))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{directory / WEIGHTS} does not fit the sizes in {CONFIG} ({reason})") from None
         return cls(captioner.float().eval(), vocabulary, config["vision"], config["notes"])
 
 

@@ -28,6 +28,7 @@ class CaptionerConfig:
 
     words: int  # size of the vocabulary, the four special tokens included
     features: int = 2048  # width of one visual element
+    width: int = 512  # of the model itself
 
 
 class Forced(NamedTuple):

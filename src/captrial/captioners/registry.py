@@ -113,7 +113,14 @@ def build(architecture: str, options: Mapping[str, Any]) -> Captioner:
     unknown = sorted(set(options) - known)
     if unknown:
         raise InputError(f"{architecture} has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}")
-    return captioner(captioner.Config(**options))
+    config = captioner.Config(**options)
+    heads = getattr(config, "heads", 1)
+    if heads < 1 or config.width % heads:
+        raise InputError(f"{architecture}: width {config.width} is no multiple of {heads} heads; choose one that is")
+    try:
+        return captioner(config)
+    except (ValueError, RuntimeError) as error:  # torch on a negative size, a dropout above 1, ...
+        raise InputError(f"{architecture} cannot be built with these sizes: {error}") from error
 
 
 def find_preset(name: str) -> Preset:

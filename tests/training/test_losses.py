@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from captrial.decoding.result import PAD
+from captrial.errors import InputError
 from captrial.training.losses import (
     baseline,
     cross_entropy,
@@ -70,6 +71,12 @@ def test_attention_terms() -> None:
 def test_noam(width: int, warmup: int, rates: tuple[float, ...]) -> None:
     schedule = Schedule("noam", 1.0, warmup=warmup, width=width)
     assert [schedule.at(step) for step in (1, 1000, warmup, 100_000)] == pytest.approx(rates, rel=1e-4)
+
+
+def test_schedules_without_a_rise_and_without_a_name() -> None:
+    assert Schedule("noam", 1.0, warmup=0, width=512).at(1) == pytest.approx(512**-0.5)
+    with pytest.raises(InputError, match="no schedule 'linear'; there are: constant, noam"):
+        Schedule("linear")  # type: ignore[arg-type]
 
 
 def test_other_schedules() -> None:

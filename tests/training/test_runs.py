@@ -221,6 +221,54 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         run_to_the_end(tmp_path / "other", epochs="many")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": "0"}, "batch=0: must be at least 1"),
+        ({"rate": "nan"}, "rate=nan: must be at least 0"),
+        ({"epochs": "0", "scst_epochs": "0"}, "nothing to train"),
+        ({"schedule": "linear"}, "no schedule 'linear'"),
+        ({"scst_samples": "1"}, "one sample has no others to compare with"),
+        ({"supervision": "some"}, "supervision=some"),
+    ],
+)
+def test_a_wrong_setting_is_said_and_leaves_the_folder_free(
+    options: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run_to_the_end(tmp_path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_noam_depends_on_the_width_of_the_captioner() -> None:
+    pictures = samples(6)
+    words = vocabulary(pictures)
+    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    for preset, width in (("transformer-small", 192), ("att2in-small", 256)):
+        captioner = create(preset, words=len(words), features=SIZE)
+        stage = make_stages(captioner, data, Recipe(schedule="noam", rate=1.0))[0]
+        assert stage.schedule.width == width
+
+
+def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
+    pictures = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(pictures)))
+
+    def run(out: str, source: str, start: Path | None = None) -> None:
+        vision = {**VISION, "source": source}
+        options = {**QUICK, "epochs": "1"}
+        train("att2in-small", pictures, pictures[:5], features, vision, tmp_path / out, options, start=start)
+
+    run("first", "/here")
+    run("first", "/there")
+    run("second", "/there", tmp_path / "first")
+    with pytest.raises(MismatchError, match="made in another way"):
+        train(
+            "att2in-small", pictures, pictures, features, {**VISION, "backbone": "other"}, tmp_path / "third",
+            QUICK, start=tmp_path / "first",
+        )  # fmt: skip
+
+
 def test_self_critical_training_leaves_words_alone_that_it_never_samples() -> None:
     """What cannot be sampled is never corrected: normalised over, it would slowly take all the probability."""
     pictures = samples(6)

@@ -38,7 +38,8 @@ class AttentionTargets:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Targets aligned with `batch.targets`."""
-        assert batch.features.boxes is not None, "supervised attention needs the boxes of the visual elements"
+        if batch.features.boxes is None:
+            raise DatasetError("supervised attention needs to know where visual elements are; these have no boxes")
         b, n, t = batch.targets.shape
         targets = np.zeros((b, n, t, batch.features.mask.shape[1]), np.float32)
         boxes, mask = batch.features.boxes.cpu().numpy(), batch.features.mask.cpu().numpy()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.errors import CaptrialError
+from captrial.files import atomic_write
 from captrial.progress import progress_bar
 from captrial.training.batches import Batch, CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
@@ -196,4 +197,4 @@ def _forget_after(path: Path, step: int) -> None:
     if path.exists():
         lines = path.read_text().splitlines()
         kept = [line for line in lines[1:] if int(line.split(",")[2]) <= step]
-        path.write_text("\n".join([lines[0], *kept]) + "\n")
+        atomic_write(path, "\n".join([lines[0], *kept]) + "\n")

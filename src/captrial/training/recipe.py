@@ -24,6 +24,8 @@ from captrial.training.schedules import Schedule
 from captrial.training.sgae import SentenceStage
 from captrial.training.stages import CrossEntropy, SelfCritical, Stage, StageWiseSelfCritical, on_tokens
 
+AT_LEAST_ONE = ("batch", "captions", "max_words", "min_count", "scst_samples", "patience", "beam", "accumulate")
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -62,12 +64,22 @@ class Recipe:
     save_every: float = 60.0
     accumulate: int = 1  # pieces a batch is cut into to save memory; the gradient is the same
 
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            least = int(name in AT_LEAST_ONE)
+            if isinstance(value, int | float) and not value >= least:
+                raise InputError(f"--set {name}={value}: must be at least {least}")
+        if not self.epochs and not self.scst_epochs:
+            raise InputError("--set epochs=0: there is nothing to train without scst_epochs")
+
     def loop(self) -> LoopSettings:
         """The part that the loop needs."""
         names = {entry.name for entry in dataclasses.fields(LoopSettings)} - {"betas"}
         return LoopSettings(**{name: getattr(self, name) for name in names})
 
-    def rates(self, data: CaptionData, epochs: int, rate: float, kind: str | None = None) -> Schedule:
+    def rates(
+        self, captioner: Captioner, data: CaptionData, epochs: int, rate: float, kind: str | None = None
+    ) -> Schedule:
         """The schedule of a stage of `epochs`."""
         steps = data.count_batches(self.batch)
         return Schedule(
@@ -75,6 +87,7 @@ class Recipe:
             rate,
             warmup=min(self.warmup, max(1, epochs * steps // 4)),
             total=epochs * steps,
+            width=captioner.config.width,
             every=3 * steps,
             decay=self.decay,
         )
@@ -125,7 +138,7 @@ def make_stages(
     stages: list[Stage] = []
     if isinstance(captioner, Disc) and recipe.scst_epochs:
         assert critic is not None
-        schedule = recipe.rates(data, recipe.critic_epochs, recipe.rate)
+        schedule = recipe.rates(captioner, data, recipe.critic_epochs, recipe.rate)
         stages.append(TrainCritic(critic, recipe.critic_epochs, schedule))
     if isinstance(captioner, Sgae):
         stages.extend(_sentence_stages(captioner, data, recipe))
@@ -134,7 +147,7 @@ def make_stages(
             CrossEntropy(
                 captioner,
                 recipe.epochs,
-                recipe.rates(data, recipe.epochs, recipe.rate),
+                recipe.rates(captioner, data, recipe.epochs, recipe.rate),
                 smoothing=recipe.smoothing,
                 scheduled_sampling=recipe.scheduled_sampling,
                 doubly_stochastic=recipe.doubly_stochastic,
@@ -158,7 +171,7 @@ def _self_critical(
         "baseline": recipe.baseline,
         "max_words": recipe.max_words,
     }
-    schedule = recipe.rates(data, recipe.scst_epochs, recipe.scst_rate, "constant")
+    schedule = recipe.rates(captioner, data, recipe.scst_epochs, recipe.scst_rate, "constant")
     arguments = (captioner, recipe.scst_epochs, schedule, reward)
     if isinstance(captioner, StackCap):
         return StageWiseSelfCritical(*arguments, **settings)
@@ -177,6 +190,6 @@ def _sentence_stages(captioner: Sgae, data: CaptionData, recipe: Recipe) -> list
         (recipe.sentence_epochs, False, "sentences"),
         (recipe.dictionary_epochs, True, "dictionary"),
     ):
-        schedule = recipe.rates(data, epochs, recipe.rate)
+        schedule = recipe.rates(captioner, data, epochs, recipe.rate)
         stages.append(SentenceStage(captioner, epochs, schedule, graphs, data.vocabulary, use_dictionary, name=name))
     return stages

@@ -30,6 +30,7 @@ from captrial.training.parallel import Ranks
 from captrial.training.recipe import Recipe, make_stages, split_options
 from captrial.training.supervision import make_targets
 from captrial.version import __version__
+from captrial.vision.identity import identity
 
 BEST, CONFIG, ENVIRONMENT = "best", "run.json", "environment.json"
 
@@ -70,8 +71,7 @@ def train(
         captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
     else:
         vocabulary, captioner = _continue_from(start, architecture, vision, sizes)
-    if ranks.is_first:
-        _write_configuration(run, preset, recipe, sizes, vision, vocabulary)
+    config = _configuration(run, preset, recipe, sizes, vision, vocabulary)
     features = with_graphs(captioner, vocabulary, features)
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
@@ -80,6 +80,8 @@ def train(
     stages = make_stages(captioner, data, recipe, targets, critic)
     keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
     validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
+    if ranks.is_first:  # when nothing can be wrong with the settings any more: others would be refused in this folder
+        _write_configuration(run, config)
     trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore, ranks)
     trainer.train()
     if ranks.is_first:
@@ -97,7 +99,7 @@ def _continue_from(
     captioner = checkpoint.captioner
     if type(captioner) is not architecture:
         raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")
-    if orjson.loads(orjson.dumps(dict(vision))) != orjson.loads(orjson.dumps(dict(checkpoint.vision))):
+    if identity(vision) != identity(checkpoint.vision):
         raise MismatchError(f"{start} was trained on features made in another way than these")
     if sizes:
         raise MismatchError(f"--set {next(iter(sizes))}: the sizes of a captioner that goes on are those of {start}")
@@ -120,15 +122,15 @@ class _BestKeeper:
         self.checkpoint.captioner.load_state_dict(best.captioner.state_dict())
 
 
-def _write_configuration(
+def _configuration(
     run: Path,
     preset: str,
     recipe: Recipe,
     sizes: Mapping[str, Any],
     vision: Mapping[str, Any],
     vocabulary: Vocabulary,
-) -> None:
-    """Write what defines the run; refuse to continue one that was started with other settings."""
+) -> dict[str, Any]:
+    """What defines the run; refused where the folder holds one that was started with other settings."""
     config = {
         "preset": preset,
         "recipe": dataclasses.asdict(recipe),
@@ -136,11 +138,15 @@ def _write_configuration(
         "vision": dict(vision),
         "vocabulary": vocabulary.fingerprint,
     }
-    encoded = orjson.dumps(config, option=orjson.OPT_INDENT_2)
     path = run / CONFIG
-    if path.exists() and not _same_run(orjson.loads(path.read_bytes()), orjson.loads(encoded)):
+    if path.exists() and not _same_run(orjson.loads(path.read_bytes()), orjson.loads(orjson.dumps(config))):
         raise MismatchError(f"{run} was begun with other settings or data (see {path.name}); choose another --out")
-    atomic_write(path, encoded)
+    return config
+
+
+def _write_configuration(run: Path, config: Mapping[str, Any]) -> None:
+    """Write what defines the run, and what it runs on."""
+    atomic_write(run / CONFIG, orjson.dumps(config, option=orjson.OPT_INDENT_2))
     environment = {
         "captrial": __version__,
         "torch": torch.__version__,
@@ -156,4 +162,4 @@ def _same_run(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether two configurations mean the same run; options that one of two versions did not know have defaults."""
     defaults = orjson.loads(orjson.dumps(dataclasses.asdict(Recipe())))
     stored = {**stored, "recipe": {**defaults, **{k: v for k, v in stored["recipe"].items() if k in defaults}}}
-    return stored == wanted
+    return {**stored, "vision": identity(stored["vision"])} == {**wanted, "vision": identity(wanted["vision"])}

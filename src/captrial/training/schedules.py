@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from captrial.errors import InputError
 
@@ -28,6 +28,10 @@ class Schedule:
     decay: float = 0.8  # factor of one decay (step, plateau)
     patience: int = 3  # validations without a better score before a decay (plateau)
 
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(f"no schedule {self.kind!r}; there are: {', '.join(get_args(Kind))}")
+
     def at(self, step: int, scores: Sequence[float] = ()) -> float:
         """The learning rate of step `step` = 1, 2, ..., given the validation scores so far.
 
@@ -35,7 +39,7 @@ class Schedule:
         0.00044194
         """
         if self.kind == "noam":  # w^-1.5: 000 prints w^-0.5, a misprint
-            return self.rate * float(self.width**-0.5 * min(step**-0.5, step * self.warmup**-1.5))
+            return self.rate * float(self.width**-0.5 * min(step**-0.5, step * max(1, self.warmup) ** -1.5))
         rise = min(1.0, step / self.warmup) if self.warmup else 1.0
         return self.rate * rise * self._fall(step, scores)
 
@@ -48,9 +52,8 @@ class Schedule:
                 return 0.5 * (1 + math.cos(math.pi * done))
             case "step":
                 return self.decay ** ((step - 1) // self.every)
-            case "plateau":
+            case _:  # plateau
                 return self.decay ** count_plateaus(scores, self.patience)
-        raise InputError(f"no schedule {self.kind!r}; there are: constant, noam, cosine, step, plateau")
 
 
 def count_plateaus(scores: Sequence[float], patience: int) -> int:

@@ -132,6 +132,10 @@ class SelfCritical:
             raise InputError(f"samples_by {self.samples_by!r}: there are beam and sampling")
         if self.baseline not in ("mean", "others", "greedy"):
             raise InputError(f"baseline {self.baseline!r}: there are mean, others and greedy")
+        if self.samples < 2 and self.baseline != "greedy":
+            raise InputError(
+                f"one sample has no {self.baseline} to compare with: more scst_samples, or baseline=greedy"
+            )
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """All of the captioner's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import multiprocessing
 import os
 import pickle
@@ -16,7 +17,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
+from captrial.cli.app import main
 from captrial.errors import DatasetError, InputError, MismatchError, MissingExtraError
 from captrial.vision.hdf5 import Hdf5Features
 from captrial.vision.loading import load_backbone, load_features
@@ -146,6 +149,44 @@ def test_import_into_a_store(tmp_path: Path, kind: str) -> None:
     assert sorted(load_features(str(tmp_path / "store"))) == ["42", "7"]
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+def test_copied_by_the_command_line(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The data set's pictures are copied, and say how large they are where the features do not."""
+    source = WRITERS[kind](tmp_path)
+    (tmp_path / "images").mkdir()
+    records = []
+    for picture_id, size in SIZES.items():
+        Image.new("RGB", size).save(tmp_path / "images" / f"{picture_id}.jpg")
+        said = [{"raw": "A dog."}]
+        records.append(
+            {"filename": f"{picture_id}.jpg", "cocoid": int(picture_id), "split": "train", "sentences": said}
+        )
+    (tmp_path / "data.json").write_text(json.dumps({"dataset": "coco", "images": records}))
+    line = ["features", str(tmp_path / "data.json"), "--backbone", f"{kind}:{source.path}", "--json"]
+    for extracted in (2, 0):
+        with pytest.raises(SystemExit) as ended:
+            main([*line, "--out", str(tmp_path / "store")])
+        assert not ended.value.code
+        answered = json.loads(capsys.readouterr().out)
+        assert (answered["pictures"], answered["extracted"]) == (2, extracted)
+    found, wanted = FeatureStore(tmp_path / "store").get(["7"]).boxes, source.get(["7"]).boxes
+    assert found is not None
+    assert wanted is not None
+    assert torch.allclose(found, wanted, atol=1e-3)
+
+
+def test_settings_stand_behind_a_question_mark(tmp_path: Path) -> None:
+    source = write_hdf5(tmp_path)
+    (tmp_path / "classes.txt").write_text("\n".join(LABELS))
+    opened = load_features(f"hdf5:{source.path}?boxes=no&labels={tmp_path / 'classes.txt'}")
+    assert opened.get(["42"]).boxes is None
+    assert opened.entry("42")["labels"] == ["cat", "dog", "bus"]
+    with pytest.raises(InputError, match="has no setting size"):
+        load_features(f"hdf5:{source.path}?size=3")
+    with pytest.raises(InputError, match="hdf5 names features, not a backbone"):
+        load_backbone(f"hdf5:{source.path}")
+
+
 def test_class_probabilities_become_labels(tmp_path: Path) -> None:
     """The first column is the background: class 1 of the file is label 0."""
     source = write_hdf5(tmp_path)
@@ -204,7 +245,7 @@ def test_damaged_tsv(tmp_path: Path) -> None:
 
 def test_pixel_boxes_need_sizes(tmp_path: Path) -> None:
     write_hdf5(tmp_path)
-    with pytest.raises(DatasetError, match=r"boxes of picture 42 are in pixels.*sizes=.*boxes=False"):
+    with pytest.raises(DatasetError, match=r"boxes of picture 42 are in pixels.*--images.*boxes=no.*sizes="):
         Hdf5Features(tmp_path / "regions.hdf5").get(["42"])
     without = Hdf5Features(tmp_path / "regions.hdf5", boxes=False)
     assert without.get(["42"]).boxes is None

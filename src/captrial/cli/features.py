@@ -38,14 +38,18 @@ def features(
     """Extract features of all pictures once, for training; a stopped extraction continues.
 
     captrial features dataset_flickr8k.json --out features/flickr8k
+
+    Features made elsewhere are copied: --backbone tsv:FILE, hdf5:FILE or npz:FOLDER.
     """
     from captrial.data import read_dataset
     from captrial.engines.sources import find_parts, holds_rows
-    from captrial.training.extraction import Extraction, extract
-    from captrial.vision.loading import load_backbone
+    from captrial.training.extraction import Extraction, extract, import_precomputed
+    from captrial.vision.loading import is_precomputed, load_backbone
 
     rows = not split and not images and holds_rows(data)
-    if rows or wants_engine(engine, workers):
+    if is_precomputed(backbone):
+        outcome = import_precomputed(read_dataset(data, split=split, images=images), backbone, out)
+    elif rows or wants_engine(engine, workers):
         from captrial.engines.features import extract_all, sample_parts
 
         parts = find_parts(data) if rows else sample_parts(read_dataset(data, split=split, images=images))

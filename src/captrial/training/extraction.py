@@ -1,4 +1,4 @@
-"""Features of a whole data set, extracted once into a store; a killed extraction continues."""
+"""Features of a whole data set, extracted or copied once into a store; a killed extraction continues."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 from PIL import Image
 
 from captrial.data.pictures import PictureProblem, try_open
+from captrial.data.sizes import size_of, with_size
 from captrial.errors import DatasetError
 from captrial.progress import progress_bar
 from captrial.records import Sample
 from captrial.vision.backbone import Backbone
 from captrial.vision.features import Features
+from captrial.vision.loading import load_features
+from captrial.vision.precomputed import PrecomputedFeatures, import_features
 from captrial.vision.regions import RegionBackbone, pack_regions, region_notes
 from captrial.vision.store import FeatureStore, FeatureWriter
 
@@ -64,6 +67,18 @@ def see(backbone: Backbone, pictures: list[Image.Image]) -> tuple[Features, list
         return backbone.see(pictures), []
     regions = backbone.regions(pictures)
     return pack_regions(regions, [picture.size for picture in pictures]), region_notes(regions)
+
+
+def import_precomputed(samples: Sequence[Sample], name: str, directory: Path | str) -> Extraction:
+    """Copy features made elsewhere (`tsv:FILE`, `hdf5:FILE`, `npz:FOLDER`) of pictures that are not in the store."""
+    seen = [with_size(sample) if sample.picture.path else sample for sample in samples]
+    sizes = {sample.id: size_of(sample) for sample in seen if sample.picture.width}
+    source = load_features(name, sizes)
+    assert isinstance(source, PrecomputedFeatures)
+    with FeatureWriter(directory, source.vision) as writer:
+        before = len(writer.done)
+    store = import_features(source, directory, [sample.id for sample in samples])
+    return Extraction(len(store), len(store) - before)
 
 
 def features_of(samples: Sequence[Sample], backbone: Backbone, directory: Path | str) -> FeatureStore:

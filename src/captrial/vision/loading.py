@@ -30,6 +30,7 @@ from captrial.vision.restoring import LITE, restore_backbone
 from captrial.vision.store import FeatureStore
 
 DEFAULT_GRID = "efficientnet-lite2"
+FORMATS = ("tsv", "hdf5", "npz")
 
 
 def load_backbone(vision: str | Mapping[str, Any], source: str | None = None) -> Backbone:
@@ -64,22 +65,31 @@ def load_features(
 ) -> FeatureStore | PrecomputedFeatures:
     """Features by picture id: a feature store's folder, or `tsv:PATH`, `hdf5:FILE`, `npz:FOLDER` made elsewhere.
 
-    `sizes` (id -> width, height), `boxes` and `labels` are for the latter (see `PrecomputedFeatures`).
+    `sizes` (id -> width, height), `boxes` and `labels` are for the latter (see `PrecomputedFeatures`); so are the
+    settings `?boxes=no` and `?labels=FILE`, class names one a line.
     """
-    kind, _, path = name.partition(":")
-    if kind == "tsv":
+    if not is_precomputed(name):
+        return FeatureStore(name)
+    told = Name.parse(name)
+    path = told.need_source("the features' file or folder")
+    boxes, labels = told.take("boxes", yes, boxes), told.take("labels", _lines, labels)
+    told.done()
+    if told.kind == "tsv":
         from captrial.vision.tsv import TsvFeatures
 
         return TsvFeatures(path, sizes, boxes, labels)
-    if kind == "hdf5":
+    if told.kind == "hdf5":
         from captrial.vision.hdf5 import Hdf5Features
 
         return Hdf5Features(path, sizes, boxes, labels)
-    if kind == "npz":
-        from captrial.vision.npz import NpzFeatures
+    from captrial.vision.npz import NpzFeatures
 
-        return NpzFeatures(path, sizes, boxes, labels)
-    return FeatureStore(name)
+    return NpzFeatures(path, sizes, boxes, labels)
+
+
+def is_precomputed(name: str) -> bool:
+    """Whether a name is one of features made elsewhere."""
+    return name.partition(":")[0] in FORMATS
 
 
 def _named(text: str) -> Backbone:
@@ -95,6 +105,8 @@ def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
     if kind.startswith(LITE):
         return _lite
     if kind not in GRIDS:
+        if kind in FORMATS:
+            raise InputError(f"{kind} names features, not a backbone; copy them into a store first: captrial features")
         known = ", ".join([f"{LITE}0..2", *GRIDS, *DETECTORS])
         raise InputError(f"no backbone is called {kind!r}; there are: {known} (see docs/vision.md)")
     return GRIDS[kind]

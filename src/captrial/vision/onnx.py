@@ -114,7 +114,9 @@ class OnnxDetector:
             names = ast.literal_eval(metadata.get("names", ""))
             return tuple(str(names[number]) for number in range(len(names)))
         except (SyntaxError, ValueError, KeyError, TypeError):
-            raise InputError(f"{self.path} has no class names in its metadata; give them as labels=[...]") from None
+            raise InputError(
+                f"{self.path} has no class names in its metadata; give them, one a line: ?labels=FILE"
+            ) from None
 
     def _frame(self, metadata: dict[str, str], wanted: tuple[int, int] | None) -> tuple[int, int]:
         shape = self._shape

@@ -25,6 +25,7 @@ from captrial.vision.restoring import PRECOMPUTED
 from captrial.vision.store import FeatureStore, FeatureWriter
 
 Floats = NDArray[np.float32]
+BATCH = 64  # pictures between two writes of the index
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class PrecomputedFeatures(abc.ABC):
             return boxes
         raise DatasetError(
             f"{self.path}: the boxes of picture {picture_id} are in pixels, and nothing says how large it is; "
-            "pass sizes={id: (width, height)}, or boxes=False to do without"
+            "say where the pictures are (--images), or do without (?boxes=no); in Python: sizes=... or boxes=False"
         )
 
 
@@ -158,6 +159,3 @@ def import_features(
             writer.add(part, source.get(part), [source.entry(picture_id) for picture_id in part])
             bar.advance(task, len(part))
     return FeatureStore(directory, source.vision)
-
-
-BATCH = 64  # pictures between two writes of the index

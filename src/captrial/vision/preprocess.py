@@ -36,6 +36,8 @@ class Preprocess:
     def __post_init__(self) -> None:
         if self.mode not in ("stretch", "crop"):
             raise InputError(f"no preprocessing mode {self.mode!r}; there are: stretch, crop")
+        if self.size < 1:
+            raise InputError(f"pictures cannot have a size of {self.size} pixels")
         if self.mode == "crop" and self.shorter < self.size:
             raise InputError(f"cannot crop {self.size} pixels out of a shorter side of {self.shorter}")
         if self.resample not in RESAMPLING:

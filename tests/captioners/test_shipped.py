@@ -9,6 +9,7 @@ import pytest
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.data.pictures import open_picture
+from captrial.errors import InputError
 
 LARGEST = 30_000_000  # bytes, all together
 
@@ -21,6 +22,20 @@ def test_they_are_small_and_have_cards() -> None:
         card = (folder / "README.md").read_text()
         assert "Flickr8k" in card
         assert "## Limits" in card
+
+
+def test_a_folder_at_home_is_one_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="mine is no checkpoint"):
+        load_captioner("~/mine")
+
+
+@pytest.mark.parametrize("source", ["http://h/v1#m?concurrency=0", "http://h/v1#m?timeout=nan", f"{DEFAULT}?beam=-1"])
+def test_options_that_are_no_amount_are_refused(source: str) -> None:
+    """No requests at once would wait for ever."""
+    with pytest.raises(InputError, match=r"option \w+ cannot be"):
+        load_captioner(source)
 
 
 @pytest.mark.slow

@@ -77,8 +77,9 @@ def _load(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCapti
     from captrial.captioners.hf_loading import is_transformers
     from captrial.captioners.trained import TrainedCaptioner
 
-    if Path(name).is_dir() and not is_transformers(Path(name)):
-        return TrainedCaptioner.load(name, **read_options(source, options, TRAINED_OPTIONS))
+    folder = Path(name).expanduser()
+    if folder.is_dir() and not is_transformers(folder):
+        return TrainedCaptioner.load(folder, **read_options(source, options, TRAINED_OPTIONS))
     from captrial.captioners.hf import HfOptions, load_transformers
 
     return load_transformers(str(name), HfOptions(**read_options(source, options, HF_OPTIONS)))
@@ -107,13 +108,15 @@ def with_options(source: str, **options: object) -> str:
 
 
 def read_options(source: str, given: Mapping[str, Any], known: Mapping[str, type]) -> dict[str, Any]:
-    """Options with the types they have; strings are read."""
+    """Options with the types they have; strings are read, and numbers must be above 0."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"{source}: no option {name!r} for such a captioner; there are: {', '.join(known)}")
         try:
             found[name] = _TRUTH[str(value).lower()] if known[name] is bool else known[name](value)
+            if known[name] in (int, float) and not found[name] > 0:
+                raise ValueError
         except (ValueError, KeyError):
             raise InputError(f"{source}: option {name} cannot be {value!r}") from None
     return found

@@ -60,11 +60,10 @@ def caption(
     if wants_engine(engine, workers) or any(_is_many(path) for path in pictures):
         _caption_many(pictures, source, beam, out, in_flight, (engine, workers, ray_address), json)
         return
+    from captrial.api import caption as say
     from captrial.data import write_captions
-    from captrial.data.pictures import open_picture
 
-    opened = [open_picture(path) for path in pictures]
-    said = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None).caption(opened)
+    said = say(pictures, load_captioner(source, beam, concurrency=in_flight if is_address(source) else None))
     captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
     if out:
         write_captions(out, captions)

@@ -68,18 +68,19 @@ def train(
     ranks.leave()
     if not ranks.is_first:
         return
-    parameters = sum(parameter.numel() for parameter in best.captioner.parameters())
-    last = (run / "metrics.csv").read_text().splitlines()
+    parameters = best.captioner.count_parameters()
+    header, *rows = (line.split(",") for line in (run / "metrics.csv").read_text().splitlines())
     if json:
-        print_json({"run": str(run), "parameters": parameters, "epochs": len(last) - 1})
+        print_json({"run": str(run), "parameters": parameters, "epochs": len(rows)})
         return
-    rows = [line.split(",") for line in last[1:]]
     notes_below = [f"{parameters:,} parameters; the best is in {run / 'best'}", f"captrial caption PIC --model {run}"]
-    print_table(f"{preset} on {data.name}", last[0].split(","), rows, notes_below)
+    print_table(f"{preset} on {data.name}", header, rows, notes_below)
 
 
 def with_regions(samples: list[Sample], boxes: Path | None, regions: str | None, run: Path) -> list[Sample]:
     """The training pictures with boxes of a file or a detector in place of their own; kept in the run folder."""
+    if regions is not None and boxes is not None:
+        raise InputError("--boxes and --regions both say where things are; give one of them")
     if regions is not None:
         from captrial.explain.region_sources import detect_regions
         from captrial.vision.loading import load_detector

@@ -148,9 +148,9 @@ class GraphSource:
 
     def _graph(self, picture_id: str, features: Features, row: int) -> PictureGraph:
         entry = self.store.entry(picture_id)
-        if "labels" not in entry:
+        if "labels" not in entry or (features.boxes is None and "relations" not in entry):
             raise DatasetError(
-                f"the features of {picture_id!r} are no labelled regions, so there is no picture graph; "
+                f"the features of {picture_id!r} are no labelled regions with boxes, so there is no picture graph; "
                 "use a region store, or the relation-free mode: --set relations=false"
             )
         described = entry.get("attributes") or [[] for _ in entry["labels"]]

@@ -228,7 +228,7 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         ({"rate": "nan"}, "rate=nan: must be at least 0"),
         ({"epochs": "0", "scst_epochs": "0"}, "nothing to train"),
         ({"schedule": "linear"}, "no schedule 'linear'"),
-        ({"scst_samples": "1"}, "one sample has no others to compare with"),
+        ({"scst_samples": "1"}, "one sample has nothing to be compared with"),
         ({"supervision": "some"}, "supervision=some"),
     ],
 )

@@ -133,9 +133,7 @@ class SelfCritical:
         if self.baseline not in ("mean", "others", "greedy"):
             raise InputError(f"baseline {self.baseline!r}: there are mean, others and greedy")
         if self.samples < 2 and self.baseline != "greedy":
-            raise InputError(
-                f"one sample has no {self.baseline} to compare with: more scst_samples, or baseline=greedy"
-            )
+            raise InputError("one sample has nothing to be compared with: more scst_samples, or baseline=greedy")
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """All of the captioner's."""

@@ -308,7 +308,7 @@ def test_bad_settings_and_names() -> None:
 
 
 def test_scores_that_jump_somewhere_on_the_path_are_integrated_there() -> None:
-    """Two steps of a width of a few thousandths: a rule over the whole path cannot see them, panels close in on them."""
+    """Two steps, each a thousandth of the path: a rule over the whole cannot see them, panels close in on them."""
     inputs = torch.linspace(0.5, 1.5, 6, dtype=torch.float64).view(3, 2)
 
     def decode(memory: Tensor, tokens: Tensor) -> Heard:

@@ -38,7 +38,7 @@ from experiments.shared import FLICKR8K, FLICKR8K_CAPTIONS, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
 TESTED = "test.json"  # in a run folder: what the best captioner says of the test pictures; then the entry is finished
-LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down", "disc")
+LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down")
 TRANSFORMERS = ("transformer", "smart", "m2", "ort", "aoa", "x_lan")
 
 
@@ -61,6 +61,7 @@ SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "warmup":
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
     "sgae": Entry("sgae-small", XE, store="regions"),  # its picture graphs are made of labelled regions
+    "disc": Entry("disc-small", {**SCST, "critic_epochs": 6}, after="att2in"),  # until its critic speaks it is Att2in
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
     **{
         f"{name}-scst": Entry(f"{name}-small", SCST, after=name)

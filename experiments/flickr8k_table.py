@@ -41,6 +41,8 @@ def describe(name: str) -> tuple[str, str]:
     title += ", weakly supervised attention" if name.endswith("-weak") else ""
     title += " without geometry" if "no-geometry" in name else ""
     title += ", regions" if name.endswith("-regions") else ""
+    if name == "disc":
+        return title, "XE (Att2in's) + critic + SCST"
     return title, "XE + SCST" if name.endswith("-scst") else "XE"
 
 

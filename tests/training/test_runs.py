@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
+from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.disc import Disc, RetrievalCritic
 from captrial.captioners.sgae import Sgae
 from captrial.decoding import greedy
@@ -267,6 +268,25 @@ def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
             "att2in-small", pictures, pictures, features, {**VISION, "backbone": "other"}, tmp_path / "third",
             QUICK, start=tmp_path / "first",
         )  # fmt: skip
+
+
+def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:
+    pictures = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(pictures)))
+
+    def run(preset: str, out: str, options: dict[str, str], start: Path | None = None) -> None:
+        train(preset, pictures, pictures[:5], features, VISION, tmp_path / out, {**QUICK, **options}, start=start)
+
+    run("att2in-small", "begun", {"epochs": "1"})
+    rest = {"epochs": "0", "critic_epochs": "1", "scst_epochs": "1", "scst_rate": "0", "warmup": "0"}
+    run("disc-small", "went_on", rest, tmp_path / "begun")
+    before, after = (Checkpoint.from_pretrained(tmp_path / out / "best").captioner for out in ("begun", "went_on"))
+    assert isinstance(after, Disc)
+    assert all(torch.equal(after.state_dict()[name], weight) for name, weight in before.state_dict().items())
+    with pytest.raises(MismatchError, match="of other sizes"):
+        run("disc", "larger", rest, tmp_path / "begun")
+    with pytest.raises(MismatchError, match="not a"):
+        run("top_down-small", "other", rest, tmp_path / "begun")
 
 
 def test_self_critical_training_leaves_words_alone_that_it_never_samples() -> None:

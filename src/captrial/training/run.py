@@ -13,6 +13,7 @@ import orjson
 import torch
 from torch import Tensor, nn
 
+from captrial.captioners.att2in import Att2in
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.contract import Captioner
 from captrial.captioners.disc import Disc, RetrievalCritic
@@ -70,7 +71,7 @@ def train(
         )
         captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
     else:
-        vocabulary, captioner = _continue_from(start, architecture, vision, sizes)
+        vocabulary, captioner = _continue_from(start, preset, vision, sizes)
     config = _configuration(run, preset, recipe, sizes, vision, vocabulary)
     features = with_graphs(captioner, vocabulary, features)
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
@@ -91,12 +92,20 @@ def train(
 
 
 def _continue_from(
-    start: Path | str, architecture: type[Captioner], vision: Mapping[str, Any], sizes: Mapping[str, Any]
+    start: Path | str, preset: str, vision: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> tuple[Vocabulary, Captioner]:
-    """Vocabulary and captioner of a checkpoint; refused where it is another architecture or sees other features."""
+    """Vocabulary and captioner of a checkpoint; refused where it is another architecture or sees other features.
+
+    Disc also goes on from an Att2in: it is the same network until its critic is asked.
+    """
     best = Path(start) / BEST
     checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else start)
-    captioner = checkpoint.captioner
+    captioner, architecture = checkpoint.captioner, find_architecture(find_preset(preset).architecture).captioner
+    if type(captioner) is Att2in and architecture is Disc:
+        begun, captioner = captioner, create(preset, words=captioner.config.words, features=captioner.config.features)
+        if {**begun.describe(), **captioner.describe()} != {**captioner.describe(), **begun.describe()}:
+            raise MismatchError(f"{start} is an Att2in of other sizes than {preset}")
+        captioner.load_state_dict(begun.state_dict())
     if type(captioner) is not architecture:
         raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")
     if identity(vision) != identity(checkpoint.vision):

@@ -20,17 +20,21 @@ import orjson
 import torch
 
 from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.picture_graphs import with_graphs
 from captrial.captioners.shipped import shipped
 from captrial.data.readers.karpathy import read_karpathy
+from captrial.decoding import greedy
 from captrial.explain.region_sources import detect_regions
 from captrial.files import atomic_write
 from captrial.metrics.bleu import bleu
 from captrial.metrics.cider import cider
 from captrial.metrics.meteor import meteor
+from captrial.metrics.repetition import repetition
 from captrial.metrics.spice import spice
 from captrial.records import Sample
 from captrial.training.evaluate import caption_pictures
 from captrial.training.run import train
+from captrial.training.stages import evaluating
 from captrial.vision.loading import load_detector
 from captrial.vision.store import FeatureStore
 from experiments.mirrored import mirror
@@ -131,11 +135,22 @@ def test(
         "seconds_an_epoch": round(float(epochs[-1]["seconds"]) / len(epochs), 1),
         "val_cider": max(float(row["cider"]) for row in epochs if row["cider"]),
         "beam": beam,
+        "repetitions": count_repetitions(best, samples, store),
         "options": dict(PLAN[name].options),
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     atomic_write(RESULTS / f"{name}.json", orjson.dumps(result, option=orjson.OPT_INDENT_2))
     return result
+
+
+def count_repetitions(best: Checkpoint, samples: list[Sample], store: FeatureStore) -> dict[str, int]:
+    """Test captions with a word two, or three, or more times in a row, spoken greedily and without our constraints."""
+    source = with_graphs(best.captioner, best.vocabulary, store)
+    with evaluating(best.captioner), torch.no_grad():
+        memory = best.captioner.encode(source.get([sample.id for sample in samples]))
+        said = [" ".join(best.vocabulary.decode(words)) for words in greedy(best.captioner, memory).best()]
+    references = [sample.captions for sample in samples]
+    return {str(times): round(len(samples) * repetition(said, references, in_a_row=times).corpus) for times in (2, 3)}
 
 
 def main() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from captrial.compete.evidence import Evidence, PairEvidence
 
@@ -31,6 +34,15 @@ def evidence(models: int = 3, images: int = 12, share: float = 0.5, seed: int = 
         pairs.append(PairEvidence((i, j), chosen, statistics, values, len(chosen)))
     names = tuple(f"m{index}" for index in range(models))
     return Evidence("made", names, tuple(f"{index:03}" for index in range(images)), tuple(pairs), mean)
+
+
+def restrict(evidence: Evidence, keep: Sequence[NDArray[np.int64]]) -> Evidence:
+    """Only some pictures of each pair: `keep[pair]` are positions in that pair's list."""
+    pairs = [
+        replace(pair, images=pair.images[rows], statistics=pair.statistics[rows], per_image=pair.per_image[rows])
+        for pair, rows in zip(evidence.pairs, keep, strict=True)
+    ]
+    return replace(evidence, pairs=tuple(pairs))
 
 
 def captions(pictures: int, models: int, seed: int = 0) -> dict[str, dict[str, str]]:

@@ -70,7 +70,7 @@ def test_intervals_hold_what_they_promise() -> None:
     generator, covered = np.random.default_rng(1), []
     for _ in range(120):
         rows = generator.choice(4000, 80, replace=False)
-        low, high = bootstrap(truth.restrict([rows] * 3), 200).score_interval()
+        low, high = bootstrap(made.restrict(truth, [rows] * 3), 200).score_interval()
         covered.append((low <= final) & (final <= high))
     assert 0.90 <= np.mean(covered) <= 0.99
 
@@ -110,13 +110,24 @@ def test_stability_ends_at_one_and_flags_few_models() -> None:
     found = made.evidence(models=5, images=40, share=1.0, seed=2)
 
     def first_pictures(k: int | None) -> Evidence:
-        return found.restrict([np.arange(k or 40)] * len(found.pairs))
+        return made.restrict(found, [np.arange(k or 40)] * len(found.pairs))
 
     curve = stability(first_pictures, first=5)
     assert curve.k == tuple(range(5, 41))
     assert curve.srcc[-1] == 1
     assert not curve.weak
     assert stability(lambda k: made.evidence(models=3)).weak
+
+
+def test_stability_begins_where_labels_connect_all_models() -> None:
+    found = made.evidence(models=3, images=40, share=1.0, seed=2)
+
+    def labelled_late(k: int | None) -> Evidence:
+        """Nothing is labelled among the first ten pictures of the pairs of the last model."""
+        rows = np.arange(k or 40)
+        return made.restrict(found, [rows, rows[10:], rows[10:]])
+
+    assert stability(labelled_late, first=5).k == tuple(range(11, 41))
 
 
 def test_settled_is_the_last_crossing() -> None:
@@ -127,9 +138,11 @@ def test_settled_is_the_last_crossing() -> None:
 
 def test_verdict_says_what_is_missing_and_what_was_added() -> None:
     partly = made.evidence(models=3, images=12, seed=1)
-    partly = partly.restrict([np.arange(6), np.arange(2), np.arange(0)])
+    partly = made.restrict(partly, [np.arange(6), np.arange(2), np.arange(0)])
     found = verdict(partly, replicates=50)
     assert any("2 of 3 pairs are not fully labelled, 1 of them not at all" in note for note in found.notes)
+    alone = made.restrict(partly, [np.arange(1), np.arange(1), np.arange(0)])
+    assert "2 of 3 pairs have one labelled picture, over which there is no interval" in verdict(alone, 50).notes
     smoothed = verdict(made.evidence(models=2, zeros=True), replicates=50)
     assert any("was added to every p" in note for note in smoothed.notes)
     assert smoothed.rows()[0]["model"] == "m0"

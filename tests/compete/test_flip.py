@@ -16,7 +16,7 @@ from compete import made
 
 def winner_without(evidence: Evidence, removed: tuple[str, ...]) -> str:
     gone = [evidence.images.index(picture) for picture in removed]
-    kept = evidence.restrict([np.flatnonzero(~np.isin(pair.images, gone)) for pair in evidence.pairs])
+    kept = made.restrict(evidence, [np.flatnonzero(~np.isin(pair.images, gone)) for pair in evidence.pairs])
     return evidence.models[int(np.argmax(ranking_vector(ratios(kept.scores()))))]
 
 

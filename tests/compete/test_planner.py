@@ -17,7 +17,7 @@ def split(evidence: Evidence, labelled: set[str]) -> tuple[Evidence, list[list[s
     names = np.array(evidence.images)
     inside = [np.isin(names[pair.images], sorted(labelled)) for pair in evidence.pairs]
     waiting = [names[pair.images[~known]].tolist() for pair, known in zip(evidence.pairs, inside, strict=True)]
-    return evidence.restrict([np.flatnonzero(known) for known in inside]), waiting
+    return made.restrict(evidence, [np.flatnonzero(known) for known in inside]), waiting
 
 
 def test_everything_labelled_is_stable() -> None:
@@ -57,7 +57,7 @@ def test_prefers_the_pair_that_is_open() -> None:
         pair.statistics[:, :, 0] = level + generator.normal(0, 0.1, (90, 2)) * level
         object.__setattr__(evidence.pairs[index], "per_image", pair.statistics[:, :, 0])
     thirds = [np.arange(30), np.arange(30, 60), np.arange(60, 90)]
-    apart = evidence.restrict(thirds)  # every picture is in one pair only
+    apart = made.restrict(evidence, thirds)  # every picture is in one pair only
     labelled = {apart.images[image] for pair in apart.pairs for image in pair.images[:8]}
     found = plan(*split(apart, labelled), goal="winner", most=10)
     close = {apart.images[image] for image in apart.pairs[0].images}

@@ -55,8 +55,10 @@ def test_unlabelled_pairs_are_filled_in_from_the_others() -> None:
 def test_unconnected_models_are_an_error() -> None:
     f = np.full((4, 4), np.nan)
     f[:2, :2] = f[2:, 2:] = 1.0
-    with pytest.raises(StateError, match="label more pictures"):
+    with pytest.raises(StateError, match="connect model 3 with model 1; label more pictures"):
         ranking_vector(f)
+    with pytest.raises(StateError, match="connect blip with ours"):
+        ranking_vector(f, ["ours", "git", "blip", "gpt"])
 
 
 def test_ranks_of_equal_scores_follow_the_models() -> None:

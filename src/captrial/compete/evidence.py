@@ -6,8 +6,8 @@ repeating or weighting pictures is arithmetic on those sums; nothing is scored t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -40,7 +40,6 @@ class Evidence:
     images: tuple[str, ...]  # labelled pictures of all pairs, sorted
     pairs: tuple[PairEvidence, ...]
     value: Callable[[Floats], Floats]
-    notes: tuple[str, ...] = ()
 
     @cached_property
     def contributions(self) -> Floats:
@@ -85,11 +84,3 @@ class Evidence:
     def _places(self) -> tuple[Ints, Ints]:
         places = np.array([pair.models for pair in self.pairs], np.int64).reshape(-1, 2)
         return places[:, 0], places[:, 1]
-
-    def restrict(self, keep: Sequence[Ints]) -> Evidence:
-        """Only some pictures of each pair: `keep[pair]` are positions in that pair's list."""
-        pairs = [
-            replace(pair, images=pair.images[rows], statistics=pair.statistics[rows], per_image=pair.per_image[rows])
-            for pair, rows in zip(self.pairs, keep, strict=True)
-        ]
-        return replace(self, pairs=tuple(pairs))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from captrial.compete.dominance import ratios
 from captrial.compete.evidence import Evidence
-from captrial.compete.ranking import ranking_vectors
+from captrial.compete.ranking import connected, ranking_vectors
 from captrial.progress import track
 
 Floats = NDArray[np.float64]
@@ -121,18 +121,8 @@ def _scores_without(evidence: Evidence, gone: list[int], one_more: Ints) -> Floa
     counts = evidence.labelled - evidence.membership[gone].sum(axis=0) - evidence.membership[one_more]
     f = ratios(evidence.scores_of_totals(totals, counts))
     scores = ranking_vectors(f)
-    scores[~_connected(f)] = np.nan
+    scores[~connected(f)] = np.nan
     return scores
-
-
-def _connected(f: Floats) -> NDArray[np.bool_]:
-    """(n,) whether known ratios connect all models."""
-    if not np.isnan(f).any():
-        return np.ones(len(f), np.bool_)
-    reach = ~np.isnan(f)
-    for _ in range(int(np.ceil(np.log2(max(f.shape[-1], 2))))):
-        reach = np.matmul(reach, reach)
-    return np.asarray(reach.all(axis=(-2, -1)))
 
 
 def _margins(scores: Floats, winner: int) -> Floats:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.compete.bootstrap import exponential_weights
 from captrial.compete.bradley_terry import Strengths, fit
 from captrial.compete.evidence import Evidence
 from captrial.compete.labels import Judgement
@@ -20,8 +21,8 @@ class Agreement:
     """Kendall's tau of a metric with people: (agreeing - disagreeing) / judgements that name a winner."""
 
     metric: str
-    tau: float
-    low: float
+    tau: float  # NaN without judgements
+    low: float  # NaN over fewer than two pictures
     high: float
     judgements: int  # that name a winner and whose picture the metric has scored
     left_out: int
@@ -46,30 +47,34 @@ def agreement(
     by_picture: dict[str, list[float]] = {}
     left_out = 0
     for judgement in judgements:
-        value = preferred.get((judgement.picture, judgement.first, judgement.second))
         if judgement.outcome == 0.5:
             continue
+        value = preferred.get((judgement.picture, judgement.first, judgement.second))
         if value is None:
             left_out += 1
             continue
         by_picture.setdefault(judgement.picture, []).append(value * (1 if judgement.outcome else -1))
     sums = np.array([sum(values) for values in by_picture.values()])
     counts = np.array([len(values) for values in by_picture.values()], float)
-    if not len(sums):
-        return Agreement(evidence.metric, float("nan"), float("nan"), float("nan"), 0, left_out)
-    weights = np.random.default_rng(seed).standard_exponential((replicates, len(sums)))
-    low, high = np.quantile((weights @ sums) / (weights @ counts), [(1 - level) / 2, (1 + level) / 2])
-    tau = float(sums.sum() / counts.sum())
+    tau = float(sums.sum() / counts.sum()) if len(sums) else np.nan
+    low = high = np.nan
+    if len(sums) > 1:
+        weights = exponential_weights(replicates, len(sums), seed)
+        low, high = np.quantile((weights @ sums) / (weights @ counts), [(1 - level) / 2, (1 + level) / 2])
     return Agreement(evidence.metric, tau, float(low), float(high), int(counts.sum()), left_out)
 
 
 def _preferences(evidence: Evidence) -> dict[tuple[str, str, str], float]:
-    """(picture, model, other) -> 1 where the metric prefers the model's caption, -1 the other's, 0 neither."""
+    """(picture, model, other) -> 1 where the metric prefers the model's caption, -1 the other's, 0 neither.
+
+    Pictures on which the metric does not speak are left out.
+    """
     found: dict[tuple[str, str, str], float] = {}
     for pair in evidence.pairs:
         first, second = (evidence.models[model] for model in pair.models)
-        signs = np.sign(np.nan_to_num(pair.per_image[:, 0] - pair.per_image[:, 1]))
-        for image, sign in zip(pair.images.tolist(), signs.tolist(), strict=True):
+        signs = np.sign(pair.per_image[:, 0] - pair.per_image[:, 1])
+        spoken = ~np.isnan(signs)
+        for image, sign in zip(pair.images[spoken].tolist(), signs[spoken].tolist(), strict=True):
             found[evidence.images[image], first, second] = sign
             found[evidence.images[image], second, first] = -sign
     return found

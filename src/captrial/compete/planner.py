@@ -20,10 +20,12 @@ from captrial.compete.bootstrap import exponential_weights
 from captrial.compete.dominance import ratios
 from captrial.compete.evidence import Evidence
 from captrial.compete.ranking import ranking_vectors
+from captrial.errors import InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+GOALS = ("winner", "order")  # who is first; every model's place
 _PRIOR_PICTURES = 5.0  # the pooled variance counts as much as this many pictures of a pair
 _FEWEST = 5  # labels that a direct comparison must have before it can be called settled
 _STEP = 1e-4  # in log f, for derivatives
@@ -33,7 +35,7 @@ _STEP = 1e-4  # in log f, for derivatives
 class Plan:
     """What is still open, and what to label next."""
 
-    goal: str  # "winner": who is first; "order": every model's place
+    goal: str  # of GOALS
     risk: float  # probability, bounded from above, that labelling the rest of D changes the goal
     target: float
     labels_needed: int  # predicted number of further pictures until the risk is at most `target`
@@ -56,6 +58,8 @@ def plan(
     seed: int = 0,
 ) -> Plan:
     """Plan the labelling: `waiting[pair]` are the pictures of D_ij that have no labels yet."""
+    if goal not in GOALS:
+        raise InputError(f"no goal {goal!r}; choose from {', '.join(GOALS)}")
     outlook = _Outlook.of(evidence, waiting, goal, replicates, seed)
     risks = outlook.risks(outlook.labelled)
     chosen, needed = _walk(outlook, target, most)

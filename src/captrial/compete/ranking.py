@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +17,18 @@ _TOLERANCE = 1e-14
 _STEPS = 10_000
 
 
-def ranking_vector(f: Floats) -> Floats:
-    """q (m,) of Eq. 7, positive, summing to 1; a larger value is a better model.
+def ranking_vector(f: Floats, models: Sequence[str] | None = None) -> Floats:
+    """q (m,) of Eq. 7, positive, summing to 1; a larger value is a better model. `models` are names for an error.
 
     >>> ranking_vector(np.array([[1.0, 4.0], [0.25, 1.0]]))
     array([0.8, 0.2])
     """
-    require_connected(f)
+    reached = _reach(f)[0]
+    if not reached.all():  # no chain of labelled pairs: nothing to compare them by
+        names = models or [f"model {number}" for number in range(1, len(f) + 1)]
+        raise StateError(
+            f"no labelled pictures connect {names[int(np.argmin(reached))]} with {names[0]}; label more pictures first"
+        )
     return np.asarray(ranking_vectors(f[None])[0])
 
 
@@ -49,18 +56,18 @@ def ranks(q: Floats) -> Ints:
     return np.argsort(order, axis=-1, kind="stable") + 1
 
 
-def require_connected(f: Floats) -> None:
-    """Models that no chain of labelled pairs connects cannot be compared."""
-    known = ~np.isnan(f)
-    reached = known[0].copy()
-    while True:
-        wider = known[reached].any(axis=0)
-        if (wider == reached).all():
-            break
-        reached = wider
-    if not reached.all():
-        missing = int(np.argmin(reached))
-        raise StateError(f"no labelled pictures connect model {missing + 1} with model 1; label more pictures first")
+def connected(f: Floats) -> NDArray[np.bool_]:
+    """Whether known ratios connect all models, directly or through others: (..., m, m) -> (...)."""
+    return np.asarray(_reach(f).all(axis=(-2, -1)))
+
+
+def _reach(f: Floats) -> NDArray[np.bool_]:
+    """(..., m, m) which models a chain of known ratios connects."""
+    reach = ~np.isnan(f)
+    if not reach.all():
+        for _ in range(int(np.ceil(np.log2(max(f.shape[-1], 2))))):
+            reach = np.matmul(reach, reach)
+    return np.asarray(reach)
 
 
 @numba.njit(cache=True, nogil=True)

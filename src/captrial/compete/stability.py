@@ -11,7 +11,7 @@ from scipy import stats
 
 from captrial.compete.dominance import ratios
 from captrial.compete.evidence import Evidence
-from captrial.compete.ranking import ranking_vector
+from captrial.compete.ranking import connected, ranking_vector
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ WEAK = 4  # with fewer models a rank correlation says little
 
 @dataclass(frozen=True)
 class Stability:
-    """SRCC of the top-k ranking with the full one, for k = first .. last - 1."""
+    """SRCC of the top-k ranking with the full one, for every k whose pictures have labels enough for a ranking."""
 
     metric: str
     k: tuple[int, ...]
@@ -52,10 +52,13 @@ def spearman(first: Floats, second: Floats) -> float:
 
 
 def stability(gather: Callable[[int | None], Evidence], first: int = 5) -> Stability:
-    """`gather(k)` gives the evidence of the first k pictures of every D_ij, `gather(None)` of all."""
+    """`gather(k)` gives the evidence of the first k pictures of every D_ij, `gather(None)` of all.
+
+    Where not all pictures are labelled, the first few of a pair may not be, and their k is left out.
+    """
     everything = gather(None)
-    final = ranking_vector(ratios(everything.scores()))
+    final = ranking_vector(ratios(everything.scores()), everything.models)
     last = max((pair.wanted for pair in everything.pairs), default=0)
-    sizes = range(first, last + 1)
-    values = [spearman(ranking_vector(ratios(gather(k).scores())), final) for k in sizes]
-    return Stability(everything.metric, tuple(sizes), tuple(values), len(everything.models))
+    ratios_of = {k: ratios(gather(k).scores()) for k in range(first, last + 1)}
+    values = {k: spearman(ranking_vector(f), final) for k, f in ratios_of.items() if connected(f)}
+    return Stability(everything.metric, tuple(values), tuple(values.values()), len(everything.models))

@@ -76,7 +76,7 @@ class Verdict:
 def verdict(evidence: Evidence, replicates: int = 1000, seed: int = 0, level: float = 0.95) -> Verdict:
     """Rank the models by the labels there are."""
     matrices = dominance(evidence.scores())
-    scores = ranking_vector(matrices.f)
+    scores = ranking_vector(matrices.f, evidence.models)
     return Verdict(
         metric=evidence.metric,
         models=evidence.models,
@@ -86,7 +86,7 @@ def verdict(evidence: Evidence, replicates: int = 1000, seed: int = 0, level: fl
         replicates=bootstrap(evidence, replicates, seed),
         strengths=fit(wins_by_metric(evidence)),
         level=level,
-        notes=(*evidence.notes, *_coverage_notes(evidence), *_smoothing_note(matrices)),
+        notes=(*_coverage_notes(evidence), *_single_note(evidence), *_smoothing_note(matrices)),
     )
 
 
@@ -112,6 +112,14 @@ def _coverage_notes(evidence: Evidence) -> list[str]:
         f"{len(partly)} of {len(evidence.pairs)} pairs are not fully labelled{unknown}; "
         f"fewest: {names}, {len(worst.images)} of {worst.wanted} pictures"
     ]
+
+
+def _single_note(evidence: Evidence) -> list[str]:
+    """However one picture is weighed, it says the same: it adds nothing to an interval."""
+    single = int((evidence.labelled == 1).sum())
+    if not single:
+        return []
+    return [f"{single} of {len(evidence.pairs)} pairs have one labelled picture, over which there is no interval"]
 
 
 def _smoothing_note(matrices: Dominance) -> list[str]:

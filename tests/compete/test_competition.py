@@ -155,6 +155,14 @@ def test_parquet_and_json_make_the_same_competition(tmp_path: Path, small: Small
     assert same.selections() == small.competition.selections()
 
 
+def test_an_empty_parquet_file_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"image_id": pa.array([], pa.string()), "caption": pa.array([], pa.string())})
+    for name in "ab":
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match="captions"):
+        Competition.create(tmp_path / "empty", {name: tmp_path / f"{name}.parquet" for name in "ab"})
+
+
 def test_changed_captions_are_noticed(small: Small) -> None:
     path = small.files["model1"]
     os.utime(path, ns=(1, 1))  # touched, not changed

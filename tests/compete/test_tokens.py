@@ -26,8 +26,9 @@ def spelling(texts: list[str]) -> list[str]:
 
 
 def words_of(rows: TokenRows, encoder: TokenEncoder) -> list[list[str]]:
+    vocabulary = encoder.vocabulary()
     return [
-        [encoder.token(number) for number in rows.tokens[start:stop]]
+        [vocabulary[number] for number in rows.tokens[start:stop]]
         for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
     ]
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations
 from pathlib import Path
 
 import orjson
@@ -30,7 +29,7 @@ from captrial.compete.others import resemblance_named
 from captrial.compete.pictures import Pictures, class_of
 from captrial.compete.pool import gather
 from captrial.compete.scoring import Contest, Jury
-from captrial.compete.selection import PairSelection, Ranker, select
+from captrial.compete.selection import PairSelection, Ranker, all_pairs, select
 from captrial.compete.state import SelectionSettings, State, changed
 from captrial.compete.store import StoredPool
 from captrial.compete.verdict import Verdict, verdict
@@ -108,7 +107,7 @@ class Competition:
     @property
     def pairs(self) -> list[Pair]:
         """All pairs of models, as indices i < j."""
-        return list(combinations(range(len(self.models)), 2))
+        return all_pairs(len(self.models))
 
     @property
     def image_root(self) -> Path | None:
@@ -161,7 +160,7 @@ class Competition:
         `rank` is what searches the pool, if not this process: see `captrial.engines.selecting.EngineRanker`.
         """
         kept = self._state.selection
-        settings = settings or kept or SelectionSettings(70, 70)
+        settings = settings or kept or SelectionSettings()
         if kept not in (None, settings) and not again:
             raise StateError(
                 f"pictures were selected with {_described(kept)}; give the same, or --again to select anew (labels "
@@ -263,15 +262,19 @@ class Competition:
         contests = [Contest(pair, selection.images) for pair, selection in active.items()]
         return Jury(self.models, contests, self.selected_captions(), labels.references)
 
-    def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> Verdict:
-        """Rank the models by the labels there are."""
+    def labelled_jury(self, labels: Labels | None = None) -> Jury:
+        """As `jury`, where some selected picture has a label; otherwise an error that says what to do."""
         jury = self.jury(labels)
         if not jury.images:
             raise StateError(
                 "no selected picture has a reference caption; give --references FILE, or label pictures with "
                 f"`captrial annotate serve {self.directory}`"
             )
-        return verdict(jury.evidence(metric), replicates, self._state.seed)
+        return jury
+
+    def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> Verdict:
+        """Rank the models by the labels there are."""
+        return verdict(self.labelled_jury(labels).evidence(metric), replicates, self._state.seed)
 
     # Inside ----------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Similarities beside NGSM, for captions that say the same in other words, and any Python function as one.
 
-A resemblance takes two equally long lists of captions and returns one number a pair, larger for more alike. Equal
-numbers are ordered by NGSM_1..4, as with NGSM itself.
+A resemblance takes two equally long lists of captions and returns one number a pair, larger for more alike, of any sign
+and below a million. Equal numbers are ordered by NGSM_1..4, as with NGSM itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def resemblance_named(name: str) -> Resemblance | None:
         raise InputError(f"no similarity {name!r}; choose from {', '.join(RESEMBLANCES)}, or give module:function")
     try:
         found: Resemblance = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"similarity {name}: {error}; it must name a function that Python can import") from None
     return found
 

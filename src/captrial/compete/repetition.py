@@ -51,8 +51,9 @@ def repetition(
             captions[model] += len(rows)
             found = _runs(rows.tokens, rows.offsets, IN_A_ROW)
             repeated[model] += len({row for row, _ in found})
+            vocabulary = encoder.vocabulary() if found else []
             for row, token in found:
-                word = encoder.token(token)
+                word = vocabulary[token]
                 words[model][word] += 1
                 if len(examples[model]) < _EXAMPLES:
                     examples[model].append((block.ids[row].as_py(), block.captions[0][row].as_py(), word))

@@ -26,6 +26,7 @@ from captrial.compete.tokens import TokenEncoder, Tokenizer
 from captrial.errors import InputError
 
 _FIRST = 1024  # pictures compared before there are limits
+_LARGEST = 1e6  # similarities beyond do not fit 64 bits in units of 1e-12
 Ranker = Callable[..., "list[Ordered]"]  # with the parameters of `rank_pictures`
 
 
@@ -49,15 +50,13 @@ class Ordered:
     ties: NDArray[np.uint64]  # (n,) what decides between equal keys
 
 
-def all_pairs(models: int, first_new: int = 0) -> list[tuple[int, int]]:
-    """Index pairs (i, j), i < j; with `first_new` only those where j is new (Algorithm 2).
+def all_pairs(models: int) -> list[tuple[int, int]]:
+    """Index pairs (i, j), i < j.
 
     >>> all_pairs(3)
     [(0, 1), (0, 2), (1, 2)]
-    >>> all_pairs(3, first_new=2)
-    [(0, 2), (1, 2)]
     """
-    return [(i, j) for i, j in combinations(range(models), 2) if j >= first_new]
+    return list(combinations(range(models), 2))
 
 
 def select(
@@ -212,8 +211,12 @@ def tie_break(picture_id: str, seed: int) -> int:
 def _given(resemblance: Resemblance, block: Block, pairs: NDArray[np.int32]) -> NDArray[np.int64]:
     """Another similarity of every pair on every picture of the block: (pictures, pairs), units of 1e-12."""
     texts = [captions.to_pylist() for captions in block.captions]
-    values = np.stack([np.asarray(resemblance(texts[i], texts[j]), float) for i, j in pairs], axis=1)
-    if not np.isfinite(values).all():
-        row, pair = np.argwhere(~np.isfinite(values))[0]
-        raise InputError(f"picture {block.ids[int(row)]}: the similarity of pair {int(pair)} is not a finite number")
+    columns = [np.asarray(resemblance(texts[i], texts[j]), float) for i, j in pairs]
+    if any(column.shape != (len(block.ids),) for column in columns):
+        raise InputError("a similarity must return one number for each pair of captions it is given")
+    values = np.stack(columns, axis=1)
+    odd = np.argwhere(~(np.abs(values) < _LARGEST))  # NaN is not below anything
+    if len(odd):
+        picture, value = block.ids[int(odd[0][0])], values[*odd[0]]
+        raise InputError(f"picture {picture}: {value} cannot be a similarity; it must be a number below {_LARGEST:.0f}")
     return np.rint(values * UNITS).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ class ModelEntry:
 class SelectionSettings:
     """How pictures were selected."""
 
-    k: int
-    reserve: int
+    k: int = 70
+    reserve: int = 70
     similarity: str = "ngsm"
     diverse: bool = False
     skip_broken: bool = False
@@ -50,7 +50,7 @@ class State:
     first_sentence: bool
     models: tuple[ModelEntry, ...]
     selection: SelectionSettings | None = None
-    format: int = field(default=FORMAT)
+    format: int = FORMAT
 
     def save(self, directory: Path) -> None:
         """Write the file, whole or not at all."""

@@ -150,7 +150,7 @@ def _clean_parquet(path: Path) -> tuple[pa.Array, pa.Array] | None:
     if not (_is_text(ids.type) or pa.types.is_integer(ids.type)) or not _is_text(texts.type):
         return None
     ids, texts = ids.cast(pa.string()), texts.cast(pa.string())
-    odd = ids.null_count or texts.null_count or pc.count_distinct(ids).as_py() < len(ids)
+    odd = not len(ids) or ids.null_count or texts.null_count or pc.count_distinct(ids).as_py() < len(ids)
     blank = pc.any(pc.or_(pc.equal(pc.utf8_trim_whitespace(texts), ""), pc.equal(ids, ""))).as_py()
     return None if odd or blank else (ids, texts)
 
@@ -169,5 +169,5 @@ def _differs(name: str, what: str, ids: pa.Array) -> str:
     more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
     return (
         f"model {name} {what} picture {ids[0]}{more}; all models must caption the same pictures: complete the file, "
-        "or give --common to compete on the pictures they share"
+        "or let `compete new --common` make a competition on the pictures they share"
     )

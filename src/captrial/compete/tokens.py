@@ -63,9 +63,9 @@ class TokenEncoder:
         )
         return TokenRows(tokens, offsets)
 
-    def token(self, number: int) -> str:
-        """The token behind a number of the last `encode`."""
-        return list(self._tokens)[number]
+    def vocabulary(self) -> list[str]:
+        """The tokens behind the numbers of the last `encode`."""
+        return list(self._tokens)
 
     def _forget(self) -> None:
         self._words = WordTable()

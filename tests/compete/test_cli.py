@@ -116,6 +116,39 @@ def test_rank_against_another_table(small: Small, tmp_path: Path, capsys: pytest
     assert "old rank" in run(capsys, "rank", small.directory, *labelled)
     table.write_text("[1]")
     assert "not a table of scores" in fail(capsys, "rank", small.directory, *labelled)
+    table.write_text(json.dumps({"model0": {"cider": 9, "rouge_l": 0.1}, "model1": {"cider": 1, "rouge_l": 0.3}}))
+    changes = run_json(capsys, "rank", small.directory, *labelled, "--metric", "rouge_l")["changes"]
+    assert changes["model0"] == [2, 1, 1]  # by the same metric, not by CIDEr
+    table.write_text(json.dumps({"somebody": 1}))
+    assert "any of these models: model0" in fail(capsys, "rank", small.directory, *labelled)
+
+
+def test_rank_from_inside_the_directory(
+    small: Small, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.directory)
+    assert "ranking by cider" in run(capsys, "rank", ".", "--references", small.references)
+
+
+def test_names_are_not_taken_for_markup(
+    tmp_path: Path, files: tuple[dict[str, Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = [part for name, path in files[0].items() for part in ("--captions", f"[{name}]={path}")]
+    run(capsys, "new", tmp_path / "c", *named)
+    run(capsys, "select", tmp_path / "c", "--k", 8)
+    assert "[model0] wins" in run(capsys, "flip", tmp_path / "c", "--references", files[1])
+
+
+def test_small_sets_and_single_references_are_said(
+    tmp_path: Path, files: tuple[dict[str, Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    single = tmp_path / "single.json"
+    single.write_text(json.dumps({picture: texts[:1] for picture, texts in json.loads(files[1].read_text()).items()}))
+    run(capsys, "new", tmp_path / "c", *captions(files[0]))
+    run(capsys, "select", tmp_path / "c", "--k", 3)
+    assert "fewer than 5 pictures" in run(capsys, "stability", tmp_path / "c", "--references", single)
+    assert "the median of all models' captions" in run(capsys, "statistics", tmp_path / "c", "--references", single)
+    assert "people's own sentences" in run(capsys, "statistics", tmp_path / "c", "--references", files[1])
 
 
 def test_people_s_judgements_appear_beside_the_ranking(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,6 +192,8 @@ def test_mistakes_are_one_sentence(
     assert "at least two models" in fail(capsys, "new", tmp_path / "x", *captions(files[0])[:2])
     assert "no selected picture has a reference" in fail(capsys, "rank", small.directory)
     assert "--again" in fail(capsys, "select", small.directory, "--k", 9)
+    assert "no goal 'fame'; choose from winner, order" in fail(capsys, "plan", small.directory, "--goal", "fame")
+    assert "are both named a" in fail(capsys, "new", tmp_path / "x", "--captions", "a=1", "--captioner", "a=m2")
     assert "no metric" in fail(capsys, "rank", small.directory, "--references", small.references, "--metric", "x")
     small.files["model0"].write_text(small.files["model0"].read_text().replace("standing", "resting"))
     assert "captions of model0 have changed" in fail(capsys, "select", small.directory)

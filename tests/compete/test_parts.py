@@ -12,7 +12,7 @@ import pytest
 from captrial.compete import CaptionPool, select
 from captrial.compete.diversity import select_diverse
 from captrial.compete.labels import Judgement, read_judgements, read_labels
-from captrial.compete.others import resemblance_named
+from captrial.compete.others import Resemblance, resemblance_named
 from captrial.compete.people import agreement, ranking_by_people
 from captrial.compete.repetition import repetition
 from captrial.compete.scoring import Contest, Jury
@@ -161,7 +161,7 @@ def test_table_2() -> None:
 def test_classes_and_outcomes(jury: Jury) -> None:
     assert class_distribution(["dog", "cat", "dog", None]) == {"dog": 2, "cat": 1}
     evidence = jury.evidence("cider")
-    threshold = right_threshold(jury, "cider")
+    threshold = right_threshold(jury, "cider").value
     assert threshold == pytest.approx(np.quantile(jury.people("cider"), 0.25))
     for found, pair in zip(outcomes(evidence, threshold), evidence.pairs, strict=True):
         right = pair.per_image >= threshold
@@ -220,8 +220,24 @@ def test_similarities_by_name() -> None:
     assert resemblance_named("os.path:commonprefix") is not None
     with pytest.raises(InputError, match="choose from ngsm, nouns"):
         resemblance_named("telepathy")
-    with pytest.raises(InputError, match="Python can import"):
-        resemblance_named("os.path:nothing")
+    for wrong in ("os.path:nothing", "no_such_module:f", ":f"):
+        with pytest.raises(InputError, match="Python can import"):
+            resemblance_named(wrong)
+
+
+@pytest.mark.parametrize(
+    ("resemblance", "message"),
+    [
+        (lambda first, second: 0.5, "one number for each pair"),
+        (lambda first, second: [0.5], "one number for each pair"),
+        (lambda first, second: [0.5, np.nan], "picture 2: nan cannot be a similarity"),
+        (lambda first, second: [0.5, 1e7], "picture 2: 10000000.0 cannot be a similarity"),
+    ],
+)
+def test_a_similarity_that_makes_no_sense_is_said(resemblance: Resemblance, message: str) -> None:
+    pool = CaptionPool(["1", "2"], {"A": ["a dog", "a cat"], "B": ["a dog", "a tree"]})
+    with pytest.raises(InputError, match=message):
+        select(pool, 1, resemblance=resemblance, tokenize=same)
 
 
 @pytest.mark.slow
@@ -267,5 +283,13 @@ def test_people_rank_and_judge_the_metric(small: Small) -> None:
     assert half.low < half.tau < half.high
     unknown = [Judgement("nowhere", "model0", "model1", 1.0), Judgement(judgements[0].picture, "model0", "model1", 0.5)]
     assert (agreement(evidence, unknown).judgements, agreement(evidence, unknown).left_out) == (0, 1)
+    alone = agreement(evidence, judgements[:1])
+    assert (alone.tau, alone.judgements) == (1, 1)
+    assert np.isnan([alone.low, alone.high]).all()  # there is no interval over one picture
+    evidence.pairs[0].per_image[0, 0] = np.nan  # the metric has nothing to say there
+    silent = [
+        j for j in judgements if j.picture == evidence.images[evidence.pairs[0].images[0]] and j.first == "model1"
+    ]
+    assert agreement(evidence, silent).left_out == len(silent)
     strengths = ranking_by_people(evidence.models, judgements).strength
     assert int(np.argmax(strengths)) == 0

@@ -107,7 +107,7 @@ def test_nothing_to_report_is_said(tmp_path: Path) -> None:
     files, _ = made.write_files(tmp_path, made.captions(20, 2))
     competition = Competition.create(tmp_path / "c", files)
     competition.select(SelectionSettings(3, 3))
-    with pytest.raises(StateError, match="nothing to report yet"):
+    with pytest.raises(StateError, match="no selected picture has a reference"):
         write_competition_report(competition, competition.labels(), ["cider"], tmp_path / "out")
     (tmp_path / "table.json").write_text("[]")
     with pytest.raises(InputError, match="not a table of scores"):

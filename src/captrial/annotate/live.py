@@ -91,10 +91,8 @@ def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, A
     if not jury.images:
         return {"ready": False, "labelled": 0}
     evidence = jury.evidence(metric)
-    found = verdict(evidence, REPLICATES)
-    known = set(jury.images)
-    waiting = [[picture for picture in contest.images if picture not in known] for contest in jury.contests]
-    ahead = plan(evidence, waiting)
+    found = verdict(evidence, REPLICATES, competition.state.seed)
+    ahead = plan(evidence, jury.waiting)
     return {
         "ready": True,
         "metric": metric,

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli import compete_results, compete_writing
-from captrial.cli.compete_captioning import Captioners, run_captioners
+from captrial.cli import compete_rank, compete_results, compete_writing
+from captrial.cli.compete_captioning import Captioners, caption_files
 from captrial.cli.compete_options import (
     CaptionFiles,
     Directory,
     IgnoreChanges,
-    named_files,
     open_competition,
     say_next,
     warn,
@@ -24,12 +23,12 @@ from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.compete import Competition
+    from captrial.compete import Competition, SelectionSettings
 
 app = typer.Typer(
     no_args_is_help=True, help="Rank captioners on your pictures with few labels (maximum discrepancy competition)."
 )
-app.command("rank")(compete_results.rank)
+app.command("rank")(compete_rank.rank)
 app.command("stability")(compete_results.stability)
 app.command("repetition")(compete_results.repetition)
 app.command("flip")(compete_results.flip)
@@ -59,7 +58,7 @@ def new(
     """Make a competition of caption files or captioners, one a model, about the same pictures."""
     from captrial.compete import Competition
 
-    files = {**run_captioners(directory, captioner, images), **named_files(captions)}
+    files = caption_files(directory, captioner, captions, images)
     made = Competition.create(directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common)
     if json:
         print_json({"directory": str(directory), "models": list(made.models), "pictures": made.state.pictures})
@@ -98,7 +97,7 @@ def select(
     from captrial.compete.state import SelectionSettings
 
     competition = open_competition(directory, ignore_changes)
-    kept = competition.state.selection or SelectionSettings(70, 70)
+    kept = competition.state.selection or SelectionSettings()
     count = k or kept.k
     settings = SelectionSettings(
         k=count,
@@ -115,7 +114,7 @@ def select(
         made = chosen_engine(engine, workers or _processors(), ray_address)
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
     if json:
-        print_json(selection_json(competition))
+        print_json(_selection_json(competition))
         return
     _print_selection(competition, len(fresh))
 
@@ -131,8 +130,8 @@ def add(
 ) -> None:
     """Add a model: only its own pairs are selected and need labels, everything before stays as it is."""
     competition = open_competition(directory, ignore_changes)
-    before = set(competition.images()) if competition.state.selection else set()
-    files = {**run_captioners(directory, captioner, competition.image_root), **named_files(captions)}
+    before = set(competition.images())
+    files = caption_files(directory, captioner, captions, competition.image_root)
     if not files:
         raise InputError("nothing to add; give --captions NAME=FILE or --captioner NAME=RUN")
     for name, file in files.items():
@@ -164,7 +163,7 @@ def status(directory: Directory, json: JsonFlag = False) -> None:
     _say_next_step(competition)
 
 
-def selection_json(competition: Competition) -> dict[str, Any]:
+def _selection_json(competition: Competition) -> dict[str, Any]:
     """The shape that scripts rely on: k, and the pictures of every pair as they stand."""
     settings = competition.state.selection
     return {
@@ -176,7 +175,9 @@ def selection_json(competition: Competition) -> dict[str, Any]:
     }
 
 
-def _select(competition: Competition, settings: Any, again: bool, workers: int | None) -> list[tuple[int, int]]:
+def _select(
+    competition: Competition, settings: SelectionSettings | None, again: bool, workers: int | None
+) -> list[tuple[int, int]]:
     from captrial.progress import progress_bar
 
     with progress_bar() as bar:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from captrial.cli.compete_options import named_files
 from captrial.errors import InputError
 
 Captioners = Annotated[
@@ -22,13 +23,20 @@ Captioners = Annotated[
 ]
 
 
-def run_captioners(directory: Path, captioners: list[str] | None, images: Path | None) -> dict[str, Path]:
-    """Have every captioner describe all pictures below `images`; returns their caption files.
+def caption_files(
+    directory: Path, captioners: list[str] | None, captions: list[str] | None, images: Path | None
+) -> dict[str, Path]:
+    """The caption file of every model: those of `captions`, and what `captioners` say of all pictures below `images`.
 
-    The files are kept beside the competition, so that an interrupted run continues.
+    What captioners said is kept beside the competition, so that an interrupted run continues.
     """
+    files = named_files(captions)
     if not captioners:
-        return {}
+        return files
+    runs = _named(captioners)
+    twice = sorted(runs.keys() & files.keys())
+    if twice:
+        raise InputError(f"a captioner and a caption file are both named {twice[0]}; give each model a name of its own")
     if images is None:
         raise InputError("--captioner needs --images, the folder of the pictures to caption")
     from captrial.captioners.loading import load_captioner
@@ -36,11 +44,10 @@ def run_captioners(directory: Path, captioners: list[str] | None, images: Path |
     from captrial.data.readers import read_folder
 
     pictures = [sample.picture for sample in read_folder(images)]
-    files = {}
-    for name, source in _named(captioners).items():
-        files[name] = _folder(directory) / f"{name}.jsonl"
-        caption_to_file(load_captioner(source), pictures, files[name])
-    return files
+    said = {name: _folder(directory) / f"{name}.jsonl" for name in runs}
+    for name, source in runs.items():
+        caption_to_file(load_captioner(source), pictures, said[name])
+    return {**said, **files}
 
 
 def _named(captioners: list[str]) -> dict[str, str]:
@@ -66,4 +73,5 @@ def tokens(cost: dict[str, Any]) -> float | None:
 
 
 def _folder(directory: Path) -> Path:
+    directory = directory.resolve()  # `.` has no name
     return directory.with_name(f"{directory.name}.captions")

@@ -13,7 +13,6 @@ from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from captrial.compete import Competition
-    from captrial.compete.labels import Labels
 
 Directory = Annotated[Path, typer.Argument(help="The competition's directory.", show_default=False)]
 CaptionFiles = Annotated[
@@ -51,11 +50,6 @@ def open_competition(directory: Path, ignore_changes: bool) -> Competition:
     from captrial.compete import Competition
 
     return Competition.open(directory, check_sources=not ignore_changes)
-
-
-def labels_of(competition: Competition, references: Path | None, split: str | None) -> Labels:
-    """The labels to rank by, from a file or from the directory."""
-    return competition.labels(references, split)
 
 
 def say_next(command: str, why: str) -> None:

@@ -1,65 +1,14 @@
-"""`captrial compete rank`, `stability`, `repetition`, `flip`, `plan` and `statistics`: what the labels say."""
+"""`captrial compete stability`, `repetition`, `flip`, `plan` and `statistics`: what else labels and captions say."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from captrial.cli.compete_captioning import costs_of, tokens
-from captrial.cli.compete_options import (
-    Directory,
-    IgnoreChanges,
-    MetricName,
-    References,
-    Split,
-    labels_of,
-    open_competition,
-    say_next,
-)
+from captrial.cli.compete_options import Directory, IgnoreChanges, MetricName, References, Split, open_competition
 from captrial.cli.output import JsonFlag, console, print_json, print_table
-from captrial.errors import InputError
-
-if TYPE_CHECKING:
-    from captrial.compete import Competition, Verdict
-    from captrial.compete.labels import Labels
-    from captrial.compete.scoring import Jury
-
-
-def rank(
-    directory: Directory,
-    references: References = None,
-    split: Split = None,
-    metric: MetricName = "cider",
-    frequencies: Annotated[
-        str, typer.Option(help="CIDEr's document frequencies: pair, all, or a table made by captrial.")
-    ] = "pair",
-    replicates: Annotated[int, typer.Option(min=10, help="Bootstrap replicates behind the intervals.")] = 1000,
-    against: Annotated[
-        Path | None, typer.Option(help='Another table, {"model": score}: shows how ranks changed.')
-    ] = None,
-    ignore_changes: IgnoreChanges = False,
-    json: JsonFlag = False,
-) -> None:
-    """Rank the models by the labels there are, with intervals on every rank."""
-    from captrial.compete import verdict
-    from captrial.compete.verdict import rank_changes
-
-    competition = open_competition(directory, ignore_changes)
-    jury = _jury(competition, labels_of(competition, references, split))
-    evidence = jury.evidence(metric, frequencies=_frequencies(frequencies))
-    found = verdict(evidence, replicates, competition.state.seed)
-    changes = rank_changes(found, read_table(against)) if against else None
-    people = _people(competition, jury, metric)
-    if json:
-        extra = {"changes": changes} if changes is not None else {}
-        costs = costs_of(directory)
-        print_json({**found.to_json(), **extra, **people, **({"costs": costs} if costs else {})})
-        return
-    _print_verdict(found, changes, people)
-    _print_costs(directory)
-    say_next(f"captrial compete report {directory}{_again(references)}", "see it with pictures")
 
 
 def stability(
@@ -74,13 +23,15 @@ def stability(
     from captrial.compete.stability import stability as curve
 
     competition = open_competition(directory, ignore_changes)
-    jury = _jury(competition, labels_of(competition, references, split))
+    jury = competition.labelled_jury(competition.labels(references, split))
     found = curve(lambda k: jury.evidence(metric, k))
     if json:
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
         return
     rows = [[k, value] for k, value in zip(found.k, found.srcc, strict=True) if k % 5 == 0 or k == found.k[-1]]
     notes = [f"above 0.9 from k = {found.settled()} on" if found.settled() else "never above 0.9 for good"]
+    if not found.k:
+        notes = ["the pairs have fewer than 5 pictures each"]
     if found.weak:
         notes.append(f"with {found.models} models a rank correlation says little")
     print_table(f"SRCC of the top-k ranking, {metric}", ["k", "SRCC"], rows, notes)
@@ -96,7 +47,7 @@ def repetition(directory: Directory, json: JsonFlag = False) -> None:
         task = bar.add_task("reading captions", total=competition.pool.blocks)
         found = look(competition.pool, progress=lambda: bar.advance(task))
     if json:
-        print_json([{**_record(part), "share": part.share} for part in found])
+        print_json([{**asdict(part), "share": part.share} for part in found])
         return
     rows = [
         [
@@ -124,15 +75,15 @@ def flip(
     from captrial.compete.flip import flip_report
 
     competition = open_competition(directory, ignore_changes)
-    jury = _jury(competition, labels_of(competition, references, split))
+    jury = competition.labelled_jury(competition.labels(references, split))
     found = flip_report(jury.evidence(metric))
     if json:
-        print_json({"metric": metric, **_record(found)})
+        print_json({"metric": metric, **asdict(found)})
         return
     rows = [[picture, margin] for picture, margin in found.influential]
     notes = [f"the winner's score is {found.margin:.4g} times the second's with all pictures"]
     print_table(f"most influential pictures, {metric}", ["picture", "margin without it"], rows, notes)
-    console.print(found.sentence(), soft_wrap=True)
+    console.print(found.sentence(), soft_wrap=True, markup=False)
     if found.removed:
         console.print(f"  {', '.join(found.removed)}", style="dim", soft_wrap=True, markup=False)
 
@@ -152,13 +103,11 @@ def plan(
     from captrial.compete.planner import plan as make_plan
 
     competition = open_competition(directory, ignore_changes)
-    labels = labels_of(competition, references, split)
-    jury = competition.jury(labels)
-    waiting = [[p for p in contest.images if not labels.references.get(p)] for contest in jury.contests]
-    found = make_plan(jury.evidence(metric), waiting, goal, target, most=count)
-    left = len({picture for pair in waiting for picture in pair})
+    jury = competition.jury(competition.labels(references, split))
+    found = make_plan(jury.evidence(metric), jury.waiting, goal, target, most=count)
+    left = len({picture for pair in jury.waiting for picture in pair})
     if json:
-        print_json({"metric": metric, "stable": found.stable, "to_label": left, **_record(found)})
+        print_json({"metric": metric, "stable": found.stable, "to_label": left, **asdict(found)})
         return
     rows = [[ahead, behind, risk] for ahead, behind, risk in found.doubts]
     print_table(f"what labelling the rest may still turn, {metric}", ["ahead", "behind", "probability"], rows)
@@ -183,123 +132,22 @@ def statistics(
     from captrial.compete import statistics as facts
 
     competition = open_competition(directory, ignore_changes)
-    jury = _jury(competition, labels_of(competition, references, split))
+    jury = competition.labelled_jury(competition.labels(references, split))
     annotations = facts.annotation_statistics(jury.references)
     threshold = facts.right_threshold(jury, metric)
-    outcomes = facts.outcomes(jury.evidence(metric), threshold)
+    outcomes = facts.outcomes(jury.evidence(metric), threshold.value)
     classes = facts.class_distribution(map(competition.class_of, competition.images()))
     if json:
-        shape = {"annotations": annotations, "classes": classes, "threshold": threshold, "outcomes": outcomes}
+        shape = {"annotations": annotations, "classes": classes, "threshold": threshold.value, "outcomes": outcomes}
         print_json({"metric": metric, **shape})
         return
     if annotations:
-        rows = [list(_record(annotations).values())]
+        rows = [list(asdict(annotations).values())]
         columns = ["pictures", "refs", "words", "max refs", "min refs", "max words", "min words"]
         print_table("annotations", columns, rows)
     if classes:
         print_table("classes of the selected pictures", ["class", "pictures"], list(classes.items())[:20])
     rows = [[*outcome.models, outcome.both, outcome.first, outcome.second, outcome.neither] for outcome in outcomes]
-    notes = [f"right: {metric} of at least {threshold:.4g} (the lower quartile of people's own sentences)"]
+    notes = [f"right: {metric} of at least {threshold.value:.4g} ({threshold.what})"]
     columns = ["first", "second", "both right", "only first", "only second", "neither"]
     print_table("who was right", columns, rows, notes)
-
-
-def read_table(path: Path) -> dict[str, float]:
-    """Scores of models by name: a JSON object, or the output of `captrial score --json`, by CIDEr."""
-    import orjson
-
-    try:
-        table = orjson.loads(path.read_bytes())
-        found = {name: float(value["cider"] if isinstance(value, dict) else value) for name, value in table.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f'{path}: not a table of scores like {{"model": 1.2}} ({error})') from None
-    return found
-
-
-def _jury(competition: Competition, labels: Labels) -> Jury:
-    from captrial.errors import StateError
-
-    jury = competition.jury(labels)
-    if not jury.images:
-        raise StateError(
-            "no selected picture has a reference caption; give --references FILE, or label pictures with "
-            f"`captrial annotate serve {competition.directory}`"
-        )
-    return jury
-
-
-def _frequencies(name: str) -> Any:
-    from captrial.metrics.df import DocumentFrequencies
-
-    return name if name in ("pair", "all") else DocumentFrequencies.load(name)
-
-
-def _people(competition: Competition, jury: Jury, metric: str) -> dict[str, Any]:
-    """What pairwise judgements say, where there are any."""
-    from captrial.compete.people import agreement, ranking_by_people
-    from captrial.compete.ranking import ranks
-
-    judgements = competition.judgements()
-    if not judgements:
-        return {}
-    strengths = ranking_by_people(competition.models, judgements)
-    metrics = list(dict.fromkeys([metric, "cider", "rouge_l", "bleu_4"]))
-    places = ranks(strengths.strength)
-    return {
-        "people": {
-            "judgements": len(judgements),
-            "ranking": [
-                {"model": name, "strength": float(strengths.strength[index]), "rank": int(places[index])}
-                for index, name in enumerate(competition.models)
-            ],
-            "agreement": [_record(agreement(jury.evidence(name), judgements)) for name in metrics],
-        }
-    }
-
-
-def _print_costs(directory: Path) -> None:
-    """What captions cost, where captioners were run here."""
-    costs = costs_of(directory)
-    if costs:
-        rows = [
-            [name, cost["pictures"], cost["seconds"] / max(1, cost["pictures"]), cost["peak_megabytes"], tokens(cost)]
-            for name, cost in costs.items()
-        ]
-        print_table("what captions cost", ["model", "captions", "seconds each", "peak MB", "tokens each"], rows)
-
-
-def _print_verdict(found: Verdict, changes: dict[str, tuple[int, int, int]] | None, people: dict[str, Any]) -> None:
-    columns = ["rank", "model", "score", "95% interval", "ranks", "wins", "Bradley-Terry rank"]
-    rows = []
-    for row in found.rows():
-        interval = f"{row['low']:.4f} - {row['high']:.4f}"
-        places = f"{row['rank_low']} - {row['rank_high']}"
-        cells = [row["rank"], row["model"], row["score"], interval, places, f"{row['first']:.1%}"]
-        rows.append([*cells, row["bradley_terry_rank"]])
-    if changes is not None:
-        columns += ["old rank", "change"]
-        for cells in rows:
-            old, _, change = changes.get(str(cells[1]), (None, None, None))
-            cells += [old, f"{change:+d}" if change else "0" if change == 0 else None]
-    print_table(f"ranking by {found.metric}", columns, rows, found.notes)
-    if people:
-        named = {row["model"]: row for row in people["people"]["ranking"]}
-        ordered = sorted(named.values(), key=lambda row: row["rank"])
-        print_table(
-            f"ranking by {people['people']['judgements']} judgements of people",
-            ["rank", "model", "strength"],
-            [[row["rank"], row["model"], row["strength"]] for row in ordered],
-        )
-        agreements = people["people"]["agreement"]
-        cells = [[row["metric"], row["tau"], f"{row['low']:.3f} - {row['high']:.3f}"] for row in agreements]
-        print_table("agreement with people", ["metric", "Kendall's tau", "95% interval"], cells)
-
-
-def _record(value: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(value)
-
-
-def _again(references: Path | None) -> str:
-    return f" --references {references}" if references else ""

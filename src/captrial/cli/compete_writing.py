@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.compete_options import Directory, IgnoreChanges, References, Split, labels_of, open_competition
+from captrial.cli.compete_options import Directory, IgnoreChanges, References, Split, open_competition
 from captrial.cli.output import JsonFlag, console, print_json
 
 Metrics = Annotated[
@@ -32,14 +32,14 @@ def report(
     from captrial.report.competition import write_competition_report
 
     competition = open_competition(directory, ignore_changes)
-    labels = labels_of(competition, references, split)
+    labels = competition.labels(references, split)
     page = write_competition_report(
         competition, labels, metric or ["cider", "spice"], out or directory / "report", against
     )
     if json:
         print_json({"page": str(page)})
         return
-    console.print(f"The report is {page}", highlight=False, soft_wrap=True)
+    console.print(f"The report is {page}", highlight=False, soft_wrap=True, markup=False)
 
 
 def export(
@@ -55,8 +55,8 @@ def export(
     from captrial.compete.export import export_tables
 
     competition = open_competition(directory, ignore_changes)
-    files = export_tables(competition, labels_of(competition, references, split), metric or ["cider"], out)
+    files = export_tables(competition, competition.labels(references, split), metric or ["cider"], out)
     if json:
         print_json({"files": [str(file) for file in files]})
         return
-    console.print(f"{len(files)} tables are in {out}", highlight=False, soft_wrap=True)
+    console.print(f"{len(files)} tables are in {out}", highlight=False, soft_wrap=True, markup=False)

@@ -76,7 +76,7 @@ def mad(
 
     captrial reproduce mad --data ../shared/data/captioners/karpathy_test
     """
-    from captrial.report.competition import read_scores
+    from captrial.compete.elsewhere import read_scores
     from captrial.reproduce.mad import Mad
     from captrial.reproduce.trial import MadSettings
 

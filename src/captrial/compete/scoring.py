@@ -111,6 +111,11 @@ class Jury:
         return np.array([self._index[picture] for picture in sorted(pictures) if picture in self._index], np.int64)
 
     @property
+    def waiting(self) -> list[list[str]]:
+        """Of every contest, the pictures that have no label yet."""
+        return [[picture for picture in contest.images if picture not in self._index] for contest in self.contests]
+
+    @property
     def references(self) -> list[list[str]]:
         """Reference captions of `images`, as tokens joined by blanks."""
         return self._heard

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,13 @@ class AnnotationStatistics:
     min_refs: int
     max_words: int
     min_words: int
+
+
+class Threshold(NamedTuple):
+    """From which score on a caption counts as right, and what score that is."""
+
+    value: float
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +69,15 @@ def class_distribution(labels: Iterable[str | None]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def right_threshold(jury: Jury, metric: str) -> float:
-    """From which score on a caption counts as right: the lower quartile of what people's own sentences score.
-
-    Where no picture has two references, the median of all models' scores stands in.
-    """
+def right_threshold(jury: Jury, metric: str) -> Threshold:
+    """What people's own sentences score; where no picture has two references, what the models do."""
     people = jury.people(metric)
     people = people[~np.isnan(people)]
     if len(people):
-        return float(np.quantile(people, _RIGHT_QUANTILE))
+        return Threshold(float(np.quantile(people, _RIGHT_QUANTILE)), "the lower quartile of people's own sentences")
     everything = np.concatenate([pair.per_image.ravel() for pair in jury.evidence(metric).pairs])
-    return float(np.nanmedian(everything)) if len(everything) else 0.0
+    known = everything[~np.isnan(everything)]
+    return Threshold(float(np.median(known)) if len(known) else 0.0, "the median of all models' captions")
 
 
 def outcomes(evidence: Evidence, threshold: float) -> list[Outcome]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import orjson
 
 from captrial.compete import Competition, Verdict, verdict
 from captrial.compete import statistics as facts
+from captrial.compete.elsewhere import Scores, read_scores
 from captrial.compete.evidence import Evidence
 from captrial.compete.export import export_tables, write_csv
 from captrial.compete.flip import flip_report
@@ -22,7 +23,6 @@ from captrial.compete.repetition import Repetition, repetition
 from captrial.compete.scoring import Jury
 from captrial.compete.stability import Stability, stability
 from captrial.compete.verdict import rank_changes
-from captrial.errors import InputError, StateError
 from captrial.files import atomic_write
 from captrial.report import figures
 from captrial.report.figures import Chart
@@ -30,7 +30,6 @@ from captrial.report.gallery import gallery_data
 from captrial.report.page import render
 from captrial.version import __version__
 
-Scores = Mapping[str, Mapping[str, float]]  # model -> metric -> score elsewhere
 TITLES = {"cider": "CIDEr", "spice": "SPICE", "rouge_l": "ROUGE-L", "bleu_4": "BLEU-4", "meteor": "METEOR", "nw": "NW"}
 
 
@@ -38,9 +37,7 @@ def write_competition_report(
     competition: Competition, labels: Labels, metrics: Sequence[str], folder: Path, against: Path | None = None
 ) -> Path:
     """Write `index.html`, `figures/*.svg` and `tables/*.csv` into the folder; returns the page."""
-    jury = competition.jury(labels)
-    if not jury.images:
-        raise StateError("no selected picture has a reference caption; there is nothing to report yet")
+    jury = competition.labelled_jury(labels)
     elsewhere = read_scores(against) if against else {}
     evidences = [jury.evidence(metric) for metric in metrics]
     verdicts = [verdict(evidence, seed=competition.state.seed) for evidence in evidences]
@@ -52,24 +49,10 @@ def write_competition_report(
         write_csv(folder / "figures" / f"{chart.name}.csv", chart.columns, chart.rows)
     export_tables(competition, labels, metrics, folder / "tables")
     data = {**gallery_data(competition, labels, evidences), "titles": TITLES}
-    words = _words(competition, labels, jury, evidences, verdicts, curves, repeated, elsewhere)
+    words = _words(competition, jury, evidences, verdicts, curves, repeated, elsewhere)
     page = render("competition.html", charts=charts, gallery=orjson.dumps(data).decode(), titles=TITLES, **words)
     atomic_write(folder / "index.html", page)
     return folder / "index.html"
-
-
-def read_scores(path: Path) -> Scores:
-    """Scores elsewhere: what `captrial score --json` printed, or `{model: score}` (taken as CIDEr)."""
-    try:
-        table = orjson.loads(path.read_bytes())
-        return {
-            name: {key: float(number) for key, number in value.items() if isinstance(number, int | float)}
-            if isinstance(value, dict)
-            else {"cider": float(value)}
-            for name, value in table.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f'{path}: not a table of scores like {{"model": {{"cider": 1.2}}}} ({error})') from None
 
 
 def title_of(metric: str) -> str:
@@ -138,7 +121,7 @@ def repetition_chart(repeated: Sequence[Repetition]) -> Chart:
 
 
 def _outcome_chart(jury: Jury, evidence: Evidence) -> Chart:
-    found = facts.outcomes(evidence, facts.right_threshold(jury, evidence.metric))
+    found = facts.outcomes(evidence, facts.right_threshold(jury, evidence.metric).value)
     parts = {
         "both right": [outcome.both for outcome in found],
         "only the first": [outcome.first for outcome in found],
@@ -167,7 +150,6 @@ def _elsewhere_charts(competition: Competition, jury: Jury, metrics: Sequence[st
 
 def _words(
     competition: Competition,
-    labels: Labels,
     jury: Jury,
     evidences: Sequence[Evidence],
     verdicts: Sequence[Verdict],
@@ -177,7 +159,6 @@ def _words(
 ) -> dict[str, Any]:
     """Everything the page says in words and tables."""
     images = competition.images()
-    waiting = [[p for p in contest.images if not labels.references.get(p)] for contest in jury.contests]
     changes = {
         found.metric: rank_changes(found, {n: s[found.metric] for n, s in elsewhere.items() if found.metric in s})
         for found in verdicts
@@ -194,7 +175,7 @@ def _words(
         "pairs": len(competition.pairs),
         "verdicts": verdicts,
         "flips": [flip_report(evidence) for evidence in evidences],
-        "plan": plan(evidences[0], waiting, most=0),
+        "plan": plan(evidences[0], jury.waiting, most=0),
         "curves": curves,
         "repeated": sorted(repeated, key=lambda part: -part.repeated),
         "annotations": asdict(found) if (found := facts.annotation_statistics(jury.references)) else None,

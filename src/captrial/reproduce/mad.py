@@ -68,7 +68,7 @@ class Mad(Trial):
         first, second = sorted(self.verdict(metric).order[:2])
         evidence = self.jury.evidence(metric)
         pair = next(part for part in evidence.pairs if part.models == (first, second))
-        threshold = facts.right_threshold(self.jury, metric)
+        threshold = facts.right_threshold(self.jury, metric).value
         names = self.competition.models[first], self.competition.models[second]
         said = self.competition.selected_captions()
         chosen = []

@@ -5,18 +5,19 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from annotate.world import Clock, join, make_competition
 from captrial.annotate.people import Person
 from captrial.annotate.room import Room
-from captrial.annotate.rounds import given, inspect_work, picture_states, write_work
+from captrial.annotate.rounds import STANDING, given, inspect_work, write_work
 from captrial.annotate.schema import leases, pictures, refusals, sentences, votes
 from captrial.annotate.settings import Settings, read_settings, write_settings
 from captrial.annotate.store import Store
@@ -34,6 +35,36 @@ def _made() -> Path:
 
 def teardown_module() -> None:
     _folders.close()
+
+
+@dataclass
+class PictureState:
+    """What was done about a picture."""
+
+    written: int = 0  # sentences, discarded ones included
+    live: int = 0
+    people: set[int] = field(default_factory=set)  # who wrote or refused
+
+    def missing(self, settings: Settings) -> int:
+        """How many more people are needed to describe it."""
+        first = settings.writers - self.written
+        return first if first > 0 else max(0, settings.min_sentences - self.live)
+
+
+def picture_states(connection: Connection) -> dict[int, PictureState]:
+    """The state of every active picture."""
+    active = select(pictures.c.id).where(pictures.c.active, ~pictures.c.qualification)
+    states = {number: PictureState() for number in connection.execute(active).scalars()}
+    for row in connection.execute(select(sentences.c.picture, sentences.c.person, sentences.c.state)):
+        if row.picture in states:
+            state = states[row.picture]
+            state.written += row.state in STANDING
+            state.live += row.state == "live"
+            state.people.add(row.person)
+    for picture, person in connection.execute(select(refusals.c.picture, refusals.c.person)):
+        if picture in states:
+            states[picture].people.add(person)
+    return states
 
 
 class AnnotationMachine(RuleBasedStateMachine):

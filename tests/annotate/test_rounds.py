@@ -16,7 +16,7 @@ from captrial.annotate.qualification import set_pictures
 from captrial.annotate.room import Room
 from captrial.annotate.rounds import accepted
 from captrial.annotate.rules import RULES, check
-from captrial.annotate.schema import drafts, pictures, sentences
+from captrial.annotate.schema import drafts, pictures, sentences, votes
 from captrial.annotate.settings import Settings, read_settings, write_settings
 from captrial.annotate.store import Store
 from captrial.compete.competition import Competition
@@ -282,6 +282,9 @@ def test_people_who_stand_out_are_marked_with_the_reason(room: Room, clock: Cloc
     with room.store.change() as connection:
         discarded = sentences.update().where(sentences.c.person == usual.id).values(state="discarded")
         connection.execute(discarded)
+        for row in connection.execute(select(sentences.c.id).where(sentences.c.person != usual.id)).scalars():
+            vote = {"sentence": row, "person": usual.id, "right": True, "created": clock.now, "seconds": 10.0}
+            connection.execute(votes.insert().values(**vote))  # what else they do makes no sentence better
         found = {person["name"]: person["why"] for person in speeds(connection)}
     assert found == {
         "quick": "much faster than the others",

@@ -37,7 +37,6 @@ from sqlalchemy.sql.dml import ReturningInsert
 from captrial.annotate.schema import leases
 from captrial.annotate.store import Store
 
-LEASE_MINUTES = 15.0
 QUEUE = 16  # few, since what others begin meanwhile should come first
 _PRIME = 2**31 - 1  # products of two smaller numbers fit into the databases' integers
 Work = Select[int, int, int]  # item, missing people, people who have done it
@@ -70,8 +69,8 @@ def assign(
     round_: str,
     work: Callable[[Items], Work],
     given: Given,
-    minutes: float = LEASE_MINUTES,
-    queue: list[int] | None = None,
+    minutes: float,
+    queue: list[int],
     free: bool = False,
 ) -> Lease | None:
     """The item this person works on: the one they hold, or the next that needs somebody; None where there is none.
@@ -92,7 +91,7 @@ def assign(
         release_all(connection, round_, person)
     until = now + 60 * minutes
     given = {**given, "round": round_, "now": now, "until": until, "multiplier": _multiplier(round_, person)}
-    chosen = _take_first(connection, work, given, [] if queue is None else queue)
+    chosen = _take_first(connection, work, given, queue)
     return None if chosen is None else Lease(chosen, now, until)
 
 

@@ -5,8 +5,6 @@ The files are derived from the database and written whole, so they can be made a
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from sqlalchemy import Connection, select
 from captrial.annotate.rounds import accepted, indescribable
 from captrial.annotate.schema import audit, duels, judgements, people, pictures, sentences, votes
 from captrial.annotate.settings import Settings
+from captrial.compete.export import csv_table
 from captrial.errors import InputError
 from captrial.files import atomic_write
 
@@ -81,7 +80,7 @@ def _jsonl(references: dict[str, list[str]]) -> bytes:
 
 
 def _csv(references: dict[str, list[str]]) -> bytes:
-    return _table(["id", "caption"], [(p, caption) for p, captions in references.items() for caption in captions])
+    return csv_table(["id", "caption"], [(p, caption) for p, captions in references.items() for caption in captions])
 
 
 def _sentences(connection: Connection, names: bool) -> bytes:
@@ -99,13 +98,13 @@ def _sentences(connection: Connection, names: bool) -> bytes:
         (row.name, who.get(row.person, row.person), row.text, row.state, row.seconds, " | ".join(cast.get(row.id, [])))
         for row in rows
     ]
-    return _table(["id", "person", "sentence", "state", "seconds", "votes"], table)
+    return csv_table(["id", "person", "sentence", "state", "seconds", "votes"], table)
 
 
 def _audit(connection: Connection, names: bool) -> bytes:
     who = _who(connection, names)
     rows = connection.execute(select(audit).order_by(audit.c.id))
-    return _table(
+    return csv_table(
         ["at", "person", "action", "detail"],
         [(row.at, who.get(row.person, row.person), row.action, row.detail) for row in rows],
     )
@@ -114,19 +113,6 @@ def _audit(connection: Connection, names: bool) -> bytes:
 def _who(connection: Connection, names: bool) -> dict[int, str]:
     """Names by number, where they are wanted."""
     return {row.id: row.name for row in connection.execute(select(people.c.id, people.c.name))} if names else {}
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(header)
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
-    return buffer.getvalue().encode()
-
-
-def _harmless(cell: object) -> object:
-    """A text that a spreadsheet would run as a formula gets an apostrophe in front."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
 
 
 def _number(picture: str) -> int | str:

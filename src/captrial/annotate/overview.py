@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Column, Connection, Select, Table, func, select
 
+from captrial.annotate.assignment import what_is_open
 from captrial.annotate.people import everybody
-from captrial.annotate.rounds import accepted, indescribable, picture_states
+from captrial.annotate.rounds import STANDING, accepted, given, indescribable, write_work
 from captrial.annotate.rules import count_words
 from captrial.annotate.schema import duels, judgements, pictures, sentences, votes
 from captrial.annotate.settings import Settings
@@ -36,9 +37,9 @@ class Progress:
 
 def progress(connection: Connection, settings: Settings) -> list[Progress]:
     """Progress of every round that is part of the experiment."""
-    states = picture_states(connection).values()
-    written = sum(state.written for state in states)
-    missing = sum(state.missing(settings) for state in states)
+    stand = select(func.count()).select_from(sentences).join(pictures).where(sentences.c.state.in_(STANDING))
+    written = connection.execute(stand.where(pictures.c.active, ~pictures.c.qualification)).scalar_one()
+    missing = what_is_open(connection, write_work(), given(settings, person=0)).work
     found = [Progress("write", written, written + missing, _pace(connection, sentences))]
     if settings.inspectors:
         live = sentences.c.state == "live"
@@ -83,13 +84,14 @@ def statistics(connection: Connection, settings: Settings) -> dict[str, Any]:
 def speeds(connection: Connection) -> list[dict[str, Any]]:
     """Each person's work: how many, the median seconds, discarded sentences, whether they stand out, and why.
 
-    Someone stands out whose median time is under a third or over three times the median of all, or a third of whose
-    sentences were discarded.
+    Someone stands out whose median time is under a third or over three times the median of all, or more than a third
+    of whose sentences were discarded; after five of them.
     """
     work: dict[int, list[float | None]] = defaultdict(list)  # seconds, where they are known
-    discarded: Counter[int] = Counter()
+    written, discarded = Counter[int](), Counter[int]()
     for row in connection.execute(select(sentences.c.person, sentences.c.seconds, sentences.c.state)):
         work[row.person].append(row.seconds)
+        written[row.person] += 1
         discarded[row.person] += row.state == "discarded"
     for table in (votes, judgements):
         for person, seconds in connection.execute(select(table.c.person, table.c.seconds)):
@@ -104,7 +106,7 @@ def speeds(connection: Connection) -> list[dict[str, Any]]:
         reasons = {
             "much faster than the others": pace < 1 / 3,
             "much slower than the others": pace > 3,
-            "many sentences discarded": len(times) >= 5 and discarded[member.id] > len(times) / 3,
+            "many sentences discarded": written[member.id] >= 5 and discarded[member.id] > written[member.id] / 3,
         }
         why = ", ".join(reason for reason, holds in reasons.items() if holds)
         found.append(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -12,8 +11,8 @@ from captrial.annotate import people
 from captrial.annotate.api import rounds_of
 from captrial.annotate.context import Lead, Member, Shared, Visitor, address_of
 from captrial.annotate.qualification import is_needed
-from captrial.annotate.rules import MIN_WORDS, RULES
-from captrial.annotate.settings import Settings, read_settings
+from captrial.annotate.rules import RULES
+from captrial.annotate.settings import read_settings
 from captrial.html import Templates
 
 router = APIRouter(include_in_schema=False)
@@ -108,14 +107,14 @@ def qualify(person: Member, context: Shared) -> Response:
         raise HTTPException(403, f"the qualification is not for the role {person.role}")
     if not person.consented or not needed:
         return RedirectResponse("/consent", 303)
-    return render("write.html", title="Practice", person=person, rules=RULES, min_words=MIN_WORDS, practice=True)
+    return render("write.html", title="Practice", person=person, rules=RULES, practice=True)
 
 
 @router.get("/write")
 def write(person: Member) -> Response:
     """Round 1."""
     _ready(person, "annotator")
-    return render("write.html", title="Describe", person=person, rules=RULES, min_words=MIN_WORDS, practice=False)
+    return render("write.html", title="Describe", person=person, rules=RULES, practice=False)
 
 
 @router.get("/inspect")
@@ -136,9 +135,8 @@ def judge(person: Member) -> Response:
 def lead(person: Lead, context: Shared) -> Response:
     """The lead's page."""
     with context.room.store.read() as connection:
-        settings: Settings = read_settings(context.room.store, connection)
-    models = context.room.competition.models
-    return render("lead.html", title="Lead", person=person, settings=settings, models=models)
+        settings = read_settings(context.room.store, connection)
+    return render("lead.html", title="Lead", person=person, settings=settings)
 
 
 def _ready(person: people.Person, *roles: str) -> None:
@@ -146,9 +144,3 @@ def _ready(person: people.Person, *roles: str) -> None:
         raise HTTPException(403, f"this page is not for the role {person.role}")
     if not person.consented or not person.qualified:
         raise HTTPException(403, "please accept the consent text and pass the qualification first: open the start page")
-
-
-def address(host: str, port: int, path: str) -> str:
-    """A link to a page of this server."""
-    shown = f"[{host}]" if ":" in host else host
-    return urlsplit(f"http://{shown}:{port}{path}").geturl()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -35,38 +34,6 @@ from captrial.annotate.settings import Settings
 
 ROLES_OF = {"write": ("annotator",), "inspect": ("inspector",), "judge": ("annotator", "inspector")}
 STANDING = ("live", "discarded")  # sentences that count as written
-
-
-@dataclass
-class PictureState:
-    """What was done about a picture."""
-
-    written: int = 0  # sentences, discarded ones included
-    live: int = 0
-    refusals: int = 0
-    people: set[int] = field(default_factory=set)  # who wrote or refused
-
-    def missing(self, settings: Settings) -> int:
-        """How many more people are needed to describe it."""
-        first = settings.writers - self.written
-        return first if first > 0 else max(0, settings.min_sentences - self.live)
-
-
-def picture_states(connection: Connection) -> dict[int, PictureState]:
-    """The state of every active picture."""
-    active = select(pictures.c.id).where(pictures.c.active, ~pictures.c.qualification)
-    states = {number: PictureState() for number in connection.execute(active).scalars()}
-    for row in connection.execute(select(sentences.c.picture, sentences.c.person, sentences.c.state)):
-        if row.picture in states:
-            state = states[row.picture]
-            state.written += row.state in STANDING
-            state.live += row.state == "live"
-            state.people.add(row.person)
-    for picture, person in connection.execute(select(refusals.c.picture, refusals.c.person)):
-        if picture in states:
-            states[picture].refusals += 1
-            states[picture].people.add(person)
-    return states
 
 
 def given(settings: Settings, person: int, item: int | None = None) -> dict[str, Any]:
@@ -175,15 +142,13 @@ def _own_columns(table: Table) -> list[Column[Any]]:
     return [column for column in table.columns if column.foreign_keys or not column.primary_key]
 
 
-def discard_if_wrong(connection: Connection, settings: Settings, sentence: int) -> bool:
+def discard_if_wrong(connection: Connection, settings: Settings, sentence: int) -> None:
     """Discard a sentence that enough inspectors called wrong."""
     wrong = connection.execute(
         select(func.count()).select_from(votes).where(votes.c.sentence == sentence, ~votes.c.right)
     ).scalar_one()
-    if wrong < settings.discards:
-        return False
-    connection.execute(sentences.update().where(sentences.c.id == sentence).values(state="discarded"))
-    return True
+    if wrong >= settings.discards:
+        connection.execute(sentences.update().where(sentences.c.id == sentence).values(state="discarded"))
 
 
 def indescribable(connection: Connection, settings: Settings) -> list[str]:

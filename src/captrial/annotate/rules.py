@@ -64,4 +64,4 @@ def count_words(sentence: str) -> int:
 def _proper_names(sentence: str) -> list[str]:
     """Capitalised words that do not begin a sentence, acronyms and "I" aside."""
     inner = re.sub(r"(^|[.!?]\s+)\W*\w+", " ", sentence)
-    return [word for word in re.findall(r"\b[A-Z][a-z]+\b", inner) if word not in {"T", "I"}]
+    return re.findall(r"\b[A-Z][a-z]+\b", inner)

@@ -59,7 +59,7 @@ sentences = Table(
     Column("person", ForeignKey("people.id"), nullable=False, index=True),
     Column("text", Text, nullable=False),
     Column("hints", Text, nullable=False, default=""),  # rules the writer chose to override
-    Column("state", String(16), nullable=False),  # live, discarded, withdrawn, removed
+    Column("state", String(16), nullable=False),  # live, discarded, removed
     Column("created", Float, nullable=False),
     Column("seconds", Float),
     UniqueConstraint("picture", "person"),  # nobody describes a picture twice

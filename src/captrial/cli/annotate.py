@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from captrial.cli.compete_options import say_next
 from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
 from captrial.errors import InputError
 
@@ -42,7 +43,6 @@ def serve(
     import uvicorn
 
     from captrial.annotate.app import create_app
-    from captrial.annotate.pages import address
 
     application = create_app(directory, database, secure=https)
     if host not in LOCAL and not https:
@@ -50,8 +50,8 @@ def serve(
     application.state.context.prepare_pictures()
     token = _first_lead(application.state.context.room)
     if token:
-        console.print("The lead's link, shown only once:", address(host, port, f"/join/{token}"), soft_wrap=True)
-    console.print(f"Serving on {address(host, port, '/')} (Ctrl+C stops; nothing is lost)", soft_wrap=True)
+        console.print("The lead's link, shown only once:", _address(host, port, f"/join/{token}"), soft_wrap=True)
+    console.print(f"Serving on {_address(host, port, '/')} (Ctrl+C stops; nothing is lost)", soft_wrap=True)
     # a transaction gives the interpreter's lock away at every statement and should not wait 5 ms to get it back
     sys.setswitchinterval(0.0005)
     gc.collect()
@@ -141,7 +141,7 @@ def export_(
         content, _ = export(connection, read_settings(room.store, connection), form, names)
         room.store.note(connection, None, "export", f"{form} with names" if names else form)
     atomic_write(out, content)
-    console.print(f"wrote {out}")
+    console.print(f"wrote {out}", soft_wrap=True, markup=False)
 
 
 @app.command("import")
@@ -163,8 +163,10 @@ def import_(
 def simulate(
     directory: Directory,
     references: Annotated[Path, typer.Argument(help="What simulated people know: references, in any form.")],
-    people: Annotated[int, typer.Option(help="Annotators; as many inspectors are added.")] = 3,
-    noise: Annotated[float, typer.Option(help="Share of sentences that are about another picture.")] = 0.05,
+    people: Annotated[int, typer.Option(min=1, help="Annotators; as many inspectors are added.")] = 3,
+    noise: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of sentences that are about another picture.")
+    ] = 0.05,
     seed: Annotated[int, typer.Option(help="Another seed, other people.")] = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -177,13 +179,18 @@ def simulate(
         print_json(outcome)
         return
     print_table("simulated experiment", ["", ""], [(key.replace("_", " "), value) for key, value in outcome.items()])
-    console.print(f"next: captrial compete rank {directory}")
+    say_next(f"captrial compete rank {directory}", "rank by what they wrote")
 
 
 def _room(directory: Path, database: str | None) -> Room:
     from captrial.annotate.room import Room
 
     return Room(directory, database=database)
+
+
+def _address(host: str, port: int, path: str) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}{path}"
 
 
 def _first_lead(room: Room) -> str | None:

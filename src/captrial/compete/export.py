@@ -38,13 +38,20 @@ def verdict_tables(found: Verdict, folder: Path) -> list[Path]:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
-    """Write a table, whole or not at all; text that a spreadsheet would run as a formula gets an apostrophe."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow([_harmless(cell) for cell in columns])
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
-    atomic_write(path, text.getvalue())
+    """Write a table, whole or not at all."""
+    atomic_write(path, csv_table(columns, rows))
     return path
+
+
+def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """A table as CSV; text that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    >>> csv_table(["id", "caption"], [[1, "=SUM(1)"], [2, "a dog"]])
+    b"id,caption\\r\\n1,'=SUM(1)\\r\\n2,a dog\\r\\n"
+    """
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([_harmless(cell) for cell in row] for row in [columns, *rows])
+    return text.getvalue().encode()
 
 
 def _selection(competition: Competition, folder: Path) -> Path:

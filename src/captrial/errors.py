@@ -7,10 +7,9 @@
     │   └── PictureError          a picture that cannot or must not be opened
     ├── MissingExtraError     an optional part is not installed; the message has its pip line
     ├── MismatchError         two things that must fit do not (vocabulary, backbone, configuration)
-    ├── StateError            a step was asked for too early, twice, or on changed input
-    └── CheckFailedError      a check the user asked for did not hold (exit code 1)
+    └── StateError            a step was asked for too early, twice, or on changed input
 
-The command line turns these into one sentence and exit code 2 (`CheckFailedError`: 1); `--debug` shows the traceback.
+The command line turns these into one sentence and exit code 2; `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from __future__ import annotations
 
 class CaptrialError(Exception):
     """Base of everything this package raises on purpose."""
-
-    exit_code = 2
 
 
 class InputError(CaptrialError):
@@ -44,12 +41,6 @@ class MismatchError(CaptrialError):
 
 class StateError(CaptrialError):
     """A step cannot be taken in the present state."""
-
-
-class CheckFailedError(CaptrialError):
-    """A check that the user asked for did not hold."""
-
-    exit_code = 1
 
 
 class MissingExtraError(CaptrialError):

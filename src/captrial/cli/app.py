@@ -30,7 +30,7 @@ from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
 from captrial.version import __version__
 
-INTERRUPTED = 130
+BAD_INPUT, INTERRUPTED = 2, 130
 
 app = typer.Typer(
     name="captrial",
@@ -74,7 +74,7 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 fine, 1 a check failed, 2 bad usage or bad input, 130 interrupted."""
+    """Run the command line; exit codes: 0 fine, 2 bad usage or bad input, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:
@@ -83,12 +83,12 @@ def main(arguments: list[str] | None = None) -> None:
         if debug:
             raise
         _complain(str(error))
-        raise SystemExit(error.exit_code) from None
+        raise SystemExit(BAD_INPUT) from None
     except OSError as error:  # what no room foresaw: a folder that may not be written, a full disk
         if debug:
             raise
         _complain(f"{_place(error)}{error.strerror or error}; check the path, its permissions and the room on the disk")
-        raise SystemExit(2) from None
+        raise SystemExit(BAD_INPUT) from None
     except SystemExit as end:
         if end.code == INTERRUPTED:  # typer makes this of Ctrl-C
             console_err.print("captrial: interrupted; run the same command again to continue")

@@ -72,6 +72,11 @@ def test_tables_for_people(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "cider: row minus column" in out
     _, out, _ = run(capsys, "score", third, "-r", files / "refs.json", *METRICS)
     assert "Who beats" not in out
+    alone = write(files / "alone.json", {"2": "a cat"})
+    _, out, _ = run(capsys, "score", *systems, alone, "-r", files / "refs.json", *METRICS)
+    assert "no interval over one image" in out
+    assert "±" not in out
+    assert "Who beats" not in out
 
 
 def test_per_image_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

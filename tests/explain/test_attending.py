@@ -294,6 +294,9 @@ def test_intervals_resample_pictures() -> None:
     nothing = estimate(["a"], np.array([[np.nan]]))[0]
     assert nothing == Estimate(None, None, None, 0)
     assert nothing.show() == "–"
+    alone, both = estimate(["a", "a", "b"], np.array([[0.2, 0.2], [0.4, 0.4], [np.nan, 0.6]]))
+    assert (alone.low, alone.high, alone.show()) == (None, None, "0.300 ±–")  # all of one picture
+    assert both.low is not None
     assert estimate([], np.zeros((0, 2))) == [nothing, nothing]
 
 

@@ -20,9 +20,10 @@ FEW = 4  # so many systems fit beside each other
 
 def print_scores(table: ScoreTable, seed: int) -> None:
     """Corpus scores with intervals, then who beats whom."""
-    intervals = table.intervals(seed=seed)
+    several = len(table.ids) > 1  # over one image there is no interval and nothing to test
+    intervals = table.intervals(seed=seed) if several else {}
     cells = {
-        (name, column): _cell(scores[column].corpus, intervals[name].get(column), column)
+        (name, column): _cell(scores[column].corpus, intervals.get(name, {}).get(column), column)
         for name, scores in table.scores.items()
         for column in table.columns
     }
@@ -30,9 +31,10 @@ def print_scores(table: ScoreTable, seed: int) -> None:
     head, rows = ["system", *columns], [[name, *(cells[name, column] for column in columns)] for name in systems]
     if len(systems) <= FEW:  # metrics go down the page
         head, rows = ["", *systems], [[column, *(cells[name, column] for name in systems)] for column in columns]
-    notes = [f"{_scales(columns)}± half of the 95% interval, images resampled 1000 times", *table.notes]
+    half = "± half of the 95% interval, images resampled 1000 times" if several else "no interval over one image"
+    notes = [f"{_scales(columns)}{half}", *table.notes]
     print_table(f"Scores on {len(table.ids)} image{'s' * (len(table.ids) != 1)}", head, rows, notes)
-    comparisons = [row for row in table.compare(seed=seed) if table.better(row.metric)]
+    comparisons = [row for row in table.compare(seed=seed) if table.better(row.metric)] if several else []
     if comparisons:
         _print_comparisons(table, comparisons)
 

@@ -15,7 +15,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, its percentile interval, and over how much it is; all None where there is nothing."""
+    """A mean, its percentile interval, and over how much it is.
+
+    All are None where there is nothing; the interval is where all values are of one picture.
+    """
 
     value: float | None
     low: float | None
@@ -27,10 +30,13 @@ class Estimate:
         return {"value": self.value, "low": self.low, "high": self.high, "count": self.count}
 
     def show(self, factor: float = 1.0, decimals: int = 3) -> str:
-        """`0.384 ±0.010` (half of the interval), or a dash."""
-        if self.value is None or self.low is None or self.high is None:
+        """`0.384 ±0.010` (half of the interval); a dash for each of the two that is not there."""
+        if self.value is None:
             return "–"
-        return f"{factor * self.value:.{decimals}f} ±{factor * (self.high - self.low) / 2:.{decimals}f}"
+        mean = f"{factor * self.value:.{decimals}f}"
+        if self.low is None or self.high is None:
+            return f"{mean} ±–"
+        return f"{mean} ±{factor * (self.high - self.low) / 2:.{decimals}f}"
 
 
 def estimate(
@@ -53,8 +59,12 @@ def estimate(
         if np.isnan(mean):
             found.append(Estimate(None, None, None, 0))
             continue
+        count = int(there[:, column].sum())
+        if (counts[:, column] > 0).sum() == 1:  # however often one picture is drawn, it says the same
+            found.append(Estimate(float(mean), None, None, count))
+            continue
         limits = interval(spread[:, column], level)
-        found.append(Estimate(float(mean), limits.low, limits.high, int(there[:, column].sum())))
+        found.append(Estimate(float(mean), limits.low, limits.high, count))
     return found
 
 

@@ -1,6 +1,7 @@
 """Similarity, selection, dominance, ranking; stability; repetition."""
 
-from captrial.compete.competition import ActiveSelection, Competition
+from captrial.compete.chosen import ActiveSelection
+from captrial.compete.competition import Competition
 from captrial.compete.pool import CaptionPool
 from captrial.compete.selection import PairSelection, select
 from captrial.compete.similarity import Similarity, similarity

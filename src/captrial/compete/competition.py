@@ -14,20 +14,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from captrial.compete import founding
+from captrial.compete.chosen import ActiveSelection, Captions, ChosenFiles, Pair, without
 from captrial.compete.diversity import select_diverse
 from captrial.compete.labels import Judgement, Labels, read_judgements, read_labels
 from captrial.compete.others import resemblance_named
 from captrial.compete.pictures import Pictures, class_of
-from captrial.compete.pool import gather
 from captrial.compete.scoring import Contest, Jury
 from captrial.compete.selection import PairSelection, Ranker, all_pairs, select
 from captrial.compete.state import SelectionSettings, State, changed
@@ -36,21 +34,7 @@ from captrial.compete.verdict import Verdict, verdict
 from captrial.data import read_references
 from captrial.data.pool.signature import signature
 from captrial.errors import InputError, StateError
-from captrial.files import atomic_path, atomic_write
-
-Pair = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveSelection:
-    """D_ij as it stands: indescribable pictures have left and the next of the reserve have taken their places."""
-
-    models: tuple[str, str]
-    images: tuple[str, ...]
-    similarity: tuple[float, ...]
-    reserve: tuple[str, ...]
-    replaced: tuple[str, ...]
-    wanted: int
+from captrial.files import atomic_write
 
 
 class Competition:
@@ -59,8 +43,7 @@ class Competition:
     def __init__(self, directory: Path, state: State) -> None:
         """Use `open` or `create`."""
         self.directory, self._state = directory, state
-        self._captions: dict[str, tuple[str, ...]] | None = None
-        self._chosen: dict[Pair, tuple[tuple[int, SelectionSettings], PairSelection]] = {}
+        self._files = ChosenFiles(directory)
 
     @classmethod
     def create(
@@ -144,7 +127,6 @@ class Competition:
     def add_model(self, name: str, captions: Path | str) -> None:
         """Add a model (Algorithm 2); its pairs wait for `select`, everything before stays as it is."""
         self._state = founding.admit(self.directory, self._state, name, Path(captions))
-        self._captions = None
 
     def select(
         self,
@@ -169,20 +151,20 @@ class Competition:
         if kept != settings:  # from here on, files made with other settings do not count
             self._state = replace(self._state, selection=settings)
             self._state.save(self.directory)
-        missing = [pair for pair in self.pairs if self._read_selection(pair) is None]
+        missing = [pair for pair in self.pairs if self._files.read(pair, self._state.selection) is None]
         if missing:
             for pair, found in zip(missing, self._search(settings, missing, workers, progress, rank), strict=True):
-                self._write_selection(pair, found)
+                self._files.write(pair, settings, found)
         return missing
 
     def selected_pairs(self) -> list[Pair]:
         """Pairs that have their D_ij."""
-        return [pair for pair in self.pairs if self._read_selection(pair) is not None]
+        return [pair for pair in self.pairs if self._files.read(pair, self._state.selection) is not None]
 
     def chosen(self, first: int | str, second: int | str) -> PairSelection:
         """D_ij and its reserve as they were selected, whatever people said since."""
         pair = self._pair(first, second)
-        found = self._read_selection(pair)
+        found = self._files.read(pair, self._state.selection)
         if found is None:
             raise StateError(
                 f"no pictures are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
@@ -191,7 +173,7 @@ class Competition:
 
     def selection(self, first: int | str, second: int | str, bad: frozenset[str] | None = None) -> ActiveSelection:
         """D_ij without the pictures known to be indescribable (`bad`; by default those marked so far)."""
-        return _active(self.chosen(first, second), self.indescribable() if bad is None else bad)
+        return without(self.chosen(first, second), self.indescribable() if bad is None else bad)
 
     def selections(self) -> dict[Pair, ActiveSelection]:
         """All D_ij as they stand."""
@@ -202,7 +184,7 @@ class Competition:
         """D: all pictures of all D_ij as they stand, sorted."""
         return sorted({picture for active in self.selections().values() for picture in active.images})
 
-    def selected_captions(self) -> dict[str, tuple[str, ...]]:
+    def selected_captions(self) -> Captions:
         """Every model's caption of every selected or reserved picture."""
         wanted = {
             picture
@@ -210,9 +192,7 @@ class Competition:
             for chosen in [self.chosen(*pair)]
             for picture in (*chosen.images, *chosen.reserve)
         }
-        if self._captions is None or not wanted <= self._captions.keys():
-            self._captions = self._load_captions(wanted)
-        return self._captions
+        return self._files.captions(wanted, self.pool)
 
     # Labels ----------------------------------------------------------------------------------------------------
 
@@ -310,41 +290,6 @@ class Competition:
         files = [self.directory / "captions" / f"{number}.broken.jsonl" for number in range(len(self.models))]
         return frozenset(orjson.loads(line)["id"] for file in files for line in file.read_bytes().splitlines())
 
-    def _write_selection(self, pair: Pair, found: PairSelection) -> None:
-        record = {"settings": self._state.selection, **asdict(found)}
-        atomic_write(self._selection_file(pair), orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
-
-    def _read_selection(self, pair: Pair) -> PairSelection | None:
-        """D_ij if it was selected with the present settings."""
-        path = self._selection_file(pair)
-        if self._state.selection is None or not path.is_file():
-            return None
-        stamp = (path.stat().st_mtime_ns, self._state.selection)
-        if pair not in self._chosen or self._chosen[pair][0] != stamp:
-            record = orjson.loads(path.read_bytes())
-            if record["settings"] != asdict(self._state.selection):
-                return None
-            lists = (tuple(record[field]) for field in ("images", "similarity", "reserve", "reserve_similarity"))
-            self._chosen[pair] = stamp, PairSelection(self._names(pair), *lists)
-        return self._chosen[pair][1]
-
-    def _selection_file(self, pair: Pair) -> Path:
-        return self.directory / "selection" / f"{pair[0]}-{pair[1]}.json"
-
-    def _load_captions(self, wanted: set[str]) -> dict[str, tuple[str, ...]]:
-        path = self.directory / "selection" / "captions.parquet"
-        if path.is_file():
-            table = pq.read_table(path)
-            if table.num_columns == 1 + len(self.models) and wanted <= set(table["id"].to_pylist()):
-                ids, *texts = [column.to_pylist() for column in table.columns]
-                return dict(zip(ids, zip(*texts, strict=True), strict=True))
-        captions = gather(self.pool, sorted(wanted))
-        columns = {str(model): [texts[model] for texts in captions.values()] for model in range(len(self.models))}
-        if captions:
-            with atomic_path(path) as temporary:
-                pq.write_table(pa.table({"id": list(captions), **columns}), temporary)
-        return captions
-
     def _pair(self, first: int | str, second: int | str) -> Pair:
         indices = sorted(self._model(model) for model in (first, second))
         if indices[0] == indices[1]:
@@ -363,21 +308,6 @@ class Competition:
 
     def _named(self, pair: Pair) -> str:
         return " and ".join(self._names(pair))
-
-
-def _active(chosen: PairSelection, bad: frozenset[str]) -> ActiveSelection:
-    """SPEC section 5: derived from the list of bad pictures alone, so it can be computed any number of times."""
-    order = zip((*chosen.images, *chosen.reserve), (*chosen.similarity, *chosen.reserve_similarity), strict=True)
-    good = [(picture, value) for picture, value in order if picture not in bad]
-    k = len(chosen.images)
-    return ActiveSelection(
-        models=chosen.models,
-        images=tuple(picture for picture, _ in good[:k]),
-        similarity=tuple(value for _, value in good[:k]),
-        reserve=tuple(picture for picture, _ in good[k:]),
-        replaced=tuple(picture for picture in chosen.images if picture in bad),
-        wanted=k,
-    )
 
 
 def _described(settings: SelectionSettings | None) -> str:

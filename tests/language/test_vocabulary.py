@@ -29,13 +29,6 @@ def test_special_words_in_captions_do_not_become_words() -> None:
     assert Vocabulary.build([["<unk>", "dog"]], min_count=1).words == ("dog",)
 
 
-def test_encode_all_pads_and_cuts_words_not_eos() -> None:
-    vocabulary = Vocabulary(("a", "dog"))
-    ids = vocabulary.encode_all([["a", "dog", "a"], ["dog"]], longest=2)
-    assert ids.tolist() == [[BOS, 4, 5, EOS], [BOS, 5, EOS, PAD]]
-    assert vocabulary.encode_all([]).shape == (0, 0)
-
-
 def test_decode_shows_unknown_words_and_stops_at_eos() -> None:
     vocabulary = Vocabulary(("a",))
     assert vocabulary.decode(np.array([BOS, 4, UNK, EOS, 4])) == ["a", "<unk>"]

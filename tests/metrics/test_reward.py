@@ -1,4 +1,4 @@
-"""CIDEr-D as a reward: the golden values of MODELS.md section 9, the text metric, and mistakes that must not pass."""
+"""CIDEr-D as a reward: golden values, the text metric, and mistakes that must not pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from captrial.errors import InputError, MismatchError
-from captrial.language.vocabulary import EOS, Vocabulary
+from captrial.language.vocabulary import EOS, PAD, Vocabulary
 from captrial.metrics import Corpus
 from captrial.metrics.cider import cider
 from captrial.metrics.df import DocumentFrequencies
@@ -35,7 +35,9 @@ TOKENS = [[VOCABULARY.encode(text.split()) for text in texts] for texts in REFER
 
 
 def samples() -> np.ndarray:
-    return VOCABULARY.encode_all([text.split() for text in SAID])[:, 1:]  # without BOS
+    rows = [VOCABULARY.encode(text.split(), bos=False) for text in SAID]
+    longest = max(map(len, rows))
+    return np.array([[*row, *[PAD] * (longest - len(row))] for row in rows])
 
 
 @pytest.mark.parametrize(("count_end", "golden"), [(False, WITHOUT_EOS), (True, WITH_EOS)])

@@ -96,12 +96,11 @@ class WordVectors:
         """All words, most frequent first (reads the list from disk)."""
         return (self._files.folder / "words.txt").read_text(encoding="utf-8", errors="surrogatepass").split("\n")
 
-    def vectors(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """Post-processed vectors (names, d): a word's own, the mean of several words'; zeros where none is known."""
-        return self._vectors(names).astype(np.float32)
+    def vectors(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """Post-processed vectors (names, d): a word's own, the mean of several words'; zeros where none is known.
 
-    def _vectors(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """In float64: in float32, what a name's vector rounds to would depend on the names beside it."""
+        In float64: in float32, what a name's vector rounds to would depend on the names beside it.
+        """
         words = [(index, word) for index, name in enumerate(names) for word in name.split()]
         rows = self._find([word for _, word in words])
         known = rows >= 0
@@ -112,12 +111,9 @@ class WordVectors:
         means = sums / np.maximum(counts, 1)
         return means if self.components is None else self._processed(means) * (counts > 0)
 
-    def unit(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of length 1 (names, d); zeros for a name without a known word."""
-        return self._unit(names).astype(np.float32)
-
     def _unit(self, names: Sequence[str]) -> NDArray[np.float64]:
-        rows = self._vectors(names)
+        """Vectors of length 1 (names, d); zeros for a name without a known word."""
+        rows = self.vectors(names)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
@@ -127,10 +123,6 @@ class WordVectors:
         cosines = np.clip(self._unit(names) @ self._unit(others).T, -1, 1).astype(np.float32)
         cosines[first[:, None] == second[None, :]] = 1
         return cosines
-
-    def similarity(self, name: str, other: str) -> float:
-        """The cosine of two names."""
-        return float(self.similarities([name], [other])[0, 0])
 
     def _processed(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         centred = vectors - self._mean

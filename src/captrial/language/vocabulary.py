@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_write, content_hash
@@ -80,14 +78,6 @@ class Vocabulary:
         """The ids of a tokenised caption between BOS and EOS."""
         ids = [self._ids.get(token, UNK) for token in tokens]
         return [BOS] * bos + ids + [EOS] * eos
-
-    def encode_all(self, captions: Sequence[Sequence[str]], longest: int | None = None) -> NDArray[np.int64]:
-        """Ids (captions, longest row), each row BOS, words, EOS, then PAD; `longest` words are kept at most."""
-        rows = [self.encode(caption[:longest]) for caption in captions]
-        ids = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = row
-        return ids
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The words of a row of ids up to EOS; PAD and BOS are skipped, UNK stays visible as `<unk>`."""

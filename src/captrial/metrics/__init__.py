@@ -22,7 +22,7 @@ from captrial.metrics.nw import nw
 from captrial.metrics.paired import Comparison, compare
 from captrial.metrics.repetition import repetition
 from captrial.metrics.rouge import rouge_l
-from captrial.metrics.scores import MeanState, Metric, Scores, State
+from captrial.metrics.scores import MeanState, Scores, State
 from captrial.metrics.scoring import ScoreTable, score
 from captrial.metrics.spice import spice
 from captrial.metrics.statistics import statistics
@@ -33,7 +33,6 @@ __all__ = [
     "DocumentFrequencies",
     "Interval",
     "MeanState",
-    "Metric",
     "ScoreTable",
     "Scores",
     "State",

@@ -1,8 +1,8 @@
-"""What every metric returns, and what every metric is: `Scores`, the `Metric` function and its mergeable `State`.
+"""What every metric returns, and what stands behind it: `Scores` and a mergeable `State`.
 
-A metric is a pure function `metric(candidates, references, **options) -> Scores`. Behind it stands a small class, its
-state, so that shards can be scored apart and merged, and so that confidence intervals and tests between systems are
-those of the corpus metric itself:
+A metric is a pure function `metric(candidates, references, **options) -> Scores`, or `metric(corpus, **options)`.
+Behind it stands a small class, its state, so that shards can be scored apart and merged, and so that confidence
+intervals and tests between systems are those of the corpus metric itself:
 
     state = BleuState.of(corpus)                    # one shard
     state = BleuState.merge([state, other])         # images of the first, then of the second
@@ -17,14 +17,13 @@ additive (CIDEr's document frequencies) is held fixed, as is usual.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Metric = Callable[..., "Scores"]  # (candidates, references, **options), or (corpus, **options)
 Candidates = Sequence[str] | Mapping[str, str]
 References = Sequence[Sequence[str]] | Mapping[str, Sequence[str]]
 

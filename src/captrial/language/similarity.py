@@ -1,4 +1,4 @@
-"""How alike a word and a class are (SPEC section 0): the table of words for classes, then word vectors.
+"""How alike a word and a class are: the table of words for classes, then word vectors.
 
 `sim(word, class)` is 1 where the table says that the word means the class, else the cosine of their vectors; in the
 mode `"vectors"` it is the cosine alone, as in the papers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from captrial.data.toyworld.brush import Brush, Look
-from captrial.data.toyworld.palette import CREAM, INK, LEAF, RGB, STEEL, WOOD, dark, light, mix
+from captrial.data.toyworld.palette import CREAM, INK, RGB, STEEL, WOOD, dark, light, mix
 
 POT: RGB = (188, 104, 72)
 GLOW: RGB = (255, 244, 206)
@@ -137,6 +137,3 @@ def clock(b: Brush, look: Look) -> None:
     b.line([(0.0, r), (math.cos(hour) * r * 0.36, r + math.sin(hour) * r * 0.36)], 0.034, INK)
     b.line([(0.0, r), (math.cos(minute) * r * 0.56, r + math.sin(minute) * r * 0.56)], 0.024, INK)
     b.disc(0.0, r, 0.026, (200, 70, 60))
-
-
-__all__ = ["LEAF", "chair", "clock", "couch", "cup", "lamp", "plant", "table"]

@@ -45,12 +45,10 @@ def extent(variant: str, pose: str) -> Extent:
     return Extent(wide * (0.8 if body is YOUNG else 1.0), top)
 
 
-def hand(variant: str, pose: str) -> Point:
+def hand(variant: str) -> Point:
     """Where the hand is that holds something: the grip of an umbrella, the string of a kite."""
     body = build(variant)
-    if pose == "holding":
-        return body.width + 0.12, body.shoulder - 0.02
-    return body.width + 0.1, body.hip + 0.02
+    return body.width + 0.12, body.shoulder - 0.02
 
 
 def garment(variant: str, style: int) -> str:
@@ -199,7 +197,7 @@ class _Figure:
         wide, s = self.body.width, self.shoulder - 0.06
         length = (self.body.shoulder - self.body.hip) * 1.05
         hang = [(-wide, s), (-wide - 0.05, s - length * 0.5), (-wide - 0.06, s - length)]
-        held = [(wide, s), (wide + 0.1, s - 0.2), hand(self.look.variant, "holding")]
+        held = [(wide, s), (wide + 0.1, s - 0.2), hand(self.look.variant)]
         if pose == "holding":
             self._arm(hang, dark(self.look.rgb, 0.2))
             self._arm(held, dark(self.look.rgb, 0.05))

@@ -22,7 +22,7 @@ class Place:
     name: str
     nouns: tuple[str, ...]  # words for the scene: "field", "pasture"
     titles: tuple[str, ...]  # noun phrases for a sentence about the scene itself
-    settings: tuple[str, ...]  # phrases that say where: "in {a} park" has its noun phrase in braces
+    settings: tuple[str, ...]  # phrases that say where, the noun phrase in braces: "in {a park}"
     floors: tuple[str, ...]  # phrases for what things stand on
     horizon: tuple[float, float]
     camera: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from captrial.data.toyworld.dice import Dice
@@ -24,7 +23,7 @@ def usual_scene(seed: int, split: str, index: int) -> Scene:
     STORIES[dice.weighted(place.stories)](stage)
     while len(stage.things) < MOST and dice.chance(0.45):
         _add_behind(stage)
-    return stage.scene(_light(dice, place.lights))
+    return stage.scene(dice.weighted(place.lights))
 
 
 def _add_behind(stage: Stage) -> None:
@@ -46,15 +45,11 @@ def wild_scene(seed: int, split: str, index: int) -> Scene:
     while len(stage.things) < wanted:
         stage.put(_free(stage.looks(dice.choice(list(KINDS))), place))
     effects = tuple(sorted({dice.weighted(EFFECTS), dice.weighted(EFFECTS)} - {"none"}))
-    return stage.scene(_light(dice, place.lights), effects)
+    return stage.scene(dice.weighted(place.lights), effects)
 
 
 def _free(thing: Thing, place: Place) -> Thing:
-    """Poses that need a partner, or the sky of a room, become plain ones."""
+    """The thing as it can be in this place: birds do not fly indoors."""
     if place.indoor and thing.pose == "flying" and thing.kind == "bird":
         return replace(thing, pose="standing")
     return thing
-
-
-def _light(dice: Dice, lights: Mapping[str, float]) -> str:
-    return dice.weighted(lights)

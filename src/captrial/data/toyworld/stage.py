@@ -13,8 +13,6 @@ from captrial.data.toyworld.palette import COLOURS
 from captrial.data.toyworld.places import Place
 
 SIZES = {"small": 0.68, "": 1.0, "large": 1.4}
-
-
 Bounds = tuple[float, float, float, float]  # left, top, right, bottom as shares of the picture
 
 
@@ -96,7 +94,7 @@ class Scene:
     things: tuple[Thing, ...]
     links: tuple[tuple[int, str, int], ...]  # what the scene was built for: (thing, predicate, thing)
     cords: tuple[Cord, ...] = ()
-    effects: tuple[str, ...] = ()  # what the wild adds: noise, blur, haze, occluder
+    effects: tuple[str, ...] = ()  # what the wild adds: some of `scenes.EFFECTS`
     style: int = 0
     view: object = None  # the robot's camera
 

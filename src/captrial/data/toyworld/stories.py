@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from captrial.data.toyworld import people
-from captrial.data.toyworld.stage import SIZES, Cord, Stage, Thing, any_of
+from captrial.data.toyworld.stage import Cord, Stage, Thing, any_of
 
 SEATS = {"bench": 0.45, "chair": 0.46, "couch": 0.5}
 TABLE_TOP = 0.75
@@ -14,7 +14,7 @@ ANIMALS = ("dog", "cat", "horse", "sheep", "cow", "bird")
 
 
 def _person(stage: Stage, pose: str, form: str = "") -> Thing:
-    return replace(stage.looks("person", form=form, pose=pose, size=""), scale=1.0)
+    return stage.looks("person", form=form, pose=pose, size="")
 
 
 def alone(stage: Stage) -> None:
@@ -99,13 +99,13 @@ def kite(stage: Stage) -> None:
     )
     toy = stage.add(thing)
     stage.link(flyer, "flying", toy)
-    stage.cords.append(Cord((flyer, *people.hand(me.form, "holding")), (toy, 0.03, 1.45), slack=0.12))
+    stage.cords.append(Cord((flyer, *people.hand(me.form)), (toy, 0.03, 1.45), slack=0.12))
 
 
 def umbrella(stage: Stage) -> None:
     """Someone holds an umbrella, a flower or a ball."""
     holder = stage.put(_person(stage, "holding"))
-    x, y = people.hand(stage.things[holder].form, "holding")
+    x, y = people.hand(stage.things[holder].form)
     what = stage.dice.weighted({"umbrella": 3, "flower": 1, "ball": 1})
     form, drop = {"umbrella": ("held", 0.1), "flower": ("", 0.16), "ball": ("", 0.1)}[what]
     held = stage.attach(holder, stage.looks(what, form=form, size=""), x + (0.08 if what == "ball" else 0.0), y - drop)
@@ -178,7 +178,6 @@ def on_table(stage: Stage) -> None:
             thing = replace(thing, size=stage.dice.choice(("", "large")))
         if thing.kind == "cat":
             thing = replace(thing, pose="sitting")
-        thing = replace(thing, scale=SIZES[thing.size])
         top = stage.attach(table, thing, x, TABLE_TOP - 0.03 + stage.dice.bell(0.03))
         stage.link(top, "on", table)
 
@@ -192,7 +191,7 @@ def under(stage: Stage) -> None:
             {n: w for n, w in stage.place.kinds.items() if n in {*ANIMALS, "person"}} or {"cat": 1}
         )
         guest = stage.looks(name, pose="standing" if name == "bird" else "")
-        below = stage.attach(roof, replace(guest, scale=guest.scale), stage.dice.choice((-0.75, 0.75)), 0.0)
+        below = stage.attach(roof, guest, stage.dice.choice((-0.75, 0.75)), 0.0)
         me = stage.things[below]
         stage.things[below] = replace(me, foot=me.foot + 0.012)
     else:

@@ -4,8 +4,7 @@ tf-idf vectors of n-grams, n = 1..4, idf(g) = log N - log max(1, df(g)); cosine 
 over n and references, x10. CIDEr-D clips the candidate's weights at the reference's and multiplies by
 exp(-d^2 / (2 * 6^2)), d the difference in the number of bigrams.
 
-Document frequencies need every shard, so the state of CIDEr is the tokenised corpus itself, unless a table is given:
-then it is the mean of finished image scores.
+Document frequencies need the references of every shard, so the state of CIDEr is the tokenised corpus itself.
 """
 
 from __future__ import annotations

@@ -116,18 +116,13 @@ class _Converter:
         place = self.moved.get(word, word)
         if governor == word:
             return  # the predicate itself: its copula hangs below it
-        if label in ("attr",) and parse.children(head, "expl"):
-            label = "nsubj"
-        elif label == "conj":
+        if label == "conj":
             self._conjunct(word, head)
             return
-        elif label == "cc":
-            label = "cc"
+        if label == "attr" and parse.children(head, "expl"):
+            label = "nsubj"
         label = _RENAMED.get(label, label)
-        if label == "nmod:npmod":
-            self._add(governor, place, label, "npmod")
-            return
-        self._add(governor, place, label)
+        self._add(governor, place, label, "npmod" if label == "nmod:npmod" else "")
 
     def _conjunct(self, word: int, head: int) -> None:
         if self.parse.labels[head] in ("prep", "agent"):
@@ -207,7 +202,7 @@ def _propagate(graph: Graph) -> None:
     for edge in [edge for edge in graph.edges if edge.label == "conj"]:
         head, child = edge.head, edge.child
         for governing in graph.into(head):
-            if governing.label not in ("case", "root") and governing.head != child:
+            if governing.label != "case" and governing.head != child:
                 graph.edges.append(Edge(governing.head, child, governing.label, governing.words))
         if graph.tags[child][:2] in ("VB", "JJ") and not graph.out(child, "nsubj", "nsubjpass"):
             passive = bool(graph.out(child, "auxpass"))

@@ -1,8 +1,7 @@
 """Tuples of one picture -> one scene graph whose synonymous objects, attributes and relations are merged.
 
 All references of a picture go into one graph, in order. Merging grows a concept, so it depends on the order of the
-tuples and is transitive; so does SPICE 1.0. Ties, which Java breaks by
-memory address, go to the older node.
+tuples and is transitive, as in SPICE 1.0. Ties, which Java breaks by memory address, go to the older node.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ class SceneGraph:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._seen: set[tuple[str, ...]] = set()
         self.nodes: list[Node] = []
         self.edges: dict[tuple[int, int], list[Concept]] = {}
 

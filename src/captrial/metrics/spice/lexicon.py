@@ -132,7 +132,7 @@ def _singular(word: str) -> str:
         return word[:-1] if word[:-1] in IN_IE else word[:-3] + "y"
     if word.endswith(("sses", "shes", "ches", "xes", "zzes")):
         return word[:-2]
-    if word.endswith(("oes",)) and word not in ("shoes", "toes", "canoes", "hoes"):
+    if word.endswith("oes") and word not in ("shoes", "toes", "canoes", "hoes"):
         return word[:-2]
     return word if word.endswith(("ss", "us")) else word[:-1]
 

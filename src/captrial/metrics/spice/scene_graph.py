@@ -141,7 +141,7 @@ class _Patterns:
         """Noun objects of a verb with the name of the relation."""
         name = self._predicate_name(verb)
         found = [(e.child, name) for e in self._edges(verb, "iobj", "dobj") if self.graph.noun(e.child)]
-        for edge in self._edges(verb, "nmod", "nmod:npmod", "nmod:tmod", "nmod:poss", "nmod:agent"):
+        for edge in self._edges(verb, "nmod", "nmod:npmod", "nmod:poss", "nmod:agent"):
             if self.graph.noun(edge.child):
                 suffix = "" if edge.label in ("nmod:poss", "nmod:agent") else f" {edge.words}"
                 found.append((edge.child, name + suffix))
@@ -184,7 +184,7 @@ class _Patterns:
 
     def _prepositional(self, word: int) -> None:
         if self.graph.noun(word):
-            for edge in self._edges(word, "nmod", "nmod:npmod", "nmod:tmod"):
+            for edge in self._edges(word, "nmod", "nmod:npmod"):
                 self._relation(word, edge.child, edge.words)
             for edge in self._edges(word, "nmod:poss"):
                 if self.graph.noun(edge.child):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import random
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import orjson
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from captrial.annotate import people
 from captrial.annotate.people import Person
@@ -26,6 +25,7 @@ from captrial.annotate.simulate import serving
 from captrial.compete.competition import Competition
 from captrial.compete.state import SelectionSettings
 from captrial.data.toyworld import ToyWorld
+from tests.chromium import chromium
 
 PICTURES, QUALIFICATION = 40, 2
 SCREENS = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
@@ -41,15 +41,11 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         directory, truth = make_competition(Path(folder))
-        with serving(directory) as (base, room), sync_playwright() as playwright:
+        with serving(directory) as (base, room), chromium() as browser:
             links = annotate(room, truth)
-            browser = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
             for screen in SCREENS:
                 for scheme in ("light", "dark"):
                     visit(browser, base, links, screen, scheme, arguments)
-            browser.close()
 
 
 def make_competition(folder: Path) -> tuple[Path, Captions]:

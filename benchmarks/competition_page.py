@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -21,11 +20,11 @@ from captrial.compete import Competition, SelectionSettings
 from captrial.data.toyworld import read_toyworld
 from captrial.data.toyworld.write import write_toyworld
 from captrial.report.competition import write_competition_report
+from tests.chromium import chromium
 
 MISTAKES = {"sharp": 0.08, "steady": 0.2, "hasty": 0.4, "stuck": 0.3}
 SWAPS = ("dog cat horse bird cow sheep", "red blue green yellow white black", "man woman boy girl",
          "car bus bicycle boat", "bench chair table couch", "tree house flower umbrella ball kite")  # fmt: skip
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def simulated(caption: str, rate: float, stuck: bool, generator: np.random.Generator) -> str:
@@ -66,11 +65,8 @@ def make_report(folder: Path, pictures: int = 400) -> Path:
 
 def photograph(page: Path, out: Path) -> None:
     """Desktop: the ranking and the gallery; phone: the top and the gallery."""
-    from playwright.sync_api import sync_playwright
-
     out.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+    with chromium() as browser:
         for device, width, height in (("desktop", 1200, 860), ("phone", 390, 844)):
             tab = browser.new_page(viewport={"width": width, "height": height})
             tab.goto(page.as_uri())
@@ -82,7 +78,6 @@ def photograph(page: Path, out: Path) -> None:
                 path = out / f"competition-{part}-{device}.png"
                 tab.screenshot(path=path)
                 Image.open(path).convert("P", palette=Image.Palette.ADAPTIVE, colors=160).save(path, optimize=True)
-        browser.close()
 
 
 def main() -> None:

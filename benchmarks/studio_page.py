@@ -6,18 +6,17 @@ python -m benchmarks.studio_page [--out docs/images] [--second NAME] [--photo mo
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from skimage import data
 
 from captrial.annotate.simulate import hosted
 from captrial.studio.app import create_app
+from tests.chromium import chromium
 
 SCREENS = {"desktop": (1200, 1000), "phone": (390, 844)}
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 240_000  # milliseconds
 
 
@@ -50,11 +49,9 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true", help="also the page before a picture is chosen")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with hosted(create_app([arguments.second])) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+    with hosted(create_app([arguments.second])) as address, chromium() as browser:
         for device in SCREENS:
             photograph(browser, address, device, arguments)
-        browser.close()
 
 
 if __name__ == "__main__":

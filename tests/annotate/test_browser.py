@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +19,12 @@ from captrial.annotate.simulate import serving
 from captrial.cli import main
 from captrial.compete.competition import Competition
 from captrial.compete.state import SelectionSettings
+from chromium import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 240_000  # milliseconds; a busy machine is no failure
 ATTACK = "<img src=x onerror=alert(4)><svg onload=alert(5)>"
 SCREEN = """() => ["picture", "sentence", "finished"].map((id) => document.getElementById(id))
@@ -35,12 +34,8 @@ SCREEN = """() => ["picture", "sentence", "finished"].map((id) => document.getEl
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+    with chromium() as found:
         yield found
-        found.close()
 
 
 class Desk:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from captrial.explain.page import page, write_page
 from captrial.explain.sight import grounded_view
 from captrial.explain.view import View, heat, panel
 from captrial.records import Box, Region
+from chromium import chromium
 
 WORDS = ("a", "man", "with", "a", "dog")
 
@@ -124,12 +124,9 @@ def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None
 @pytest.mark.needs("chromium")
 @pytest.mark.slow
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
     path = write_page([view()], tmp_path / "page.html")
     assert path.stat().st_size < 5_000_000
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as browser:
         opened = browser.new_page()
         problems: list[str] = []
         opened.on("console", lambda message: problems.append(message.text))
@@ -148,5 +145,4 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         assert opened.get_attribute("button[aria-pressed=true]", "class") == "word"
         assert "hallucinated" in opened.inner_text(".legend")
         assert "<img" in opened.inner_text("h2")  # a captioner's name is text, never markup
-        browser.close()
     assert problems == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from PIL import Image
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
 from captrial.report.competition import write_competition_report
+from chromium import chromium
 from compete import made
 
 NASTY = "</script><img src=x onerror=\"document.title='hacked'\"> a dog & 'cat'"
@@ -123,12 +123,8 @@ def test_nothing_to_report_is_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_in_a_real_browser(page: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     problems: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+    with chromium() as browser:
         for width in (1280, 390):
             tab = browser.new_page(viewport={"width": width, "height": 844})
             tab.on("console", lambda message: problems.append(message.text))
@@ -151,4 +147,3 @@ def test_in_a_real_browser(page: Path) -> None:
             assert tab.locator(".card img[src='x']").count() == 0
             assert problems == []
             tab.close()
-        browser.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from skimage import data
 from captrial.annotate.simulate import hosted
 from captrial.compete import Competition, SelectionSettings
 from captrial.studio.app import create_app
+from chromium import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -42,13 +42,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def page(address: str) -> Iterator[Page]:
-    from playwright.sync_api import sync_playwright
-
     troubles: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
+    with chromium() as browser:
         tab = browser.new_page()
         tab.set_default_timeout(PATIENCE)
         tab.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
@@ -56,7 +51,6 @@ def page(address: str) -> Iterator[Page]:
         tab.goto(address)
         tab.locator("#method").select_option("saliency")
         yield tab
-        browser.close()
     assert troubles == []
 
 

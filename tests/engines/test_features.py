@@ -23,6 +23,7 @@ from captrial.files import atomic_write
 from captrial.records import Picture, Sample
 from captrial.vision.features import Features
 from captrial.vision.store import FeatureStore, FeatureWriter
+from engines.toys import write_pictures
 
 Extracted = tuple[int, int, dict[str, str]]
 
@@ -54,12 +55,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "pictures"
-    made.mkdir()
-    for width in range(10, 18):
-        Image.new("RGB", (width, 5), "red").save(made / f"{width}.png")
-    (made / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    return made
+    return write_pictures(tmp_path / "pictures", range(10, 18))
 
 
 def as_files(folder: Path) -> list[Part]:

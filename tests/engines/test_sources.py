@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from captrial.engines.pictures import open_rows
 from captrial.engines.sources import find_parts, parts_of_all
 from captrial.errors import DatasetError
 from captrial.records import Picture, Sample
+from engines.toys import serving
 
 SIZES = {f"{number}.png": (8 + number, 5) for number in range(7)}
 
@@ -45,14 +45,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[str]:
-    made = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    made.daemon_threads = False  # closing waits for requests that are still answered
-    thread = threading.Thread(target=made.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{made.server_address[1]}"
-    made.shutdown()
-    thread.join()
-    made.server_close()
+    with serving(partial(Quiet, directory=str(folder))) as base:
+        yield base
 
 
 def opened(source: Path, size: int = 3) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
@@ -232,13 +226,9 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
                     time.sleep(0.05)
 
     monkeypatch.setattr(pictures, "LONGEST", 0.2)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.02,))
-        thread.start()
+    with serving(Dripping) as base:
         began = time.monotonic()
-        (row,) = open_rows([{"id": "slow", "url": f"http://127.0.0.1:{made.server_address[1]}/a.png"}])
+        (row,) = open_rows([{"id": "slow", "url": f"{base}/a.png"}])
         took = time.monotonic() - began
-        made.shutdown()
-        thread.join()
     assert "not all there after 0.2 seconds" in row["error"]
     assert took < 4

@@ -8,7 +8,7 @@ import tarfile
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from captrial.engines.local import LocalEngine
 from captrial.engines.output import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
 from compete import made
+from engines.toys import serving, write_pictures
 
 
 class Teller(BaseHTTPRequestHandler):
@@ -59,24 +60,13 @@ class Teller(BaseHTTPRequestHandler):
 @pytest.fixture
 def address() -> Iterator[str]:
     Teller.together, Teller.asked, Teller.busy = [], [], 0
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Teller)
-    server.daemon_threads = False  # closing waits for requests that are still answered
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1#teller"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Teller) as base:
+        yield f"{base}/v1#teller"
 
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    for width in range(8, 20):
-        Image.new("RGB", (width, 5), "red").save(folder / f"{width}.png")
-    (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    return folder
+    return write_pictures(tmp_path / "pictures", range(8, 20))
 
 
 def test_captions_of_a_folder_many_requests_in_flight(pictures: Path, tmp_path: Path, address: str) -> None:

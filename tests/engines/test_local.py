@@ -248,3 +248,13 @@ def is_alive(pid: int) -> bool:
 def test_a_killed_driver_continues_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     kill_the_driver_and_start_again(tmp_path, "local")
+
+
+def test_workers_share_the_cores_also_where_the_system_cannot_tell_which_are_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert [running.threads_each(workers) for workers in (1, 3, 9)] == [8, 2, 1]

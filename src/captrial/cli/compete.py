@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +20,7 @@ from captrial.cli.compete_options import (
 from captrial.cli.engine_options import RayAddress, chosen_engine
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
+from captrial.health import usable_cpus
 
 if TYPE_CHECKING:
     from captrial.compete import Competition, SelectionSettings
@@ -111,7 +111,7 @@ def select(
     else:
         from captrial.engines.selecting import EngineRanker
 
-        made = chosen_engine(engine, workers or _processors(), ray_address)
+        made = chosen_engine(engine, workers or usable_cpus(), ray_address)
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
     if json:
         print_json(_selection_json(competition))
@@ -183,12 +183,8 @@ def _select(
     with progress_bar() as bar:
         task = bar.add_task("comparing captions", total=competition.pool.blocks)
         return competition.select(
-            settings, again=again, workers=workers or _processors(), progress=lambda: bar.advance(task)
+            settings, again=again, workers=workers or usable_cpus(), progress=lambda: bar.advance(task)
         )
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _facts(competition: Competition) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from captrial.engines.job import Job, JobSpec, explain
 from captrial.engines.output import OutputFolder, Task, counts, do_part
 from captrial.engines.sources import Part
 from captrial.errors import CaptrialError, InputError
+from captrial.health import usable_cpus
 from captrial.progress import progress_bar
 
 IN_A_ROW = 16  # parts that fail one after the other end a run: the endpoint is gone, the disk is full
@@ -58,7 +59,7 @@ class Engine(Protocol):
 def threads_each(workers: int) -> int:
     """Threads of each of so many workers of this machine: OMP_NUM_THREADS where it is set, else a fair share."""
     chosen = os.environ.get("OMP_NUM_THREADS", "")
-    return int(chosen) if chosen.isdigit() else max(1, len(os.sched_getaffinity(0)) // workers)
+    return int(chosen) if chosen.isdigit() else max(1, usable_cpus() // workers)
 
 
 def share_cores(threads: int) -> None:

@@ -67,6 +67,8 @@ def test_mistakes() -> None:
         score(GOOD, REFERENCES, metrics=["chair"])
     with pytest.raises(InputError, match="needs pictures"):
         score(GOOD, REFERENCES, metrics=["clip"])
+    with pytest.raises(InputError, match="no novelty with what it was given; it has vocabulary, distinct, length"):
+        print(score(GOOD, REFERENCES, metrics=["bleu", "novelty"]).columns)
     with pytest.raises(InputError, match="no system"):
         score({}, REFERENCES)
     with pytest.raises(InputError, match="good: image id '3'"):

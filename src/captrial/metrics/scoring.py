@@ -143,7 +143,13 @@ class ScoreTable:
         found: dict[str, Scores] = {}
         for entry in self.entries:
             flat = {scores.name: scores for scores in families[entry.name].flat()}
-            found |= {name: flat[name] for name in entry.columns if name in flat}
+            shown = {name: flat[name] for name in entry.columns if name in flat}
+            if not shown:
+                raise InputError(
+                    f"metric {entry.name!r} has no {', '.join(entry.columns)} with what it was given; it has "
+                    f"{', '.join(flat)}"
+                )
+            found |= shown
         return found
 
 

@@ -59,7 +59,7 @@ class GroundJob(Job):
 
 def write_sample(sample: Sample) -> str:
     """A picture's size and labelled boxes as JSON."""
-    boxes = [[*astuple(region.box), region.label, region.score] for region in sample.regions]
+    boxes = [[*region.box, region.label, region.score] for region in sample.regions]
     return orjson.dumps({"size": size_of(sample), "regions": boxes}).decode()
 
 
@@ -68,11 +68,6 @@ def read_sample(name: str, line: str) -> Sample:
     record = orjson.loads(line)
     regions = tuple(Region(Box(*box), label, score) for *box, label, score in record["regions"])
     return Sample(Picture(name, None, *record["size"]), regions=regions)
-
-
-def astuple(box: Box) -> tuple[float, float, float, float]:
-    """Left, top, right, bottom."""
-    return box.x1, box.y1, box.x2, box.y2
 
 
 def ground_all(

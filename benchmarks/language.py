@@ -5,15 +5,14 @@ python -m benchmarks.language
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 
 import orjson
 
+from benchmarks.measuring import empty_cache
 from captrial.data.readers import read_coco, read_karpathy
 from captrial.language.english import not_english
 from captrial.language.morphology import NOUN_TAGS, always_nouns, not_nouns, singular_forms
@@ -56,8 +55,7 @@ def main() -> None:
     some = texts[:SOME]
     pipeline()
     print("| what | measured |\n| --- | --- |")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["CAPTRIAL_CACHE"] = folder
+    with empty_cache():
         nouns(["warm up the pipeline"])
         timed(f"nouns of {SOME} captions", lambda: nouns(some), SOME)
         timed("the same again, from the cache", lambda: nouns(some), SOME)
@@ -75,8 +73,7 @@ def main() -> None:
     for name, group in groups.items():
         print(f"| {name} | {len(not_english(group))} of {len(group):,} |")
 
-    del os.environ["CAPTRIAL_CACHE"]  # the rest over all captions, in the user's cache: minutes the first time
-    analyses = analyse(texts, phrases=False)
+    analyses = analyse(texts, phrases=False)  # of all captions, in the user's cache: minutes the first time
     lemmas = Counter(noun for one in analyses for noun in one.noun_lemmas)
     tags = [(token, tag in NOUN_TAGS) for one in analyses for token, tag in zip(one.tokens, one.tags, strict=True)]
     tagged = sum(noun for _, noun in tags)

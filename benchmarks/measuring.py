@@ -1,11 +1,13 @@
-"""What benchmarks share: rows of the table, clocks, memory, our code in a process of its own."""
+"""What benchmarks share: rows of the table, clocks, memory, an empty cache, our code in a process of its own."""
 
 from __future__ import annotations
 
 import os
 import resource
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from experiments.shared import ROOT
@@ -55,6 +57,21 @@ def seconds(work: Callable[[], object], repeats: int = 1, clock: Callable[[], fl
 def peak_memory(who: int = resource.RUSAGE_SELF) -> float:
     """Peak memory of this process so far (or of the largest of its children), in MB."""
     return resource.getrusage(who).ru_maxrss / 1024
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Within it nothing is known from earlier runs: what captrial keeps goes to a folder that is removed afterwards."""
+    before = os.environ.get("CAPTRIAL_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CAPTRIAL_CACHE"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["CAPTRIAL_CACHE"]
+            else:
+                os.environ["CAPTRIAL_CACHE"] = before
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from benchmarks.measuring import Row as TableRow
-from benchmarks.measuring import compare, environment, peak_memory
+from benchmarks.measuring import compare, empty_cache, environment, peak_memory
 from benchmarks.selection import recombine, warm_up
 from captrial.engines.captioning import CaptionJob
 from captrial.engines.features import FeatureJob, gather
@@ -220,9 +220,9 @@ def _text_stages() -> Iterator[Numbers]:
                 Path(work) / "warm",
                 LocalEngine(),
             )
-            os.environ["CAPTRIAL_CACHE"] = work  # parsed captions are kept between runs; here all are new
             work_folder = Path(work) / "a"
-            seconds, used = _timed(lambda: score_all(systems, truth, metrics, work_folder, LocalEngine()))  # noqa: B023
+            with empty_cache():  # parsed captions are kept between runs; here all are new
+                seconds, used = _timed(lambda: score_all(systems, truth, metrics, work_folder, LocalEngine()))  # noqa: B023
             yield _row(f"score: {', '.join(metrics)}", len(names), seconds, used, _bytes(work_folder))
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from benchmarks.measuring import Row, compare, peak_memory, show
+from benchmarks.measuring import Row, compare, empty_cache, peak_memory, show
 from captrial.data import read_captions, read_references
 from captrial.metrics import Corpus, spice
 from captrial.metrics.spice import counts_of_tuples, f_scores, scene_tuples
@@ -40,17 +38,13 @@ def corpus(system: str) -> Corpus:
 def run() -> list[Row]:
     prepared = corpus("PureT-SCST")
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
-        before = os.environ.get("CAPTRIAL_CACHE")
-        os.environ["CAPTRIAL_CACHE"] = folder
+    with empty_cache():
         for state, limit in LIMITS.items():
             start, busy = time.perf_counter(), time.process_time()
             spice(prepared)
             mine, busy = time.perf_counter() - start, time.process_time() - busy
             what = f"SPICE of one system (5 000 images, 25 010 references), {state}, one process ({busy:.1f} s of CPU)"
             rows.append(compare(what, "the goal", mine, limit))
-        os.environ.pop("CAPTRIAL_CACHE")
-        os.environ.update({"CAPTRIAL_CACHE": before} if before else {})
     return rows
 
 

@@ -1,8 +1,8 @@
 """Every benchmark that compares, one after another, and one table at the end: `python -m benchmarks [NAME ...]`.
 
 A benchmark is a module of this folder with a function `run` that gives rows: what, against what, both figures, ratio
-(above 1: ours is better). It runs in a process of its own. The others here are studies and pictures for the documents;
-they are run by hand, see their first lines.
+(above 1: ours is better). It runs in a process of its own. The others here are parts of benchmarks, or studies and
+pictures for the documents, which are run by hand, see their first lines.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from typing import Any
 from PIL import Image
 
 from benchmarks.measuring import Row, compare, environment
-from benchmarks.scale import pictures
+from benchmarks.stages import Loaded, pictures
 from captrial.captioners.shipped import DEFAULT
 from captrial.engines.captioning import caption_all, read_captions_of
 from captrial.engines.running import make_engine
@@ -156,12 +156,11 @@ def _in_process(files: Sequence[Path], out: Path, said: dict[str, str]) -> Numbe
     """The same captioner without a server, loaded before; captions differ where JPEG was pressed a second time."""
     import torch
 
-    from benchmarks.scale import _Loaded
     from captrial.engines.captioning import CaptionJob
     from captrial.engines.job import JobSpec
 
     torch.set_num_threads(1)
-    engine = _Loaded(JobSpec(CaptionJob, {"model": DEFAULT}, 16))
+    engine = Loaded(JobSpec(CaptionJob, {"model": DEFAULT}, 16))
     outcome = caption_all(files, out, DEFAULT, engine)
     found = dict(read_captions_of(out))
     return {

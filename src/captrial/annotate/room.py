@@ -7,30 +7,29 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, bindparam, exists, select
+from sqlalchemy import Connection, Row, Table, bindparam, select
 
 from captrial.annotate import active, qualification
 from captrial.annotate.assignment import Lease, assign, release, release_all
+from captrial.annotate.drafts import MY_DRAFT, forget_draft, keep_draft
 from captrial.annotate.keeper import Keeper
 from captrial.annotate.outcome import write_outcome
 from captrial.annotate.outlook import DONE, Outlook
 from captrial.annotate.people import NotAllowedError, Person, clean, one_line
-from captrial.annotate.rounds import ROLES_OF, WORK, discard_if_wrong, given, take
+from captrial.annotate.rounds import WORK, discard_if_wrong, given, take
 from captrial.annotate.rules import check
 from captrial.annotate.schema import (
     drafts,
     duels,
     judgements,
-    leases,
-    people,
     pictures,
     receipts,
     refusals,
     sentences,
     votes,
 )
-from captrial.annotate.schema import settings as settings_table
-from captrial.annotate.settings import Settings, parse_settings, read_settings
+from captrial.annotate.settings import Settings, read_settings
+from captrial.annotate.standing import require_consent, stand
 from captrial.annotate.store import Store
 from captrial.annotate.undo import take_back
 from captrial.compete.competition import Competition
@@ -39,35 +38,13 @@ from captrial.errors import CaptrialError, InputError, StateError
 MAX_SENTENCE = 1000
 MAX_REASON = 300
 Answer = dict[str, Any]
-# Statements of every request, built once.
-_MY_DRAFT = (
-    (drafts.c.round == "write") & (drafts.c.item == bindparam("item")) & (drafts.c.person == bindparam("person"))
-)
-_FORGET_DRAFT = drafts.delete().where(_MY_DRAFT)
-_MINE = exists().where(sentences.c.picture == bindparam("item"), sentences.c.person == bindparam("person"))
-_KEEP_DRAFT = drafts.insert().from_select(
-    list(drafts.columns),
-    select(*(bindparam(f"new_{column.name}", type_=column.type) for column in drafts.columns)).where(~_MINE),
-)
 # What somebody sees of an item, and how many they have done.
 _SEEN = {
-    "write": select(select(drafts.c.text).where(_MY_DRAFT).scalar_subquery().label("draft")),
+    "write": select(select(drafts.c.text).where(MY_DRAFT).scalar_subquery().label("draft")),
     "inspect": select(sentences.c.picture, sentences.c.text).where(sentences.c.id == bindparam("item")),
     "judge": select(duels, pictures.c.picture.label("name")).join(pictures).where(duels.c.id == bindparam("item")),
 }
 _SEEN = {round_: seen.add_columns(DONE[round_].scalar_subquery().label("done")) for round_, seen in _SEEN.items()}
-_RECEIPT = exists().where(receipts.c.person == people.c.id, receipts.c.key == bindparam("of_key"))
-_STANDING = (
-    select(settings_table.c.value, leases.c.started, leases.c.expires, _RECEIPT.label("seen"))
-    .outerjoin_from(people, settings_table, settings_table.c.name == "settings")
-    .outerjoin(
-        leases,
-        (leases.c.round == bindparam("of_round"))
-        & (leases.c.item == bindparam("of_item"))
-        & (leases.c.person == people.c.id),
-    )
-    .where(people.c.id == bindparam("of_person"), people.c.removed.is_(None))
-)
 _log = logging.getLogger(__name__)
 _NAME = select(pictures.c.picture).where(pictures.c.id == bindparam("number"))
 
@@ -128,7 +105,7 @@ class Room:
     def next(self, round_: str, person: Person) -> Answer:
         """The item this person works on now, with their draft; `item` is None where nothing is left for them."""
         with self.store.change() as connection:
-            settings = self._allowed(connection, round_, person)
+            settings, _ = stand(connection, round_, person)
             return self._next(connection, round_, person, settings)
 
     def _next(
@@ -155,29 +132,6 @@ class Room:
         values = given(settings, person.id)
         queue = self._queues.setdefault((round_, person.id), [])
         return assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, queue, free)
-
-    def _allowed(self, connection: Connection, round_: str, person: Person) -> Settings:
-        """The settings, if this person may take part in the round as things stand."""
-        return self._standing(connection, round_, person)[0]
-
-    def _standing(
-        self, connection: Connection, round_: str, person: Person, item: int | None = None, key: str | None = None
-    ) -> tuple[Settings, Row[Any]]:
-        """The same; and this person's lease on the item, and whether a submission with this key was seen."""
-        about = {"of_round": round_, "of_person": person.id, "of_item": item, "of_key": key}
-        standing = connection.execute(_STANDING, about).one_or_none()
-        if standing is None:  # whose data was removed while the request waited
-            raise NotAllowedError("this account is closed")
-        settings = parse_settings(standing.value)
-        if person.role not in ROLES_OF[round_]:
-            raise NotAllowedError(f"this round is not for the role {person.role}")
-        if not person.consented:
-            raise NotAllowedError("please read and accept the consent text first")
-        if not person.qualified:
-            raise NotAllowedError("please pass the qualification first")
-        if (round_ == "inspect" and not settings.inspectors) or (round_ == "judge" and not settings.judges):
-            raise StateError("this round is not part of this experiment")
-        return settings, standing
 
     def _picture(self, item: int, seen: Row[Any], person: Person) -> Answer:
         return {"picture": item, "draft": seen.draft or ""}
@@ -222,7 +176,7 @@ class Room:
         if not 8 <= len(key) <= 64:
             raise InputError("a submission needs a key of 8 to 64 characters")
         with self.store.change() as connection:
-            settings, standing = self._standing(connection, round_, person, item, key)
+            settings, standing = stand(connection, round_, person, item, key)
             if not standing.seen:
                 row = {**values, "person": person.id, **self._when(standing)}
                 about = {**given(settings, person.id, item), "round": round_, "now": self.store.clock()}
@@ -251,7 +205,7 @@ class Room:
             connection.execute(receipts.insert(), {"person": person.id, "key": key, "created": self.store.clock()})
             release(connection, round_, person.id, item)
             if round_ == "write":
-                connection.execute(_FORGET_DRAFT, {"item": item, "person": person.id})
+                forget_draft(connection, person.id, item)
             self.store.note(connection, person.id, round_, f"item {item}")
 
     def _consequences(self, connection: Connection, settings: Settings, table: Table, values: Answer) -> None:
@@ -267,7 +221,7 @@ class Room:
         With a key that was seen before nothing more is taken back: people's browsers ask again when no answer came.
         """
         with self.store.change() as connection:
-            settings, standing = self._standing(connection, round_, person, key=key)
+            settings, standing = stand(connection, round_, person, key=key)
             if not standing.seen:
                 self._take_back(connection, round_, person, settings)
                 connection.execute(receipts.insert(), {"person": person.id, "key": key, "created": self.store.clock()})
@@ -280,7 +234,7 @@ class Room:
         item, text = take_back(connection, round_, person.id)
         release_all(connection, round_, person.id)
         if text is not None:
-            self._keep_draft(connection, person, item, text)
+            keep_draft(self.store, connection, person.id, item, text)
         self.store.note(connection, person.id, f"undo {round_}", f"item {item}")
         values = given(settings, person.id)
         assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, [item])
@@ -288,18 +242,10 @@ class Room:
     def save_draft(self, person: Person, item: int, text: str) -> None:
         """Keep what is being written; a draft that comes after the sentence itself is too late to matter."""
         with self.store.change() as connection:
-            self._allowed(connection, "write", person)
+            stand(connection, "write", person)
             if self.picture_id(item) is None:
                 raise InputError(f"there is no item {item}")
-            self._keep_draft(connection, person, item, text.replace("\0", "")[:MAX_SENTENCE])
-
-    def _keep_draft(self, connection: Connection, person: Person, item: int, text: str) -> None:
-        """Instead of the one before, unless the sentence is there already."""
-        mine = {"item": item, "person": person.id}
-        draft = {"round": "write", **mine, "text": text, "saved": self.store.clock()}
-        with self.store.at_once(connection):
-            connection.execute(_FORGET_DRAFT, mine)
-            connection.execute(_KEEP_DRAFT, {**mine, **{f"new_{name}": value for name, value in draft.items()}})
+            keep_draft(self.store, connection, person.id, item, text.replace("\0", "")[:MAX_SENTENCE])
 
     # Qualification -------------------------------------------------------------------------------------------------
 
@@ -322,8 +268,7 @@ class Room:
     def _may_practise(self, person: Person) -> None:
         if person.role != "annotator":
             raise NotAllowedError(f"the qualification is not for the role {person.role}")
-        if not person.consented:
-            raise NotAllowedError("please read and accept the consent text first")
+        require_consent(person)
 
     # Outcome -------------------------------------------------------------------------------------------------------
 

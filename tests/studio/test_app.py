@@ -126,7 +126,7 @@ def test_a_bad_picture_is_an_answer_and_no_failure(client: TestClient) -> None:
 def test_a_captioner_without_gradients_is_read_and_its_limits_are_said(red: bytes, monkeypatch: Any) -> None:
     workshop = Workshop(["owner/mine"])
     monkeypatch.setitem(workshop._captioners, "owner/mine", Shouter())
-    workshop._detector, workshop._grounder = Blind(), Grounder(["dog"])  # type: ignore[assignment]
+    monkeypatch.setattr(workshop, "_judge", (Blind(), Grounder(["dog"])))
     job = Job(1, workshop.steps(["owner/mine"]))
     workshop.look(job, red, "red.png", ["owner/mine"], "saliency")
     preview, said = job.parts
@@ -229,3 +229,11 @@ def test_a_captioner_that_is_none_is_refused_with_the_list_before_the_page_opens
         assert name.partition("?")[0] in complaint
         assert f"there are: {', '.join(shipped())}" in complaint
     assert "name the model after a #" in refused(capsys, "--model", "http://127.0.0.1:1/v1")
+
+
+def test_a_detector_that_is_none_is_refused_before_the_page_opens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no detector is called 'nobody'; there are: onnx, detr, localiser" in refused(capsys, "--regions", "nobody")
+    gone = tmp_path / "gone.onnx"
+    assert str(gone) in refused(capsys, "--regions", f"onnx:{gone}")

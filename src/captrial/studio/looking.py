@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from captrial.records import Region
     from captrial.vision.regions import Detector
 
+REGIONS = "localiser"
 MAX_BYTES = 32 << 20  # of a picture
 MAX_PIXELS = 50_000_000
 LONGEST_SIDE = 2048  # nothing is gained by explaining more pixels than a screen has
@@ -39,15 +41,15 @@ class Workshop:
     """Captioners, a detector and a judge of nouns, each loaded when first needed and then kept."""
 
     sources: Sequence[str] = ()  # captioners besides the shipped ones
-    regions: str = "localiser"
+    regions: str = REGIONS
 
     def __post_init__(self) -> None:
         for source in self.sources:  # before the page is open: nobody would see it later
             check_source(source)
+        if self.regions != REGIONS:  # for the same reason a detector of one's own is loaded at once
+            self._judge  # noqa: B018
         self._sources = {name: name for name in (DEFAULT, *shipped())} | _named(self.sources)
         self._captioners: dict[str, AnyCaptioner] = {}
-        self._detector: Detector | None = None
-        self._grounder: Grounder | None = None
 
     @property
     def names(self) -> list[str]:
@@ -78,28 +80,34 @@ class Workshop:
         picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
         job.hand_over({"preview": data_url(_small(picture), "JPEG"), "file": file})
         job.begin("looking for things with a name")
-        regions = self._detect(picture)
+        detector, grounder = self._judge
+        regions = detector.detect([picture])[0]
         for name in names:
             job.begin(f"loading {name}")
             captioner = self._captioner(name)
             job.begin(f"{name}: {method.replace('_', ' ')}")
-            job.hand_over(self._explain(captioner, name, picture, regions, method))
+            job.hand_over(self._explain(captioner, name, picture, regions, grounder, method))
 
+    @staticmethod
     def _explain(
-        self, captioner: AnyCaptioner, name: str, picture: Image.Image, regions: Sequence[Region], method: str
+        captioner: AnyCaptioner,
+        name: str,
+        picture: Image.Image,
+        regions: Sequence[Region],
+        grounder: Grounder,
+        method: str,
     ) -> dict[str, Any]:
         from captrial.explain.explaining import explain
         from captrial.explain.regions import relative_boxes
         from captrial.explain.sight import grounded_view
         from captrial.explain.view import panel
 
-        assert self._grounder is not None
         boxes = relative_boxes(regions, *picture.size) if regions else None
         try:
             explanation = explain(captioner, picture, method, boxes=boxes)
         except CaptrialError as error:  # it gives no gradients, or no attention: what it says can be read all the same
             return {"captioner": name, "caption": captioner.caption([picture])[0], "problem": str(error)}
-        view = grounded_view(explanation, regions, self._grounder)
+        view = grounded_view(explanation, regions, grounder)
         return panel(replace(view, captioner=name))
 
     def _captioner(self, name: str) -> AnyCaptioner:
@@ -107,14 +115,14 @@ class Workshop:
             self._captioners[name] = load_captioner(self._sources[name])
         return self._captioners[name]
 
-    def _detect(self, picture: Image.Image) -> list[Region]:
+    @cached_property
+    def _judge(self) -> tuple[Detector, Grounder]:
+        """Who finds things in pictures, and who compares nouns with what was found."""
         from captrial.explain.grounding import Grounder
         from captrial.vision.loading import load_detector
 
-        if self._detector is None:
-            self._detector = load_detector(self.regions)
-            self._grounder = Grounder(list(self._detector.labels))
-        return list(self._detector.detect([picture])[0])
+        detector = load_detector(self.regions)
+        return detector, Grounder(list(detector.labels))
 
 
 def _named(sources: Sequence[str]) -> dict[str, str]:

@@ -297,6 +297,8 @@ def test_bad_settings_and_names() -> None:
         attribute(subject, targets_of(), settings=Settings(rule="simpson"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no attribution method 'magic'"):
         attribute(subject, targets_of(), "magic")
+    with pytest.raises(InputError, match=r"no attribution method 'occlusion' here; there are: .*attention$"):
+        attribute(subject, targets_of(), "occlusion")
     with pytest.raises(InputError, match="features of 2"):
         from_features(tiny("transformer"), make_features(2))
     words = [SpokenWord("a", 0, 1), SpokenWord("dog", 1, 2), SpokenWord("a", 2, 3)]

@@ -111,6 +111,8 @@ def test_any_sentence_and_a_contrast(captioner: TrainedCaptioner, picture: Image
         explain(captioner, picture, words="a man runs", contrast={"man": "zeppelin"})
     with pytest.raises(InputError, match="'horse' is not a word of: a man runs"):
         explain(captioner, picture, words="a man runs", contrast={"horse": "dog"})
+    with pytest.raises(InputError, match="nothing can be explained over 'elements'; there are: features, pixels"):
+        explain(captioner, picture, over="elements")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no word 9 to contrast"):
         explain(captioner, picture, words="a man runs", contrast={9: "dog"})
     for method in ("attention", "occlusion"):
@@ -169,6 +171,17 @@ def test_regions_of_a_grid_from_the_command_line(
     (panel,) = orjson.loads(written.split('id="data">')[1].split("</script>")[0])
     assert len(panel["regions"]) == 49
     assert [len(word["top"]) for word in panel["words"]] == [3, 3]
+
+
+def test_what_cannot_be_asked_is_said_before_anything_is_loaded(tmp_path: Path) -> None:
+    for option, value, sentence in (
+        ("--regions", "nonsense", "there are localiser, onnx:FILE, detr:MODEL, grid, none"),
+        ("--method", "nonsense", "no attribution method 'nonsense'; there are: integrated_gradients"),
+        ("--over", "nonsense", "nothing can be explained over 'nonsense'"),
+        ("--contrast", "cat", "write WORD=OTHER"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            CliRunner().invoke(app, ["explain", str(tmp_path / "no.png"), option, value], catch_exceptions=False)
 
 
 def test_occlusion_needs_captions_only() -> None:

@@ -10,6 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
+from captrial.cli.explain_options import study_name
 from captrial.data.toyworld import KINDS, read_toyworld, write_toyworld
 from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.vision.store import FeatureWriter
@@ -104,12 +105,14 @@ def test_ground_on_an_engine_is_the_same(place: Path, tmp_path: Path, engine: st
 def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--captions spoken: there are forced and generated"):
         run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")
-    with pytest.raises(InputError, match="--over words: there are elements and pixels"):
-        run("ground", *common(place), "--out", tmp_path, "--over", "words")
     for verb in ("ground", "attend"):
+        with pytest.raises(InputError, match="--over words: there are elements and pixels"):
+            run(verb, *common(place), "--out", tmp_path / verb, "--over", "words")
         with pytest.raises(InputError, match="no method 'gaze' for a whole data set"):
             run(verb, *common(place), "--out", tmp_path / verb, "--methods", "attention,gaze")
         assert not (tmp_path / verb).exists()  # said before anything was done
+    with pytest.raises(InputError, match="--regions gaze: there are localiser, onnx:FILE, detr:MODEL, data, elements"):
+        run("ground", *common(place), "--out", tmp_path, "--regions", "gaze")
     with pytest.raises(InputError, match="--steps works in one process"):
         run("ground", *common(place), "--out", tmp_path, "--steps", "4", "--workers", "2")
     with pytest.raises(InputError, match="two captioners are called one"):
@@ -126,9 +129,14 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no picture has a region with a label"):
         run("ground", "--data", pictures, "--models", place / "one", "--out", tmp_path)
     with pytest.raises(DatasetError, match=r"picture plain.png has no reference caption"):
-        run(
-            "attend", "--data", pictures, "--models", place / "one", "--out", tmp_path, "--features", place / "features"
-        )
+        run("attend", "--data", pictures, "--models", place / "one", "--out", tmp_path)
+
+
+def test_results_over_pixels_have_files_of_their_own() -> None:
+    assert study_name("m2", "saliency", "elements", 8) == "m2-saliency"
+    assert study_name("m2", "saliency", "pixels", None) == "m2-saliency-pixels"
+    assert study_name("m2", "integrated_gradients", "pixels", 8) == "m2-integrated_gradients-pixels-8-steps"
+    assert study_name("m2", "attention", "pixels", 8) == "m2-attention"  # it knows nothing of pixels
 
 
 @pytest.mark.full
@@ -147,3 +155,6 @@ def test_pixels_from_the_command_line(place: Path, tmp_path: Path) -> None:
     rows = orjson.loads(run("ground", *arguments))["verdicts"]["rows"]
     assert rows[0]["features"] == "efficientnet-lite0, pixels"
     assert (tmp_path / "out" / "nouns" / "model-saliency-pixels.jsonl").stat().st_size > 0
+    rows = orjson.loads(run("attend", *arguments, "--captions", "forced", "--examples", "0"))["correctness"]["rows"]
+    assert rows[0]["method"] == "saliency, pixels"
+    assert (tmp_path / "out" / "scores" / "model-saliency-pixels.json").stat().st_size > 0

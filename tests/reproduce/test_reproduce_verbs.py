@@ -171,6 +171,8 @@ def test_grounding(place: Path, tmp_path: Path) -> None:
         run(*arguments, "--split", "dev")
     with pytest.raises(InputError, match="--batches 1,x"):
         run(*arguments, "--batches", "1,x")
+    with pytest.raises(InputError, match="--regions elements: there are localiser, onnx:FILE, detr:MODEL, data"):
+        run(*arguments, "--regions", "elements")
 
 
 def test_attention(place: Path, tmp_path: Path) -> None:
@@ -190,6 +192,9 @@ def test_attention(place: Path, tmp_path: Path) -> None:
     assert "0.4329" in check_page(tmp_path, "attention")
     kept = list((tmp_path / "work").rglob("scores/*.json"))
     assert {path.stem.rpartition("-")[0] for path in kept} == {"implicit", "strong"}
+    with pytest.raises(InputError, match="no method 'gaze' for a whole data set"):
+        run(*arguments, "--method", "gaze", "--out", tmp_path / "gaze")
+    assert not (tmp_path / "gaze").exists()  # said before anything was done
     (tmp_path / "exhibits" / "table-1.json").unlink()
     again = states(run(*arguments))
     assert (again["Table 1"], again["Table 2"]) == ("made", "reused")

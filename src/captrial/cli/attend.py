@@ -23,12 +23,15 @@ from captrial.cli.explain_options import (
     StepsOption,
     VectorsOption,
     ask,
+    check_over,
     features_for,
+    goes_by_pixels,
     load_checkpoints,
     method_names,
     open_similarity,
     print_tables,
     read_samples,
+    study_name,
 )
 from captrial.cli.output import JsonFlag, print_json
 from captrial.errors import InputError
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
     from captrial.explain.attending import Attended
     from captrial.explain.looking import Looker
+    from captrial.language.similarity import Similarity
     from captrial.records import Sample
 
 
@@ -71,7 +75,7 @@ def attend(
 
     captrial attend --data toyworld --split test --models runs/implicit,runs/strong --out attend
     """
-    from captrial.explain.attending import FORCED, GENERATED
+    from captrial.explain.attending import FORCED, GENERATED, check_samples
     from captrial.explain.attending import attend as measure
     from captrial.explain.attention_tables import all_tables
     from captrial.explain.tables import write_tables
@@ -82,9 +86,11 @@ def attend(
         raise InputError(f"--captions {captions}: there are {FORCED} and {GENERATED}")
     if phrase not in ("max", "mean"):
         raise InputError(f"--phrase {phrase}: there are max and mean")
+    check_over(over)
     asked = method_names(methods)
     words = open_similarity(similarity, vectors)
     samples, _ = read_samples(data, images, boxes, split, limit)
+    check_samples(samples)
     lookers: list[Looker] = []
     results: list[Attended] = []
     for name, checkpoint in load_checkpoints(models).items():
@@ -92,12 +98,15 @@ def attend(
         for method in asked:
             looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
             found = measure(looker, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
-            atomic_write(out / "scores" / f"{name}-{method}.json", orjson.dumps(found.to_dict()))
+            found.method += ", pixels" * goes_by_pixels(method, over)
+            atomic_write(
+                out / "scores" / f"{study_name(name, method, over, steps)}.json", orjson.dumps(found.to_dict())
+            )
             lookers.append(looker)
             results.append(found)
     tables = all_tables(results, samples, seed)
     write_tables(tables, out)
-    draw(lookers, results, samples, settings, out, examples)
+    draw(lookers, results, samples, settings, out, examples, words)
     if json:
         print_json({table.name: table.to_dict() for table in tables})
     else:
@@ -111,6 +120,7 @@ def draw(
     settings: Sequence[str],
     out: Path,
     most: int,
+    similarity: Similarity,
 ) -> None:
     """003's Fig. 4 for every setting; Fig. 3, 5 and 6 where examples are wanted."""
     from captrial.explain.attention_figures import draw_histograms
@@ -122,7 +132,7 @@ def draw(
         values = {name: improvements(result, setting) for name, result in zip(names, results, strict=True)}
         draw_histograms(values, out / f"histogram-{setting}.png", f"{setting} captions")
         if most:
-            draw_side_by_side(lookers, results, samples, setting, out / f"examples-{setting}.png", most)
+            draw_side_by_side(lookers, results, samples, setting, out / f"examples-{setting}.png", most, similarity)
     boxed = [sample for sample in samples if any(region.label for region in sample.regions)]
     if most and boxed:
-        draw_targets(boxed[: min(most, 4)], lookers[0].preprocess, out / "targets.png")
+        draw_targets(boxed[: min(most, 4)], lookers[0].preprocess, out / "targets.png", similarity)

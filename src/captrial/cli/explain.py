@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from captrial.cli.explain_options import check_regions
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
@@ -59,6 +60,7 @@ def explain(
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.shipped import DEFAULT
     from captrial.data.pictures import open_picture
+    from captrial.explain.explaining import check_question
     from captrial.explain.explaining import explain as explain_words
     from captrial.explain.figures import save_figure, words_figure
     from captrial.explain.grounding import Grounder
@@ -66,8 +68,9 @@ def explain(
     from captrial.explain.regions import relative_boxes
     from captrial.explain.sight import grounded_view
 
-    if over not in ("features", "pixels"):
-        raise InputError(f"--over {over}: there are features and pixels")
+    check_regions(regions, GRID, NO_REGIONS)
+    contrasts = _contrasts(contrast or [])
+    check_question(method, over, contrasts)
     opened = open_picture(picture)
     found, labels = _regions(regions, opened)
     explanation = explain_words(
@@ -75,7 +78,7 @@ def explain(
         opened,
         method,
         words=words,
-        contrast=_contrasts(contrast or []),
+        contrast=contrasts,
         over=over,  # type: ignore[arg-type]
         boxes=relative_boxes(found, *opened.size) if found else None,
         tolerance=tolerance,
@@ -112,7 +115,7 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
         word, equals, other = option.partition("=")
         if not equals or not word or not other:
             raise InputError(f"--contrast {option}: write WORD=OTHER, e.g. --contrast cat=dog")
-        chosen[int(word) if word.isdigit() else word] = other
+        chosen[int(word) if word.isdecimal() else word] = other
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""What `captrial ground` and `captrial attend` share: data with boxes, captioners, features, how words compare."""
+"""What `explain`, `ground`, `attend` and `reproduce` share: data with boxes, captioners, regions, how words compare."""
 
 from __future__ import annotations
 
@@ -119,6 +119,35 @@ def method_names(methods: str) -> list[str]:
     return names
 
 
+def check_over(over: str) -> None:
+    """Refuse what nothing can be attributed to."""
+    if over not in ("elements", "pixels"):
+        raise InputError(f"--over {over}: there are elements and pixels")
+
+
+def check_regions(regions: str, *others: str) -> None:
+    """Refuse, before any work is done, regions that are neither a detector's nor one of `others`."""
+    from captrial.vision.loading import DETECTORS
+    from captrial.vision.naming import Name
+
+    if regions not in others and Name.parse(regions).kind not in DETECTORS:
+        known = ", ".join(("localiser", "onnx:FILE", "detr:MODEL", *others))
+        raise InputError(f"--regions {regions}: there are {known} (see docs/vision.md)")
+
+
+def goes_by_pixels(method: str, over: str) -> bool:
+    """Whether a method attributes to pixels: attention knows visual elements only, whatever is asked for."""
+    from captrial.explain.attributing import OVER_ELEMENTS
+
+    return over == "pixels" and method not in OVER_ELEMENTS
+
+
+def study_name(model: str, method: str, over: str, steps: int | None) -> str:
+    """What the file of a captioner's results by one method is called."""
+    few = f"-{steps}-steps" if steps and method == "integrated_gradients" else ""
+    return f"{model}-{method}{'-pixels' * goes_by_pixels(method, over)}{few}"
+
+
 def ask(
     name: str,
     checkpoint: Checkpoint,
@@ -130,14 +159,12 @@ def ask(
     steps: int | None = None,
 ) -> Looker:
     """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the pictures."""
-    from captrial.explain.attributing import OVER_ELEMENTS, make_looker
+    from captrial.explain.attributing import make_looker
     from captrial.explain.methods import Settings
     from captrial.vision.loading import load_backbone
 
-    if over not in ("elements", "pixels"):
-        raise InputError(f"--over {over}: there are elements and pixels")
     settings = Settings(steps=steps)
-    if over == "elements" or method in OVER_ELEMENTS:
+    if not goes_by_pixels(method, over):
         return make_looker(name, checkpoint, store, method, beam, settings=settings)
     pictures = {sample.id: sample.picture.path for sample in samples if sample.picture.path is not None}
     backbone = load_backbone(checkpoint.vision)

@@ -24,21 +24,27 @@ from captrial.cli.explain_options import (
     StepsOption,
     VectorsOption,
     ask,
+    check_over,
+    check_regions,
     checkpoint_paths,
     features_for,
+    goes_by_pixels,
     load_checkpoints,
     method_names,
     open_similarity,
     print_tables,
     read_samples,
+    study_name,
 )
 from captrial.cli.output import JsonFlag, print_json
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from captrial.records import Sample
+    from captrial.vision.store import FeatureStore
 
 METHODS = "saliency,guided_backprop,integrated_gradients"
 
@@ -83,23 +89,26 @@ def ground(
     from captrial.explain.grounding_study import grounding_table, verdict_table
     from captrial.explain.tables import write_tables
 
-    asked = method_names(methods)
-    words = open_similarity(similarity, vectors)
-    samples, known = read_samples(data, images, boxes, split, limit)
-    shared = None if regions == "elements" else with_regions(samples, known, regions, out)
-    results, paths = [], checkpoint_paths(models)
+    check_over(over)
+    check_regions(regions, "data", "elements")
     if over == "pixels" and wants_engine(engine, workers):
         raise InputError("--over pixels works in one process; leave out --engine and --workers")
     if steps is not None and wants_engine(engine, workers):
         raise InputError("--steps works in one process; leave out --engine and --workers")
-    for name, checkpoint in load_checkpoints(models).items():
+    asked = method_names(methods)
+    words = open_similarity(similarity, vectors)
+    checkpoints, paths = load_checkpoints(models), checkpoint_paths(models)
+    samples, known = read_samples(data, images, boxes, split, limit)
+    shared = None if regions == "elements" else with_regions(samples, known, regions, out)
+    results = []
+    for name, checkpoint in checkpoints.items():
         store = features_for(checkpoint, samples, features, out)
         seen, labels = shared or elements_of(samples, store)
         for method in asked:
             looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
             grounder = Grounder(labels, words, threshold)
             keep = out / "nouns" / f"{study_name(name, method, over, steps)}.jsonl"
-            heading = describe(checkpoint.vision) + ", pixels" * (over == "pixels")
+            heading = describe(checkpoint.vision) + ", pixels" * goes_by_pixels(method, over)
             if not wants_engine(engine, workers):
                 made_with = {"regions": regions, "beam": beam, **stamps(boxes=boxes, checkpoint=paths[name])}
                 results.append(measure(looker, seen, grounder, heading, keep, made_with))
@@ -131,12 +140,6 @@ def ground(
         print_tables(tables)
 
 
-def study_name(model: str, method: str, over: str, steps: int | None) -> str:
-    """What a study's file is called."""
-    few = f"-{steps}-steps" if steps and method == "integrated_gradients" else ""
-    return f"{model}-{method}{'-pixels' * (over == 'pixels')}{few}"
-
-
 def with_regions(
     samples: Sequence[Sample], known: Sequence[str], regions: str, out: Path
 ) -> tuple[list[Sample], list[str]]:
@@ -155,16 +158,16 @@ def with_regions(
     return [with_size(sample) for sample in found], list(detector.labels)
 
 
-def elements_of(samples: Sequence[Sample], store: object) -> tuple[list[Sample], list[str]]:
+def elements_of(samples: Sequence[Sample], store: FeatureStore) -> tuple[list[Sample], list[str]]:
     """Samples with the regions that a captioner's features are of."""
     from captrial.data.sizes import with_size
     from captrial.explain.region_sources import element_regions, labels_of
 
-    found = element_regions([with_size(sample) for sample in samples], store)  # type: ignore[arg-type]
+    found = element_regions([with_size(sample) for sample in samples], store)
     return found, labels_of(found)
 
 
-def describe(vision: object) -> str:
+def describe(vision: Mapping[str, Any]) -> str:
     """What a captioner sees, as the heading above its rows."""
-    name = vision.get("backbone", "features") if hasattr(vision, "get") else "features"
-    return f"{name}, regions" if hasattr(vision, "get") and vision.get("regions") else str(name)
+    name = str(vision.get("backbone", "features"))
+    return f"{name}, regions" if vision.get("regions") else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +15,12 @@ from captrial.cli.explain_options import (
     BoxesOption,
     ImagesOption,
     LimitOption,
+    ModelsOption,
     SeedOption,
     SimilarityOption,
     StepsOption,
     VectorsOption,
+    check_regions,
     checkpoint_paths,
     features_for,
     load_checkpoints,
@@ -42,7 +45,6 @@ app = typer.Typer(
 )
 
 DataOption = Annotated[Path, typer.Option("--data", help="Any data set that `captrial data show` reads.")]
-ModelsOption = Annotated[str, typer.Option("--models", help="Run folders or shipped names, with commas between.")]
 StoresOption = Annotated[
     str | None,
     typer.Option("--features", help="Feature stores, with commas between; made in --out for models that fit none."),
@@ -133,6 +135,7 @@ def grounding(
     from captrial.reproduce.grounding import Grounding, GroundingSettings
     from captrial.reproduce.subjects import Split
 
+    check_regions(regions, "data")
     asked, words = method_names(methods), open_similarity(similarity, vectors)
     splits = {}
     for name, (samples, known) in _splits(data, images, boxes, split.split(","), robot, limit).items():
@@ -173,9 +176,11 @@ def attention(
     """
     from captrial.data.sizes import with_size
     from captrial.explain.attending import check_samples
+    from captrial.explain.attributing import check_method
     from captrial.reproduce.attention import Attention, AttentionSettings
     from captrial.reproduce.subjects import Split
 
+    check_method(method)
     words = open_similarity(similarity, vectors)
     samples, known = read_samples(data, images, boxes, split, limit)
     check_samples(samples)
@@ -225,7 +230,7 @@ def _subjects(models: str, samples: Sequence[Sample], features: str | None, out:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    if not all(part.isdigit() and int(part) for part in text.split(",")):
+    if not all(part.isdecimal() and int(part) for part in text.split(",")):
         raise InputError(f"--batches {text}: give batch sizes with commas between, e.g. 1,10,50")
     return tuple(map(int, text.split(",")))
 
@@ -258,7 +263,7 @@ def _run(name: str, makers: Mapping[str, Maker], out: Path, settings: Mapping[st
 def _command() -> str:
     """The command line as it was given, for the page."""
     arguments = sys.argv[1:]
-    return f"captrial {' '.join(arguments)}" if arguments[:1] == ["reproduce"] else ""
+    return f"captrial {shlex.join(arguments)}" if arguments[:1] == ["reproduce"] else ""
 
 
 def _read_objects(path: Path) -> dict[str, list[str]]:

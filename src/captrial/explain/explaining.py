@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from PIL import Image
@@ -78,9 +78,7 @@ def explain(
     relative to the picture, are the regions that `occlusion` covers. `options` are fields of `Settings`
     (`tolerance=0.05`, `steps=50`, `chunk=64` ...).
     """
-    if method not in METHODS:
-        raise InputError(f"no attribution method {method!r}; there are: {', '.join(METHODS)}")
-    _check_contrast(method, contrast)
+    check_question(method, over, contrast)
     chosen = _settings(settings, options)
     name = captioner if isinstance(captioner, str | Path) else getattr(captioner, "name", type(captioner).__name__)
     model = load_captioner(str(captioner)) if isinstance(captioner, str | Path) else captioner
@@ -91,6 +89,15 @@ def explain(
     subject, tokens, speaks = _prepare(model, opened, words, over)
     explanation = explain_subject(subject, tokens, speaks, method, contrast, score, chosen, words)
     return replace(explanation, captioner=str(name), picture=opened)
+
+
+def check_question(method: str, over: str = "features", contrast: Mapping[str | int, str] | None = None) -> None:
+    """Refuse what `explain` cannot do with any captioner and picture."""
+    if method not in METHODS:
+        raise InputError(f"no attribution method {method!r}; there are: {', '.join(METHODS)}")
+    if over not in get_args(Over):
+        raise InputError(f"nothing can be explained over {over!r}; there are: {', '.join(get_args(Over))}")
+    _check_contrast(method, contrast)
 
 
 def explain_features(

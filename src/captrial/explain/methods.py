@@ -52,7 +52,8 @@ def attribute(
     if method == "attention":
         return _attention(subject, targets)
     if method not in GRADIENT_METHODS:
-        raise InputError(f"no attribution method {method!r} on gradients; there are: {', '.join(METHODS)}")
+        known = ", ".join((*GRADIENT_METHODS, "attention"))
+        raise InputError(f"no attribution method {method!r} here; there are: {known}")
     if not len(targets) or not subject.inputs.numel():
         return _empty(subject, targets, method)
     if method == "integrated_gradients":

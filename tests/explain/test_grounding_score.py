@@ -19,11 +19,11 @@ from captrial.explain.regions import (
     region_scores,
     relative_boxes,
     stretch_contrast,
+    top_labels,
     top_regions,
-    usable_regions,
 )
 from captrial.language.similarity import Similarity
-from captrial.records import Box, Picture, Region, Sample
+from captrial.records import Box, Region
 
 WORDS = ("dog", "puppy", "cat", "car", "person", "man", "table", "sky", "qxqz", "teddy bear")
 LABELS = ("dog", "cat", "car", "person", "table", "bicycle")
@@ -213,8 +213,6 @@ def test_stretching_by_hand() -> None:
 def test_no_region_is_said() -> None:
     with pytest.raises(InputError, match="no detection"):
         top_regions(np.zeros((3, 0)))
-    sample = Sample(
-        Picture("1", width=10, height=10), regions=(Region(Box(0, 0, 5, 5)), Region(Box(0, 0, 2, 2), "dog"))
-    )
-    assert [region.label for region in usable_regions(sample)] == ["dog"]
-    assert usable_regions(sample, Box(0.5, 0.5, 1, 1)) == []
+    regions = (Region(Box(0, 0, 5, 5)), Region(Box(0, 0, 2, 2), "dog"))
+    for elements, labels in (([[0, 0, 1, 1]], ["dog"]), ([[0.5, 0.5, 1, 1]], []), (np.zeros((0, 4)), [])):
+        assert top_labels(np.ones((1, len(elements))), np.array(elements, float), regions, 10, 10) == labels

@@ -175,6 +175,13 @@ def test_grounding(place: Path, tmp_path: Path) -> None:
         run(*arguments, "--regions", "elements")
 
 
+def test_examples_are_drawn_by_any_method(place: Path, tmp_path: Path) -> None:
+    arguments = ["reproduce", "grounding", "--data", place / "world", "--models", place / "smart", "--out", tmp_path]
+    arguments += ["--features", place / "regions", "--methods", "rollout", "--split", "test", "--limit", "2"]
+    made = states(run(*arguments, "--beam", "1", "--batches", "1", "--repeats", "1", "--json"))
+    assert (made["Fig. 3"], made["Table 3"]) == ("made", "made")
+
+
 def test_attention(place: Path, tmp_path: Path) -> None:
     arguments = ["reproduce", "attention", "--data", place / "world", "--split", "test", "--out", tmp_path]
     arguments += ["--models", f"{place / 'implicit'},{place / 'strong'}", "--features", place / "cells"]

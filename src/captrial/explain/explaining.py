@@ -152,7 +152,7 @@ def _prepare(model: Any, picture: Image.Image, words: str | None, over: Over) ->
         )
         if over == "pixels":
             return from_pixels(captioner, model.backbone, picture), tokens, reader
-        return from_features(captioner, features, seen_window(model.backbone.preprocess, picture)), tokens, reader
+        return from_features(captioner, features, seen_window(model.backbone.preprocess, *picture.size)), tokens, reader
     if isinstance(model, Explainable):
         return from_explainable(model, picture), model.read(words) if words is not None else model.say(picture), model
     raise InputError(f"{type(model).__name__} gives captions but no gradients; use method='occlusion'")

@@ -17,14 +17,16 @@ import orjson
 
 from captrial.data.sizes import size_of, with_size
 from captrial.errors import DatasetError, MismatchError
+from captrial.explain.attribution import on_picture
 from captrial.explain.grounding import DELTAS, GroundedNoun, Grounder, Grounding, Verdict
 from captrial.explain.intervals import estimate
 from captrial.explain.looking import Look, Looker
-from captrial.explain.regions import region_scores, relative_boxes, top_regions, usable_regions
+from captrial.explain.regions import top_labels
+from captrial.explain.subject import seen_window
 from captrial.explain.tables import Cell, Table
 from captrial.language.tokenizer import tokenize_all
 from captrial.progress import track
-from captrial.records import Box, Sample
+from captrial.records import Sample
 from captrial.vision.preprocess import Preprocess
 
 BATCH = 16  # pictures at once
@@ -131,17 +133,10 @@ def ground_batch(looker: Looker, samples: Sequence[Sample], grounder: Grounder) 
 
 
 def looked_at(look: Look, sample: Sample, preprocess: Preprocess) -> list[str]:
-    """The class of the top region at every word (words,); empty where the picture has no region with a label."""
+    """The class of the top region at every word (words,); empty where no region with a label was seen."""
     width, height = size_of(sample)
-    seen = preprocess.to_picture(Box(0.0, 0.0, 1.0, 1.0), width, height)
-    window = Box(seen.x1 / width, seen.y1 / height, seen.x2 / width, seen.y2 / height)
-    regions = usable_regions(sample, window)
-    if not regions:
-        return []
-    corner, side = np.array([window.x1, window.y1] * 2), np.array([window.x2 - window.x1, window.y2 - window.y1] * 2)
-    elements = corner + look.boxes * side  # from the square to the picture
-    scores = region_scores(np.abs(look.weights), elements, relative_boxes(regions, width, height))
-    return [str(regions[top].label) for top in top_regions(scores)]
+    elements = on_picture(look.boxes, seen_window(preprocess, width, height))
+    return top_labels(look.weights, elements, sample.regions, width, height)
 
 
 def grounding_table(results: Sequence[Grounded], *, checkable: bool = False, seed: int = 0) -> Table:

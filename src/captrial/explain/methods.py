@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from captrial.errors import InputError
-from captrial.explain.attribution import Array, Attribution, tile
+from captrial.explain.attribution import Array, Attribution, on_picture, tile
 from captrial.explain.gradients import PathGradients
 from captrial.explain.integrated import MOST, Integral, RuleName, check_asked, integrate
 from captrial.explain.maps import grid_of
@@ -133,8 +133,8 @@ def _attention(subject: Subject, targets: Targets) -> Attribution:
     if attention is None or subject.cells is None:
         raise InputError("this captioner does not tell where it looks; use method='integrated_gradients'")
     weights = targets.merge(attention[0, 0])  # (w, k)
-    boxes = _on_picture(subject.cells, subject.window)
-    grid = grid_of(subject.cells.double().cpu().numpy())
+    cells = subject.cells.double().cpu().numpy()
+    boxes, grid = on_picture(cells, subject.window), grid_of(cells)
     return Attribution(targets.words, weights.cpu().numpy(), boxes, "attention", grid=grid, window=subject.window)
 
 
@@ -152,12 +152,5 @@ def _places(subject: Subject) -> tuple[Array, tuple[int, int] | None]:
         return tile(*grid, subject.window), grid
     if subject.cells is None:
         return np.tile(np.array(subject.window), (len(subject.inputs), 1)), None
-    grid_or_none = grid_of(subject.cells.double().cpu().numpy()) if len(subject.cells) else None
-    return _on_picture(subject.cells, subject.window), grid_or_none
-
-
-def _on_picture(cells: Tensor, window: tuple[float, float, float, float]) -> Array:
-    left, top, right, bottom = window
-    size, corner = np.array([right - left, bottom - top] * 2), np.array([left, top] * 2)
-    boxes: Array = cells.double().cpu().numpy() * size + corner
-    return boxes
+    cells = subject.cells.double().cpu().numpy()
+    return on_picture(cells, subject.window), grid_of(cells)

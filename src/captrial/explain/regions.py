@@ -10,14 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.data.sizes import size_of
 from captrial.errors import InputError
-from captrial.records import Box, Region, Sample
+from captrial.records import Box, Region
 
 Floats = NDArray[np.float64]
 LOW, HIGH = 2, 98  # percentiles of contrast stretching
 NEAR = 5e-4  # stores keep boxes in half precision: between neighbouring numbers near 1
-WHOLE = Box(0.0, 0.0, 1.0, 1.0)
 
 
 def overlaps(regions: Floats, elements: Floats) -> Floats:
@@ -80,11 +78,20 @@ def relative_boxes(regions: Sequence[Region], width: int, height: int) -> Floats
     return np.clip(boxes / np.array([width, height, width, height], np.float64), 0, 1)
 
 
-def usable_regions(sample: Sample, window: Box = WHOLE) -> list[Region]:
-    """The regions of a sample that have a label and of which something lies in the part the model saw."""
-    width, height = size_of(sample)
-    inside = Box(window.x1 * width, window.y1 * height, window.x2 * width, window.y2 * height)
-    return [region for region in sample.regions if region.label and region.box.intersection(inside) is not None]
+def top_labels(
+    scores: NDArray[np.floating], elements: NDArray[np.floating], regions: Sequence[Region], width: int, height: int
+) -> list[str]:
+    """The label of the top region at every word (words,); empty where no region with a label was seen.
+
+    Scores (words, elements) are those of the elements that the model saw; regions are in pixels of the picture.
+    """
+    boxes = relative_boxes(regions, width, height)
+    seen = overlaps(boxes, np.asarray(elements, np.float64)).any(1)
+    usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
+    if not usable:
+        return []
+    best = top_regions(region_scores(scores, elements, boxes)[:, usable])
+    return [str(regions[usable[number]].label) for number in best]
 
 
 def grid_regions(rows: int, columns: int, width: int, height: int) -> list[Region]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from captrial.explain.explanation import Explanation
 from captrial.explain.grounding import Grounder, Noun
-from captrial.explain.regions import overlaps, relative_boxes, top_regions
+from captrial.explain.regions import top_labels
 from captrial.explain.view import View
 from captrial.language.alignment import words_of_tokens
 from captrial.records import Region
@@ -23,13 +21,7 @@ def grounded_view(explanation: Explanation, regions: Sequence[Region], grounder:
     """
     view = explanation.view()
     view = replace(view, regions=tuple(regions), notes=(*view.notes, grounder.description))
-    elements = np.asarray(view.attribution.boxes, np.float64)
-    seen = overlaps(relative_boxes(regions, *view.picture.size), elements).sum(1) > 0
-    usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
-    looked: list[str] = []
-    if usable and explanation.words:
-        best = top_regions(view.scores()[:, usable])
-        looked = [regions[usable[number]].label or "" for number in best]
+    looked = top_labels(view.attribution.scores, view.attribution.boxes, regions, *view.picture.size)
     return replace(view, grounding=grounder.ground(explanation.words, _nouns(explanation.words, grounder), looked))
 
 

@@ -14,6 +14,7 @@ from captrial.captioners.contract import Captioner
 from captrial.captioners.explainable import WHOLE, Explainable, Heard, Seen
 from captrial.decoding.result import BOS
 from captrial.errors import InputError
+from captrial.records import Box
 from captrial.vision.backbone import Backbone
 from captrial.vision.features import Features
 from captrial.vision.preprocess import Preprocess
@@ -68,7 +69,7 @@ def from_pixels(captioner: Captioner, backbone: Backbone, picture: Image.Image) 
     def encode(inputs: Tensor) -> Any:
         return beyond(backbone.elements(inputs))
 
-    window = seen_window(backbone.preprocess, picture)
+    window = seen_window(backbone.preprocess, *picture.size)
     cells = backbone.cells().to(device)
     return Subject(pixels, encode, decoder_of(captioner), cells, window, backbone.elements, beyond)
 
@@ -90,12 +91,10 @@ def decoder_of(captioner: Captioner) -> Decode:
     return decode
 
 
-def seen_window(preprocess: Preprocess, picture: Image.Image) -> tuple[float, float, float, float]:
-    """The part of a picture that its preprocessing shows the model, relative to the picture."""
-    from captrial.records import Box
-
-    box = preprocess.to_picture(Box(0.0, 0.0, 1.0, 1.0), picture.width, picture.height)
-    return box.x1 / picture.width, box.y1 / picture.height, box.x2 / picture.width, box.y2 / picture.height
+def seen_window(preprocess: Preprocess, width: int, height: int) -> tuple[float, float, float, float]:
+    """The part of a picture of some size that its preprocessing shows the model, relative to the picture."""
+    box = preprocess.to_picture(Box(0.0, 0.0, 1.0, 1.0), width, height)
+    return box.x1 / width, box.y1 / height, box.x2 / width, box.y2 / height
 
 
 def _rows(memory: Any) -> int:

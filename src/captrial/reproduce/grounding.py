@@ -12,7 +12,8 @@ import numpy as np
 
 from captrial.data.pictures import open_picture
 from captrial.explain.attributing import make_looker
-from captrial.explain.explaining import Reader, explain_subject
+from captrial.explain.attribution import Attribution, on_picture
+from captrial.explain.explanation import Explanation
 from captrial.explain.figures import save_figure, words_figure
 from captrial.explain.grounding import DELTAS, Grounder, Verdict
 from captrial.explain.grounding_study import (
@@ -24,9 +25,10 @@ from captrial.explain.grounding_study import (
     name_delta,
     verdict_table,
 )
+from captrial.explain.looking import Looker
 from captrial.explain.methods import Settings
 from captrial.explain.sight import grounded_view
-from captrial.explain.subject import from_features, seen_window
+from captrial.explain.subject import seen_window
 from captrial.explain.tables import Cell, Table
 from captrial.explain.view import View
 from captrial.language.similarity import Similarity
@@ -37,7 +39,6 @@ from captrial.reproduce.results import Made
 from captrial.reproduce.running import Maker
 from captrial.reproduce.subjects import Recalling, Split, Subject, captions_of, score_columns, work_folder
 from captrial.reproduce.timing import time_batches, timing_chart
-from captrial.vision.preprocess import Preprocess
 
 QUALITY = {
     "B-1": "bleu_1",
@@ -116,13 +117,15 @@ class Grounding:
 
     def _result(self, subject: Subject, name: str, method: str) -> Grounded:
         split = self.splits[name]
-        settings = Settings(steps=self.settings.steps)
-        looker = make_looker(
-            subject.name, subject.checkpoint, subject.store, method, self.settings.beam, settings=settings
-        )
-        recalling = Recalling(looker, self.captions(subject, split))
+        recalling = Recalling(self.looker(subject, method), self.captions(subject, split))
         keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
         return ground(recalling, split.samples, self.grounder(split), subject.features, keep)
+
+    def looker(self, subject: Subject, method: str) -> Looker:
+        """A captioner that is asked by one method where it looks."""
+        chosen = self.settings
+        settings = Settings(steps=chosen.steps)
+        return make_looker(subject.name, subject.checkpoint, subject.store, method, chosen.beam, settings=settings)
 
     def grounder(self, split: Split) -> Grounder:
         """How nouns are compared with the labels of a split."""
@@ -224,17 +227,15 @@ class Grounding:
         return made
 
     def view(self, subject: Subject, split: Split, sample: Sample, caption: str, method: str) -> View:
-        """Where a captioner looked with every word of a caption it said."""
+        """Where a captioner looked with every word of a caption it said, as it is measured for the tables."""
         assert sample.picture.path is not None
-        opened, checkpoint = open_picture(sample.picture.path), subject.checkpoint
-        window = seen_window(Preprocess.of(checkpoint.vision), opened)
-        features = subject.store.get([sample.id]).to(next(checkpoint.captioner.parameters()).device)
-        tokens = checkpoint.vocabulary.encode(tokenize(caption), bos=False, eos=False)
-        seen = from_features(checkpoint.captioner, features, window)
-        explanation = explain_subject(seen, tokens, Reader(checkpoint), method)
+        opened, looker, words = open_picture(sample.picture.path), self.looker(subject, method), tokenize(caption)
+        ((look,),) = looker.look([sample.id], [[words]])
+        window = seen_window(looker.preprocess, *opened.size)
+        boxes = on_picture(look.boxes, window)
+        attribution = Attribution(tuple(words), look.weights, boxes, method, grid=look.grid, window=window)
         regions = [region for region in sample.regions if region.label]
-        explanation = replace(explanation, captioner=subject.name, picture=opened)
-        return grounded_view(explanation, regions, self.grounder(split))
+        return grounded_view(Explanation(attribution, subject.name, opened), regions, self.grounder(split))
 
     def _no_split(self, name: str) -> Made:
         extra = ", or robot sequences with --robot" if name == "robot" else ""

@@ -81,6 +81,8 @@ def test_one_picture_gives_a_sentence_and_several_a_list(picture: Path) -> None:
 def test_what_cannot_be_done_is_said(picture: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="beam belongs to loading"):
         captrial.caption(picture, Namer(), beam=3)
+    with pytest.raises(InputError, match="batch=0: at least one picture"):
+        captrial.caption([picture], Namer(), batch=0)
     with pytest.raises(PictureError, match=r"none\.png"):
         captrial.caption([tmp_path / "none.png"], Namer())
     with pytest.raises(InputError, match="no option 'nonsense'"):

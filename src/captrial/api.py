@@ -67,6 +67,8 @@ def caption(
     captioner that comes with the package speaks. For folders, shards and millions of pictures there is
     `captrial caption`, which resumes and never stops at a bad picture; this raises `PictureError` for one.
     """
+    if batch < 1:
+        raise InputError(f"batch={batch}: at least one picture must be captioned at a time")
     speaker = _speaker(model, beam)
     if isinstance(pictures, PictureLike):
         return speaker.caption([_opened(pictures)])[0]

@@ -40,7 +40,7 @@ from captrial.explain.phrases import (
     said_in_references,
 )
 from captrial.explain.rollout import roll_out
-from captrial.explain.tables import Table, write_tables
+from captrial.explain.tables import Table, escape, write_tables
 from captrial.language.nouns import analyse
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize_all
@@ -321,6 +321,7 @@ def test_tables_are_written_in_all_forms() -> None:
     latex = table.to_latex()
     assert r"\multicolumn{2}{c}{saliency} \\" in latex
     assert r"a\_b \& c & 50.0 $\pm$10.0 & -- \\" in latex
+    assert escape("x^2") == r"x\textasciicircum{}2"
     assert table.to_dict()["rows"] == [
         {"section": "grid", "model": "a_b & c", "saliency δ=0": {"value": 0.5, "low": 0.4, "high": 0.6, "count": 7},
          "saliency δ=∞": None}

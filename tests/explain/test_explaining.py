@@ -132,9 +132,11 @@ def test_features_alone_and_saving(captioner: TrainedCaptioner, picture: Image.I
         found.save(tmp_path / "page.html")
     with pytest.raises(InputError, match=r"saved as \.html, \.npz or \.json"):
         found.save(tmp_path / "page.docx")
-    (tmp_path / "broken.npz").write_bytes(b"no")
-    with pytest.raises(InputError, match="not a saved explanation"):
-        Explanation.load(tmp_path / "broken.npz")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for content in (b"no", b"", path.read_bytes()[:-40], (tmp_path / "array.npy").read_bytes()):
+        (tmp_path / "broken.npz").write_bytes(content)
+        with pytest.raises(InputError, match="not a saved explanation"):
+            Explanation.load(tmp_path / "broken.npz")
 
 
 def test_a_page_a_figure_and_json(captioner: TrainedCaptioner, picture: Image.Image, tmp_path: Path) -> None:

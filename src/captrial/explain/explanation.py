@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 import orjson
@@ -82,10 +83,10 @@ class Explanation:
     def load(cls, path: Path | str) -> Explanation:
         """Read what `save` wrote as `.npz` (the picture is not in it)."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 about = orjson.loads(bytes(file["about"].item()))
                 arrays = {name: file[name] for name in file.files if name != "about"}
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile) as error:
             raise InputError(f"{path}: not a saved explanation ({error})") from None
         log_probabilities = arrays.pop("log_probabilities", None)
         grid = None if about["grid"] is None else tuple(about["grid"])

@@ -202,9 +202,10 @@ def _read(path: Path | None, made_with: Mapping[str, Any]) -> Iterable[GroundedP
     if path is None or not path.exists():
         return
     content = path.read_bytes()
-    lines = content[: content.rfind(b"\n") + 1].splitlines()
-    if len(content) != content.rfind(b"\n") + 1:
-        path.write_bytes(content[: content.rfind(b"\n") + 1])
+    whole = content.rfind(b"\n") + 1
+    lines = content[:whole].splitlines()
+    if whole < len(content):
+        os.truncate(path, whole)  # not written anew: a kill in between would lose all
     if lines and orjson.loads(lines[0]) != made_with:
         raise MismatchError(f"{path} was made with other settings; choose another --out")
     yield from (GroundedPicture.from_dict(orjson.loads(line)) for line in lines[1:])

@@ -15,7 +15,8 @@ from captrial.explain.intervals import Estimate
 from captrial.files import atomic_write
 
 Cell = str | int | float | Estimate | None
-_SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+_NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}
+_SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {char: f"\\text{name}{{}}" for char, name in _NAMED.items()}
 
 
 @dataclass(frozen=True)

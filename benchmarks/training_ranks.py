@@ -59,9 +59,9 @@ def curves(pictures: int) -> list[Curve]:
 
 
 def apart(one: Curve, two: Curve) -> float:
-    """The largest relative difference of loss, reward and CIDEr, all epochs."""
+    """The largest relative difference of loss, reward and CIDEr, all epochs; of scores near 0, to a tenth."""
     pairs = [(a[name], b[name]) for a, b in zip(one, two, strict=True) for name in ("loss", "reward", "cider")]
-    return max(abs(a - b) / abs(a) for a, b in pairs if a and a == a)
+    return max(abs(a - b) / max(abs(a), 0.1) for a, b in pairs if a == a)
 
 
 def run(pictures: int = 240) -> list[Row]:

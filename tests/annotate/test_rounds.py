@@ -1,4 +1,4 @@
-"""The experiment as SPEC section 5 tells it: replacing, discarding, reopening, and what `compete` gets to read."""
+"""The experiment: replacing, discarding, reopening, and what `compete` gets to read."""
 
 from __future__ import annotations
 

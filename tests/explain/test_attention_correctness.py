@@ -1,4 +1,4 @@
-"""Maps, attention correctness and the measures beside it against SPEC section 4, written out slowly here."""
+"""Maps, attention correctness and the measures beside it against their formulae, written out slowly here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions, GroundingScore and verdicts against the formulae of SPEC section 3, written out slowly here."""
+"""Regions, GroundingScore and verdicts against their formulae, written out slowly here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which pictures to label (002 section 3.2): for every pair of models, the k where their captions differ most.
 
 One pass over the pool finds all D_ij at once. Every block reports the caption pairs that could still be among the best;
-the best so far tighten the limit for the next blocks. The order is total (SPEC section 5), so the result does not
+the best so far tighten the limit for the next blocks. The order is total (see `tie_break`), so the result does not
 depend on block order, block size or the number of workers.
 """
 
@@ -105,7 +105,7 @@ def rank_pictures(
     exclude: frozenset[str] = frozenset(),
     progress: Callable[[], None] = lambda: None,
 ) -> list[Ordered]:
-    """The `depth` first pictures of every pair in the order of SPEC section 5."""
+    """The `depth` first pictures of every pair in their order."""
     search = _Search(pool, depth, seed, pairs, resemblance, tokenize, exclude)
     with ThreadPoolExecutor(max(workers, 1)) as threads:
         try:

@@ -4,8 +4,8 @@
 mean over n = 1..4. Inside one picture every distinct n-gram gets a bit, its second occurrence in a caption another one,
 so a caption is a bit mask and `Cl_n` is the number of bits two masks share: exact, and a few instructions a pair.
 
-Similarities are compared as integers, in units of 1e-12: that is the rounding that SPEC section 5 asks for, and equal
-fractions always give equal integers.
+Similarities are compared as integers, in units of 1e-12: rounding then decides nothing, as equal fractions always give
+equal integers.
 """
 
 from __future__ import annotations

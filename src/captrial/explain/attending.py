@@ -1,4 +1,4 @@
-"""Measure attention correctness of captioners on a data set (003; SPEC section 4).
+"""Measure attention correctness of captioners on a data set (003).
 
 Two settings: *forced*, the captioner is made to say the references; *generated*, it says its own caption, whose noun
 phrases are matched to the references'. The result is one record a phrase; `captrial.explain.attention_tables` makes

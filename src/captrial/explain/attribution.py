@@ -19,7 +19,7 @@ WHOLE = (0.0, 0.0, 1.0, 1.0)
 class Attribution:
     """One method's scores of `e` elements (regions, cells, patches or pixels) for `w` words of one caption.
 
-    `scores` are what regions are ranked by: |A| summed over feature dimensions or colour channels (SPEC section 3),
+    `scores` are what regions are ranked by: |A| summed over feature dimensions or colour channels,
     attention weights for attention maps. They are never NaN; a picture without elements has `e = 0`.
     """
 
@@ -31,7 +31,7 @@ class Attribution:
     grid: tuple[int, int] | None = None  # rows, columns where the elements tile `window`, row by row
     window: tuple[float, float, float, float] = WHOLE  # the part of the picture the model saw, relative to it
     changes: Array | None = None  # (w,): S(picture) - S(baseline), the sum that integrated gradients should reach
-    errors: Array | None = None  # (w,): completeness error (SPEC section 3), where the method claims completeness
+    errors: Array | None = None  # (w,): completeness error, where the method claims completeness
     steps: int = 0  # gradient evaluations along the path; 1 for plain gradients, 0 for attention and occlusion
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Attention correctness (003 Eq. 12-13; SPEC section 4) and the measures beside it, for maps of any origin.
+"""Attention correctness (003 Eq. 12-13) and the measures beside it, for maps of any origin.
 
 Maps (words, s, s) sum to 1; `mask` (s, s) is the ground-truth region. All results are (words,) and higher is better.
 """

@@ -1,4 +1,4 @@
-"""GroundingScore(delta) and a verdict a noun (000 section 4.2, Eq. 13; SPEC section 3).
+"""GroundingScore(delta) and a verdict a noun (000 section 4.2, Eq. 13).
 
 Does a captioner look at what it says, and when? For a noun said at step t the best similarity to a class looked at in
 the last `delta` steps counts; looking at it later does not.

@@ -6,7 +6,7 @@ The quadrature was chosen by measurement on trained captioners (`python -m bench
 make the integrand hard: nearly all change happens close to the baseline, hence the bent path of `quadrature`; and
 thousands of ReLUs switch along the way, each making every gradient jump, which no choice of nodes can see. So each node
 of a Gauss-Legendre rule lets every ReLU act with its mean derivative over the node's share of the path
-(`relus.AveragedRelus`) instead of that at the node alone. Steps grow until the completeness error (SPEC section 3) of
+(`relus.AveragedRelus`) instead of that at the node alone. Steps grow until the completeness error of
 every word is under the tolerance: sums of attributions are compared with S(picture) - S(baseline), computed directly.
 Where they grow in vain, as scores jump somewhere on the path, it is cut there: `panels`.
 """
@@ -133,7 +133,7 @@ def more_steps(nodes: int, error: float, tolerance: float) -> int:
 
 
 def completeness_errors(sums: Tensor, changes: Tensor, scale: Tensor | None = None) -> Tensor:
-    """|sum A - dS| / max(|dS|, 0.05 max |dS|) a word (SPEC section 3); 0 where nothing changes at all."""
+    """|sum A - dS| / max(|dS|, 0.05 max |dS|) a word; 0 where nothing changes at all."""
     scale = error_scale(changes) if scale is None else scale
     missed = (sums - changes).abs()
     return torch.where(missed == 0, missed, missed / scale.clamp(min=torch.finfo(scale.dtype).tiny))

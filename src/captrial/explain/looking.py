@@ -116,7 +116,7 @@ class AttentionLooker:
 
 
 def cells_alone(weights: Floats, boxes: NDArray[np.floating]) -> Look:
-    """Weights without those of a class token (SPEC section 4): an element that covers all where the others tile it."""
+    """Weights without those of a class token: an element that covers all where the others tile it."""
     cells = ~class_token(boxes)
     left, places = weights[:, cells], np.asarray(boxes[cells], np.float64)
     if not cells.all():

@@ -1,4 +1,4 @@
-"""Maps of words on the square that the model saw (SPEC section 4): painted or upsampled, 224 x 224, summing to 1."""
+"""Maps of words on the square that the model saw: painted or upsampled, 224 x 224, summing to 1."""
 
 from __future__ import annotations
 

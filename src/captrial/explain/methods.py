@@ -104,7 +104,7 @@ def _path(subject: Subject, targets: Targets, settings: Settings) -> PathGradien
 def _result(
     subject: Subject, targets: Targets, method: str, attribution: Tensor, integral: Integral | None = None
 ) -> Attribution:
-    """Sum over features or colour channels (SPEC section 3)."""
+    """Sum over features or colour channels."""
     if not attribution.isfinite().all():
         raise InputError(f"{method}: gradients of this caption are not finite; try another method or float64")
     over = 1 if subject.is_pixels else 2

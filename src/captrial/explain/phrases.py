@@ -1,4 +1,4 @@
-"""Which words of a caption should look where (SPEC section 4): phrases with a ground-truth region on the square.
+"""Which words of a caption should look where: phrases with a ground-truth region on the square.
 
 References bring phrases with regions, or nouns are linked to the classes of boxes. A generated caption's noun phrases
 are matched word by word to those of the references.

@@ -1,4 +1,4 @@
-"""From visual elements to regions (SPEC section 3): one score a region and word, the top region, contrast for display.
+"""From visual elements to regions: one score a region and word, the top region, contrast for display.
 
 Elements are cells, patches, pixels or regions themselves; boxes are relative to the picture, (n, 4) in [0, 1].
 """
@@ -31,8 +31,8 @@ def overlaps(regions: Floats, elements: Floats) -> Floats:
 def region_scores(scores: NDArray[np.floating], elements: NDArray[np.floating], regions: Floats) -> Floats:
     """(words, elements) -> (words, regions): the mean of the scores inside each region, by area.
 
-    A region that is one of the elements has that element's own score, as SPEC asks for region features: what lies over
-    it is not mixed in. One that the model did not see at all (it was cropped away) scores 0.
+    A region that is one of the elements has that element's own score: what else lies over it is
+    not mixed in. One that the model did not see at all (it was cropped away) scores 0.
     """
     found: Floats = np.asarray(scores, np.float64)
     places: Floats = np.asarray(elements, np.float64)

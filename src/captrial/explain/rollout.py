@@ -1,4 +1,4 @@
-"""Attention rollout (Abnar and Zuidema 2020): cross-attention traced back through the encoder (SPEC section 4).
+"""Attention rollout (Abnar and Zuidema 2020): cross-attention traced back through the encoder.
 
 What a decoder looks at are encoded elements, each of which has looked at others before. Every encoder layer hands on
 half of an element itself (the residual) and half of what it attended to; the product of the layers says how much of

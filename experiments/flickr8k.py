@@ -2,9 +2,9 @@
 
     python -m experiments.flickr8k --features STORE --runs RUNS [NAME...]
 
-Trains what is named (default: everything), continues what was stopped, and writes `docs/flickr8k/NAME.json` with the
-scores on the 500 test pictures as each one finishes. Stores are made by `captrial features` (grid, regions) and by
-`experiments.mirrored` (fine).
+Trains what is named (default: everything that there is a store for), continues what was stopped, and writes
+`docs/flickr8k/NAME.json` with the scores on the 500 test pictures as each one finishes. Stores are made by `captrial
+features` (grid, regions) and by `experiments.mirrored` (fine).
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     stores = {"grid": arguments.features, "regions": arguments.regions, "fine": arguments.fine}
-    for name in arguments.names or PLAN:
+    for name in arguments.names or [name for name, entry in PLAN.items() if stores[entry.store]]:
         print(run(name, samples, stores, arguments.runs), flush=True)
 
 

@@ -6,6 +6,7 @@ python -m experiments.ship RUN NAME    # RUN: a run folder of experiments.flickr
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from captrial.captioners.checkpoint import Checkpoint, architecture_of
 from captrial.captioners.registry import ARCHITECTURES
 from captrial.captioners.shipped import FOLDER
 from captrial.files import atomic_write
+from captrial.vision.efficientnet import STRIDE
 from experiments.flickr8k import RESULTS
 
 CARD = """# {name}
@@ -81,7 +83,7 @@ def _facts(
         "backbone": vision["backbone"],
         "size": vision["preprocess"]["size"],
         "width": vision["width"],
-        "cells": "7 x 7",
+        "cells": "{0} x {0}".format(math.ceil(vision["preprocess"]["size"] / STRIDE)),
         "training": training,
         "seed": recipe["seed"],
         "beam": result["beam"],

@@ -38,6 +38,12 @@ def test_options_that_are_no_amount_are_refused(source: str) -> None:
         load_captioner(source)
 
 
+def test_no_pictures_and_no_address() -> None:
+    assert load_captioner(DEFAULT).caption([]) == []
+    with pytest.raises(InputError, match="is no address"):
+        load_captioner("http://h:x/v1#m")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", shipped())
 def test_they_describe_photographs(name: str) -> None:

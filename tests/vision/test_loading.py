@@ -111,6 +111,7 @@ def test_class_names_from_a_file(names: dict[str, str], tmp_path: Path) -> None:
     [
         ("resnet", "no backbone is called 'resnet'; there are: efficientnet-lite0..2, vgg19, clip, hf"),
         ("efficientnet-lite7", "no EfficientNet-Lite7"),
+        ("efficientnet-litex", "no backbone is called 'efficientnet-litex'"),
         ("hf", "hf needs a model by name or folder"),
         ("onnx", "onnx needs an ONNX file"),
         ("efficientnet-lite0?sides=3", "no setting sides"),

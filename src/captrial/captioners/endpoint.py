@@ -68,6 +68,10 @@ class EndpointCaptioner:
         base, hash_, model = address.partition("#")
         if not hash_ or not model:
             raise InputError(f"{address}: name the model after a #, e.g. http://127.0.0.1:8000/v1#my-model")
+        try:
+            httpx.URL(base)
+        except httpx.InvalidURL as error:
+            raise InputError(f"{address} is no address: {error}") from None
         return cls(base.rstrip("/"), model)
 
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:

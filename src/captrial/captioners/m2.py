@@ -30,6 +30,8 @@ class MeshedDecoderLayer(DecoderLayer):
     """Attends to every encoder level with one shared cross-attention, and mixes the levels by learned gates."""
 
     def __init__(self, config: M2Config) -> None:
+        if config.pre_norm:
+            raise ValueError("pre_norm: the mesh is defined after normalisation only (Eq. 8)")
         super().__init__(config)
         self.gates = nn.ModuleList(nn.Linear(2 * config.width, config.width) for _ in range(config.encoder_layers))
         self.divisor = math.sqrt(config.encoder_layers) if config.divide_mesh else 1.0

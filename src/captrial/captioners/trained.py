@@ -47,6 +47,8 @@ class TrainedCaptioner:
     @torch.inference_mode()
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
         """One caption a picture."""
+        if not pictures:
+            return []
         captioner, vocabulary = self.checkpoint.captioner, self.checkpoint.vocabulary
         device = next(captioner.parameters()).device
         memory = self.speaker.encode(see_for(captioner, vocabulary, self.backbone, pictures).to(device))

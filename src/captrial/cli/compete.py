@@ -57,7 +57,9 @@ def new(
 ) -> None:
     """Make a competition of caption files or captioners, one a model, about the same pictures."""
     from captrial.compete import Competition
+    from captrial.compete.founding import refuse_taken
 
+    refuse_taken(directory)  # before any captioner is run
     files = caption_files(directory, captioner, captions, images)
     made = Competition.create(directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common)
     if json:

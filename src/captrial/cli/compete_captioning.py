@@ -56,6 +56,8 @@ def _named(captioners: list[str]) -> dict[str, str]:
         name, equals, source = option.partition("=")
         if not equals or not name or not source or name in named:
             raise InputError(f"--captioner {option}: give each captioner a name of its own, NAME=RUN")
+        if "/" in name or name.startswith("."):
+            raise InputError(f"--captioner {option}: the name becomes a file's; give it no / and no . in front")
         named[name] = source
     return named
 

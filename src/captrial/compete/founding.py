@@ -34,7 +34,7 @@ def found(
     common: bool = False,
 ) -> State:
     """Make a competition of caption files; `common` keeps the pictures that all of them share."""
-    _refuse_taken(directory)
+    refuse_taken(directory)
     if len(captions) < 2:
         raise InputError("a competition needs the captions of at least two models; give --captions NAME=FILE twice")
     if images is not None and not images.is_dir():
@@ -91,7 +91,8 @@ def verbosity_note(state: State) -> str | None:
     )
 
 
-def _refuse_taken(directory: Path) -> None:
+def refuse_taken(directory: Path) -> None:
+    """Refuse a directory that holds a competition or anything else that is not ours."""
     if (directory / FILE).exists():
         raise StateError(
             f"{directory} is a competition already; see `captrial compete status {directory}`, add a model with "

@@ -85,7 +85,8 @@ class Attribution:
 def on_picture(boxes: Array, window: tuple[float, float, float, float]) -> Array:
     """Boxes (e, 4) that are relative to `window`, relative to the whole picture."""
     left, top, right, bottom = window
-    return np.array([left, top] * 2) + boxes * np.array([right - left, bottom - top] * 2)
+    found: Array = np.array([left, top] * 2) + boxes * np.array([right - left, bottom - top] * 2)
+    return found
 
 
 def tile(rows: int, columns: int, window: tuple[float, float, float, float] = WHOLE) -> Array:

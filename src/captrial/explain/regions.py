@@ -86,7 +86,7 @@ def top_labels(
     Scores (words, elements) are those of the elements that the model saw; regions are in pixels of the picture.
     """
     boxes = relative_boxes(regions, width, height)
-    seen = overlaps(boxes, np.asarray(elements, np.float64)).any(1)
+    seen: NDArray[np.bool_] = np.asarray(overlaps(boxes, np.asarray(elements, np.float64)).any(1))
     usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
     if not usable:
         return []

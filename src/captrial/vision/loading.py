@@ -102,7 +102,7 @@ def _named(text: str) -> Backbone:
 
 
 def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
-    if kind.startswith(LITE):
+    if kind.removeprefix(LITE).isdigit() and kind.startswith(LITE):
         return _lite
     if kind not in GRIDS:
         if kind in FORMATS:
@@ -115,7 +115,7 @@ def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
 def _lite(name: Name) -> Backbone:
     version = name.kind.removeprefix(LITE)
     size, mode = name.take("size", int, 224), name.take("mode", str, "stretch")
-    return EfficientNetLite(int(version) if version.isdigit() else -1, size, mode)
+    return EfficientNetLite(int(version), size, mode)
 
 
 def _vgg(name: Name) -> Backbone:

@@ -7,6 +7,8 @@ scores at its ends. So a panel that does not come to it is halved, and one that 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,37 +20,57 @@ NODES = 4  # of a panel
 _RULE = gauss_legendre(NODES)
 
 
-def integrate_panels(path: PathGradients, ends: Array, limit: Tensor, most: int) -> tuple[Tensor, int]:
-    """The mean gradient (w, *input) over the path, and how many nodes it has; up to `most` are tried.
+class Panel(NamedTuple):
+    """A part of the path, and the scores (w,) at its ends."""
 
-    `ends` (p + 1,) are those of the first panels. A panel is halved while the error of a word is above `limit` (w,);
-    once `most` nodes were tried, panels are taken as they are.
+    start: float
+    stop: float
+    before: Tensor
+    after: Tensor
+
+
+def integrate_panels(path: PathGradients, ends: Array, limit: Tensor, most: int) -> tuple[Tensor, int]:
+    """The mean gradient (w, *input) over the path, and how many nodes it has; up to about `most` are tried.
+
+    `ends` (p + 1,) are those of the first panels. All panels with an error above `limit` (w,) of some word are halved,
+    again and again, until there are none or their halves would be too many: then they are taken as they are.
     """
     scores = path.scores(torch.as_tensor(ends).to(path.start))
-    waiting = [(float(ends[p]), float(ends[p + 1]), scores[p], scores[p + 1]) for p in reversed(range(len(ends) - 1))]
+    panels = [Panel(float(ends[p]), float(ends[p + 1]), scores[p], scores[p + 1]) for p in range(len(ends) - 1)]
     gradient = torch.zeros(len(path.targets), *path.start.shape, dtype=path.start.dtype, device=path.start.device)
     tried = kept = 0
-    while waiting:
-        start, stop, before, after = waiting.pop()
-        alphas, weights, shares = (
-            torch.as_tensor(part).to(path.start)
-            for part in (
-                start + (stop - start) * _RULE.alphas,
-                (stop - start) * _RULE.weights,
-                start + (stop - start) * _RULE.ends,
-            )
-        )
-        pulled = path.pull(alphas, weights, shares)
-        tried += NODES
-        missed = (weights @ pulled.slopes - (after - before)).abs()
-        middle = (start + stop) / 2
-        if bool((missed <= limit).all()) or tried + NODES * (len(waiting) + 2) > most or not start < middle < stop:
-            gradient += pulled.gradient
-            kept += NODES
-            continue
-        (between,) = path.scores(alphas.new_tensor([middle]))
-        waiting += [(middle, stop, between, after), (start, middle, before, between)]
+    while panels:
+        wrong, left_over = [], torch.zeros_like(gradient)
+        for panel in panels:
+            found, errors = _pull(path, panel)
+            if bool((errors <= limit).all()):
+                gradient += found
+            else:
+                wrong.append(panel)
+                left_over += found
+        tried, kept = tried + NODES * len(panels), kept + NODES * (len(panels) - len(wrong))
+        if tried + 2 * NODES * len(wrong) > most:
+            return gradient + left_over, kept + NODES * len(wrong)
+        panels = _halve(path, wrong)
     return gradient, kept
+
+
+def _pull(path: PathGradients, panel: Panel) -> tuple[Tensor, Tensor]:
+    """The gradient's part (w, *input) of a panel, and how far it is from its change of score (w,)."""
+    way = panel.stop - panel.start
+    alphas, ends = (torch.as_tensor(panel.start + way * part).to(path.start) for part in (_RULE.alphas, _RULE.ends))
+    weights = torch.as_tensor(way * _RULE.weights).to(path.start)
+    pulled = path.pull(alphas, weights, ends)
+    return pulled.gradient, (weights @ pulled.slopes - (panel.after - panel.before)).abs()
+
+
+def _halve(path: PathGradients, panels: list[Panel]) -> list[Panel]:
+    middles = [(panel.start + panel.stop) / 2 for panel in panels]
+    scores = path.scores(path.start.new_tensor(middles)) if middles else ()
+    halves: list[Panel] = []
+    for panel, middle, score in zip(panels, middles, scores, strict=True):
+        halves += [panel._replace(stop=middle, after=score), panel._replace(start=middle, before=score)]
+    return halves
 
 
 def even_ends(alphas: Array, scores: Array, panels: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,9 +12,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
+from captrial.compete import Competition
 from captrial.data.toyworld import read_toyworld, write_toyworld
 from captrial.errors import InputError
 from captrial.reproduce.exhibits import papers
+from captrial.reproduce.trial import MadSettings, Trial
 from captrial.vision.store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
 
@@ -118,6 +121,25 @@ def test_mad_says_what_is_missing(speakers: Path, tmp_path: Path) -> None:
     assert states(run("reproduce", "mad", *arguments, "--scores", scores))["Table 3"] == "made"
     changes = orjson.loads((tmp_path / "out" / "exhibits" / "table-3.json").read_bytes())["values"][0]["rows"]
     assert [(row["model"], row["change"]) for row in changes] == [("wrong", "-1"), ("right", "+1")]
+
+
+def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("right", "half", "references"):
+        (data / f"{name}.json").write_bytes((speakers / f"{name}.json").read_bytes())
+
+    def made(**options: Any) -> Competition:
+        return Trial(MadSettings(data, k=4, **options), tmp_path).competition
+
+    first = (made().directory / "pool.parquet").stat().st_ino
+    assert (made().directory / "pool.parquet").stat().st_ino == first
+    assert made(seed=7).state.seed == 7
+    said = orjson.loads((data / "half.json").read_bytes())
+    (data / "half.json").write_bytes(orjson.dumps({**said, "park/00.png": "something else"}))
+    assert "something else" in [said["half"] for said in map(made(seed=7).captions_of, made(seed=7).images())]
+    (data / "wrong.json").write_bytes((speakers / "wrong.json").read_bytes())
+    assert made(seed=7).models == ("half", "right", "wrong")
 
 
 # 000 and 003 ---------------------------------------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from captrial.compete import Competition, SelectionSettings, Verdict, verdict
 from captrial.compete.labels import Labels
@@ -15,6 +18,7 @@ from captrial.compete.repetition import Repetition, repetition
 from captrial.compete.scoring import Jury
 from captrial.compete.state import fingerprint
 from captrial.errors import InputError
+from captrial.files import content_hash
 
 REFERENCES = "references.json"
 CAPTION_FILES = {".json", ".jsonl", ".csv", ".tsv", ".parquet"}
@@ -54,7 +58,7 @@ class MadSettings:
             "files": {name: fingerprint(path) for name, path in files.items()},
             "images": self.images is not None,
             "scores": self.scores and {name: dict(values) for name, values in self.scores.items()},
-            "objects": self.objects is not None,
+            "objects": self.objects and content_hash(orjson.dumps(self.objects, option=orjson.OPT_SORT_KEYS)),
             "metrics": list(self.metrics),
             "k": self.k,
             "seed": self.seed,
@@ -70,15 +74,23 @@ class Trial:
 
     @cached_property
     def competition(self) -> Competition:
-        """The competition, made in the folder where it is not there yet."""
+        """The competition in the folder, made anew where it is not of these files and settings."""
         chosen, directory = self.settings, self.folder / "competition"
-        if (directory / "competition.json").is_file():
-            made = Competition.open(directory, check_sources=True)
-        else:
+        made = Competition.open(directory) if (directory / "competition.json").is_file() else None
+        if made is None or not self._is_asked_for(made):
+            if directory.exists():
+                shutil.rmtree(directory)
             made = Competition.create(directory, chosen.caption_files(), images=chosen.images, seed=chosen.seed)
         again = made.state.selection is not None and made.state.selection.k != chosen.k
         made.select(SelectionSettings(chosen.k, chosen.k), again=again)
         return made
+
+    def _is_asked_for(self, made: Competition) -> bool:
+        chosen = self.settings
+        images = None if chosen.images is None else chosen.images.resolve()
+        kept = None if made.image_root is None else made.image_root.resolve()
+        same = made.models == tuple(chosen.caption_files()) and made.state.seed == chosen.seed and kept == images
+        return same and not made.changed_sources()
 
     @cached_property
     def labels(self) -> Labels:
@@ -110,6 +122,8 @@ class Trial:
         from captrial.metrics import score
 
         said = gather(self.competition.pool, list(known))
+        if len(said) < self.competition.state.pictures:
+            return None
         captions = {
             name: {picture: texts[number] for picture, texts in said.items()}
             for number, name in enumerate(self.competition.models)

@@ -38,8 +38,19 @@ class Sheet:
     def markdown(self) -> str:
         """As a Markdown table, notes below."""
         lines = [_row(self.columns), _row(["---"] * len(self.columns)), *map(_row, self.rows)]
-        notes = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.notes]
+        notes = [_sentence(note) for note in self.notes]
         return "\n".join([*lines, "", *notes]).rstrip() + "\n"
+
+
+def _sentence(note: str) -> str:
+    """With a capital, unless it begins with a name of ours or a figure, and a full stop.
+
+    >>> _sentence("x100; more is better"), _sentence("more is better.")
+    ('x100; more is better.', 'More is better.')
+    """
+    first = note.split(maxsplit=1)[0] if note.strip() else ""
+    begun = note[:1].upper() + note[1:] if first.isalpha() else note
+    return f"{begun.rstrip('.')}."
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,9 @@ _HARD_TANHS: set[Any] = {functional.hardtanh, functional.hardtanh_}
 
 
 class ReluMode(TorchFunctionMode):
-    """Base: inside `with`, every ReLU is computed by `relu`; `met` counts them."""
+    """Base: inside `with`, every ReLU is computed by `relu`."""
 
     sees_maxout: ClassVar[bool] = False  # `maximum(a, b)` is `b + relu(a - b)`
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.met = 0
 
     def relu(self, x: Tensor, ceiling: float | None) -> Tensor:
         """A ReLU, or with a `ceiling` a ReLU6, of `x`; must not change `x`."""
@@ -39,11 +35,9 @@ class ReluMode(TorchFunctionMode):
         """Replace `func` where it is a ReLU."""
         kwargs = kwargs or {}
         if self.sees_maxout and func is torch.maximum and len(args) == 2 and not kwargs:
-            self.met += 1
             return args[1] + self.relu(args[0] - args[1], None)
         if not _is_relu(func, args, kwargs):
             return func(*args, **kwargs)
-        self.met += 1
         x: Tensor = args[0] if args else kwargs["input"]
         result = self.relu(x, _ceiling(func, args, kwargs))
         return x.copy_(result) if _in_place(func, args, kwargs) else result

@@ -113,7 +113,6 @@ def panel(view: View) -> dict[str, Any]:
             "verdict": verdict and verdict.value,
             "mark": verdict and MARKS[verdict],
             "top": _top(scores[number]),
-            "looked": view.grounding.looked[number] if view.grounding and view.grounding.looked else None,
             "error": None if found.errors is None else float(found.errors[number]),
         }
         for number, (text, heated) in enumerate(zip(found.words, view.maps(), strict=True))

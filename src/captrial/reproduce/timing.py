@@ -24,7 +24,6 @@ class Timing:
     """Seconds that batches of one size took."""
 
     name: str
-    model: str
     batch: int
     seconds: tuple[float, ...]
 
@@ -52,7 +51,7 @@ def time_batches(subject: Subject, ids: Sequence[str], batches: Sequence[int], r
             start = clock()
             say(captioner, vocabulary, captioner.encode(features), beam)
             spent.append(clock() - start)
-        found.append(Timing(subject.name, subject.model, batch, tuple(spent[1:])))
+        found.append(Timing(subject.name, batch, tuple(spent[1:])))
     return found
 
 

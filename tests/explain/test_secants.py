@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from captrial.explain.gradients import PathGradients
 from captrial.explain.integrated import Integral, integrate
 from captrial.explain.methods import Settings, integrated_gradients
-from captrial.explain.secants import BackbonePath, place
+from captrial.explain.panels import even_ends
+from captrial.explain.secants import BackbonePath
 from captrial.explain.subject import Subject, decoder_of
 from explain.small import SIZE, TOKENS, make_features, targets_of, tiny
 
@@ -118,9 +119,9 @@ def test_a_picture_that_is_the_baseline_has_no_attribution(subject: Subject) -> 
 
 def test_stretches_are_short_where_scores_change() -> None:
     alphas = np.array([0.0, 0.1, 1.0])
-    ends = place(alphas, np.array([[0.0, 1.0], [9.0, 10.0], [10.0, 11.0]]), 10)
+    ends = even_ends(alphas, np.array([[0.0, 1.0], [9.0, 10.0], [10.0, 11.0]]), 10)
     assert ends[0] == 0
     assert ends[-1] == 1
     assert (np.diff(ends) > 0).all()
     assert ends[5] == pytest.approx(0.1)
-    assert np.allclose(place(alphas, np.ones((3, 2)), 4), np.linspace(0, 1, 5))
+    assert np.allclose(even_ends(alphas, np.ones((3, 2)), 4), np.linspace(0, 1, 5))

@@ -69,7 +69,7 @@ PLAN: dict[str, Entry] = {
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
     **{
         f"{name}-scst": Entry(f"{name}-small", SCST, after=name)
-        for name in ("show_attend_tell", "top_down", "transformer", "m2")
+        for name in ("show_attend_tell", "top_down", "transformer", "m2", "ort")
     },
     **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
     "show_attend_tell-weak": Entry("show_attend_tell-small", {**XE, "supervision": "weak"}, detected=True),

@@ -92,10 +92,11 @@ def test_what_cannot_be_done_is_said(picture: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_shipped_captioner_is_loaded_once_and_explained(picture: Path) -> None:
     from captrial.api import _shipped
+    from captrial.captioners.shipped import DEFAULT
 
     _shipped.cache_clear()
     said = captrial.caption(picture, beam=2)
-    assert captrial.caption([picture], "transformer", beam=2) == [said]
+    assert captrial.caption([picture], DEFAULT, beam=2) == [said]
     assert _shipped.cache_info().misses == 1
     captioner = captrial.load(beam=2)
     explanation = captrial.explain(captioner, picture, method="saliency")

@@ -212,8 +212,8 @@ def test_selection_in_slices_is_that_of_one_search(tmp_path: Path, changes: dict
     chosen = SelectionSettings(8, 8, **changes)  # type: ignore[arg-type]
     contest.select(chosen)
     expected = [contest.chosen(*pair) for pair in contest.pairs]
-    for pair in contest.pairs:
-        contest._selection_file(pair).unlink()
+    for file in (contest.directory / "selection").glob("*-*.json"):
+        file.unlink()
     contest.select(chosen, rank=EngineRanker(LocalEngine(), contest.directory, chosen.similarity))
     assert [contest.chosen(*pair) for pair in contest.pairs] == expected
     assert not list((contest.directory / "selection").glob("slices-*"))

@@ -183,7 +183,7 @@ def test_a_report_is_written_once_served_from_its_folder_and_runs_only_its_own_s
     client: TestClient, competition: Path
 ) -> None:
     unlabelled = finished(client, client.post("/api/competition/0", headers=OURS).json())
-    assert "nothing to report yet" in unlabelled["error"]
+    assert "no selected picture has a reference caption" in unlabelled["error"]
     lines = [json.dumps({"id": str(n), "captions": [f"a thing at place {n}"]}) for n in range(6)]
     (competition / "references.jsonl").write_text("\n".join(lines))
     job = finished(client, client.post("/api/competition/0", headers=OURS).json())

@@ -64,6 +64,7 @@ SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "warmup":
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
+    "transformer": Entry("transformer-small", {**XE, "epochs": 10}),
     "sgae": Entry("sgae-small", XE, store="regions"),  # its picture graphs are made of labelled regions
     "disc": Entry("disc-small", {**SCST, "critic_epochs": 6}, after="att2in"),  # until its critic speaks it is Att2in
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
@@ -80,7 +81,9 @@ PLAN: dict[str, Entry] = {
 
 def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path, beam: int = 5) -> dict[str, Any]:
     """Train and test one entry; what is finished is not repeated."""
-    entry, folder = PLAN[name], runs / name
+    entry, folder, result = PLAN[name], runs / name, RESULTS / f"{name}.json"
+    if (folder / TESTED).exists() and result.exists():
+        return dict(orjson.loads(result.read_bytes()))
     store = FeatureStore(stores[entry.store])
     splits = {split: [sample for sample in samples if sample.split == split] for split in ("train", "val", "test")}
     if entry.mirrored:
@@ -123,7 +126,7 @@ def test(
     said = caption_pictures(best.captioner, best.vocabulary, store, ids, beam=beam)
     atomic_write(folder / TESTED, orjson.dumps(dict(zip(ids, said, strict=True)), option=orjson.OPT_INDENT_2))
     references = [sample.captions for sample in samples]
-    epochs = list(csv.DictReader((folder / "metrics.csv").open()))
+    epochs = [row for row in csv.DictReader((folder / "metrics.csv").open()) if row["cider"]]  # of captions
     result = {
         "name": name,
         "bleu_4": bleu(said, references).corpus,
@@ -133,7 +136,7 @@ def test(
         "parameters": sum(parameter.numel() for parameter in best.captioner.parameters()),
         "epochs": len(epochs),
         "seconds_an_epoch": round(float(epochs[-1]["seconds"]) / len(epochs), 1),
-        "val_cider": max(float(row["cider"]) for row in epochs if row["cider"]),
+        "val_cider": max(float(row["cider"]) for row in epochs),
         "beam": beam,
         "repetitions": count_repetitions(best, samples, store),
         "options": dict(PLAN[name].options),

@@ -283,8 +283,9 @@ def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:
     before, after = (Checkpoint.from_pretrained(tmp_path / out / "best").captioner for out in ("begun", "went_on"))
     assert isinstance(after, Disc)
     assert all(torch.equal(after.state_dict()[name], weight) for name, weight in before.state_dict().items())
-    with pytest.raises(MismatchError, match="of other sizes"):
-        run("disc", "larger", rest, tmp_path / "begun")
+    run("disc-small", "own_critic", {**rest, "critic_width": "24"}, tmp_path / "begun")
+    with pytest.raises(MismatchError, match="--set width: the sizes"):
+        run("disc-small", "wider", {**rest, "width": "64"}, tmp_path / "begun")
     with pytest.raises(MismatchError, match="not a"):
         run("top_down-small", "other", rest, tmp_path / "begun")
 

@@ -74,15 +74,19 @@ class ChosenFiles:
 
     def captions(self, wanted: set[str], pool: StoredPool) -> Captions:
         """Every model's caption of the pictures: as kept, or gathered from the pool and kept."""
-        if not self._captions or len(next(iter(self._captions.values()))) != len(pool.models):
-            self._captions = self._kept_captions(len(pool.models))
-        if not wanted <= self._captions.keys():
-            self._captions = gather(pool, sorted(wanted))
-            columns = zip(*self._captions.values(), strict=True)
-            table = {"id": list(self._captions), **{str(model): texts for model, texts in enumerate(columns)}}
+        captions = self._captions  # other threads may put others in their place meanwhile
+        if not captions or len(next(iter(captions.values()))) != len(pool.models):
+            captions = self._kept_captions(len(pool.models))
+        if not wanted <= captions.keys():
+            captions = gather(pool, sorted(wanted))
+            columns = zip(*captions.values(), strict=True)
+            table = {"id": list(captions), **{str(model): texts for model, texts in enumerate(columns)}}
             with atomic_path(self.folder / "captions.parquet") as temporary:
                 pq.write_table(pa.table(table), temporary)
-        return self._captions
+        if captions.keys() != wanted:
+            captions = {picture: captions[picture] for picture in wanted}
+        self._captions = captions
+        return captions
 
     def _kept_captions(self, models: int) -> Captions:
         path = self.folder / "captions.parquet"

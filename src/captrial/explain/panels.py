@@ -32,26 +32,31 @@ class Panel(NamedTuple):
 def integrate_panels(path: PathGradients, ends: Array, limit: Tensor, most: int) -> tuple[Tensor, int]:
     """The mean gradient (w, *input) over the path, and how many nodes it has; up to about `most` are tried.
 
-    `ends` (p + 1,) are those of the first panels. All panels with an error above `limit` (w,) of some word are halved,
-    again and again, until there are none or their halves would be too many: then they are taken as they are.
+    `ends` (p + 1,) are those of the first panels. Panels with an error above `limit` (w,) of some word are halved,
+    again and again, the worst first where not all can be; those that cannot are taken as they are.
     """
     scores = path.scores(torch.as_tensor(ends).to(path.start))
     panels = [Panel(float(ends[p]), float(ends[p + 1]), scores[p], scores[p + 1]) for p in range(len(ends) - 1)]
     gradient = torch.zeros(len(path.targets), *path.start.shape, dtype=path.start.dtype, device=path.start.device)
+    limit = limit.clamp(min=torch.finfo(limit.dtype).tiny)
     tried = kept = 0
     while panels:
-        wrong, left_over = [], torch.zeros_like(gradient)
+        wrong: list[tuple[float, Panel, Tensor]] = []
         for panel in panels:
-            found, errors = _pull(path, panel)
-            if bool((errors <= limit).all()):
-                gradient += found
+            part, errors = _pull(path, panel)
+            error = float((errors / limit).max())
+            if error > 1 and _has_a_middle(panel, path.start):
+                wrong.append((error, panel, part))
             else:
-                wrong.append(panel)
-                left_over += found
-        tried, kept = tried + NODES * len(panels), kept + NODES * (len(panels) - len(wrong))
-        if tried + 2 * NODES * len(wrong) > most:
-            return gradient + left_over, kept + NODES * len(wrong)
-        panels = _halve(path, wrong)
+                gradient += part
+                kept += NODES
+        tried += NODES * len(panels)
+        room = max(0, most - tried) // (2 * NODES)  # for so many to be halved
+        wrong.sort(key=lambda item: -item[0])
+        for _, _, part in wrong[room:]:
+            gradient += part
+            kept += NODES
+        panels = _halve(path, [panel for _, panel, _ in wrong[:room]])
     return gradient, kept
 
 
@@ -62,6 +67,12 @@ def _pull(path: PathGradients, panel: Panel) -> tuple[Tensor, Tensor]:
     weights = torch.as_tensor(way * _RULE.weights).to(path.start)
     pulled = path.pull(alphas, weights, ends)
     return pulled.gradient, (weights @ pulled.slopes - (panel.after - panel.before)).abs()
+
+
+def _has_a_middle(panel: Panel, like: Tensor) -> bool:
+    """Whether there is a number of the path's precision between the ends."""
+    start, middle, stop = like.new_tensor([panel.start, (panel.start + panel.stop) / 2, panel.stop])
+    return bool(start < middle) and bool(middle < stop)
 
 
 def _halve(path: PathGradients, panels: list[Panel]) -> list[Panel]:

@@ -17,7 +17,7 @@ from captrial.compete.pool import gather
 from captrial.compete.repetition import Repetition, repetition
 from captrial.compete.scoring import Jury
 from captrial.compete.state import fingerprint
-from captrial.errors import InputError
+from captrial.errors import InputError, StateError
 from captrial.files import content_hash
 
 REFERENCES = "references.json"
@@ -77,9 +77,12 @@ class Trial:
         """The competition in the folder, made anew where it is not of these files and settings."""
         chosen, directory = self.settings, self.folder / "competition"
         made = Competition.open(directory) if (directory / "competition.json").is_file() else None
-        if made is None or not self._is_asked_for(made):
-            if directory.exists():
-                shutil.rmtree(directory)
+        if made is not None and not self._is_asked_for(made):
+            if (directory / "annotations.sqlite").exists():
+                raise StateError(f"{directory} was made of other captions, and people have annotated it; choose --out")
+            shutil.rmtree(directory)
+            made = None
+        if made is None:
             made = Competition.create(directory, chosen.caption_files(), images=chosen.images, seed=chosen.seed)
         again = made.state.selection is not None and made.state.selection.k != chosen.k
         made.select(SelectionSettings(chosen.k, chosen.k), again=again)
@@ -89,8 +92,9 @@ class Trial:
         chosen = self.settings
         images = None if chosen.images is None else chosen.images.resolve()
         kept = None if made.image_root is None else made.image_root.resolve()
-        same = made.models == tuple(chosen.caption_files()) and made.state.seed == chosen.seed and kept == images
-        return same and not made.changed_sources()
+        read = {entry.name: entry.fingerprint for entry in made.state.models}
+        there = {name: fingerprint(path) for name, path in chosen.caption_files().items()}
+        return read == there and made.state.seed == chosen.seed and kept == images
 
     @cached_property
     def labels(self) -> Labels:

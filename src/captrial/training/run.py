@@ -102,10 +102,10 @@ def _continue_from(
     checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else start)
     captioner, architecture = checkpoint.captioner, find_architecture(find_preset(preset).architecture).captioner
     if type(captioner) is Att2in and architecture is Disc:
-        begun, captioner = captioner, create(preset, words=captioner.config.words, features=captioner.config.features)
-        if {**begun.describe(), **captioner.describe()} != {**captioner.describe(), **begun.describe()}:
-            raise MismatchError(f"{start} is an Att2in of other sizes than {preset}")
+        begun, critic = captioner, {name: value for name, value in sizes.items() if name.startswith("critic_")}
+        captioner = create(preset, **begun.describe(), **critic)  # type: ignore[arg-type]
         captioner.load_state_dict(begun.state_dict())
+        sizes = {name: value for name, value in sizes.items() if name not in critic}
     if type(captioner) is not architecture:
         raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")
     if identity(vision) != identity(checkpoint.vision):
@@ -171,4 +171,14 @@ def _same_run(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether two configurations mean the same run; options that one of two versions did not know have defaults."""
     defaults = orjson.loads(orjson.dumps(dataclasses.asdict(Recipe())))
     stored = {**stored, "recipe": {**defaults, **{k: v for k, v in stored["recipe"].items() if k in defaults}}}
-    return {**stored, "vision": identity(stored["vision"])} == {**wanted, "vision": identity(wanted["vision"])}
+    one, other = (
+        {**config, "vision": identity(config["vision"]), "recipe": _that_matter(config["recipe"])}
+        for config in (stored, wanted)
+    )
+    return one == other
+
+
+def _that_matter(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Options without those of self-critical training where there is none."""
+    idle = ("scst_rate", "scst_samples", "scst_by", "baseline", "count_end") if not recipe["scst_epochs"] else ()
+    return {name: value for name, value in recipe.items() if name not in idle}

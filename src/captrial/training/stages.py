@@ -1,6 +1,6 @@
 """Stages of training: what is optimised, for how long, at which rate. A run is a list of them.
 
-`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions the model samples itself.
+`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions that the model says itself.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class CrossEntropy:
 
 @dataclass
 class SelfCritical:
-    """SCST: captions sampled by the model itself, weighted by how much better than a baseline they are.
+    """SCST: captions that the model says itself, weighted by how much better than a baseline they are.
 
-    Captions are drawn with cached decoding and without gradients, then scored again in one teacher-forced pass that has
+    Captions are found with cached decoding and without gradients, then scored again in one teacher-forced pass that has
     them. `samples_by` "beam" takes the beam's hypotheses (000), "sampling" draws from the model: slow to gain after
     label smoothing, which leaves much probability on words that do not fit (docs/training.md).
     """
@@ -129,7 +129,7 @@ class SelfCritical:
 
     def __post_init__(self) -> None:
         if self.samples_by not in ("beam", "sampling"):
-            raise InputError(f"samples_by {self.samples_by!r}: there are beam and sampling")
+            raise InputError(f"scst_by {self.samples_by!r}: there are beam and sampling")
         if self.baseline not in ("mean", "others", "greedy"):
             raise InputError(f"baseline {self.baseline!r}: there are mean, others and greedy")
         if self.samples < 2 and self.baseline != "greedy":
@@ -140,7 +140,7 @@ class SelfCritical:
         return self.captioner.parameters()
 
     def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
-        """REINFORCE on samples of the current model."""
+        """REINFORCE on what the current model says."""
         tokens, advantage, rewards = self.draw(self.captioner, batch)
         with evaluating(self.captioner):  # with dropout it would be another model than the one that was sampled
             forced = self.captioner(batch.features, shifted(tokens))
@@ -174,7 +174,7 @@ class StageWiseSelfCritical(SelfCritical):
     `A_i = (r(s_i) - b_i) + eta (r(s_i) - r_{i-1})`, no second term for the first stage. With the baseline "greedy" b_i
     and r_{i-1} are rewards of greedy captions, as we read the paper; since those are far above most samples,
     nearly every advantage is negative and training may not gain at all. Otherwise b_i is as for other captioners and
-    r_{i-1} the mean reward of the samples of the stage before: the same gradient on average, with less noise.
+    r_{i-1} the mean reward of the stage before: with sampling the same gradient on average, with less noise.
     """
 
     eta: float = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "shipped"
-DEFAULT = "m2"  # the best of them
+DEFAULT = "ort"  # the best of them
 
 
 def shipped() -> dict[str, Path]:

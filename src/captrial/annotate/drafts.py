@@ -22,7 +22,7 @@ def forget_draft(connection: Connection, person: int, item: int) -> None:
 
 
 def keep_draft(store: Store, connection: Connection, person: int, item: int, text: str) -> None:
-    """Keep it instead of the one before, unless the sentence is there already."""
+    """Keep what somebody has written so far, in the place of their last draft, unless the sentence is there already."""
     mine = {"item": item, "person": person}
     draft = {"round": "write", **mine, "text": text, "saved": store.clock()}
     with store.at_once(connection):

@@ -84,7 +84,7 @@ class ChosenFiles:
             with atomic_path(self.folder / "captions.parquet") as temporary:
                 pq.write_table(pa.table(table), temporary)
         if captions.keys() != wanted:
-            captions = {picture: captions[picture] for picture in wanted}
+            captions = {picture: texts for picture, texts in captions.items() if picture in wanted}
         self._captions = captions
         return captions
 

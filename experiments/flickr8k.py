@@ -4,7 +4,7 @@
 
 Trains what is named (default: everything that there is a store for), continues what was stopped, and writes
 `docs/flickr8k/NAME.json` with the scores on the 500 test pictures as each one finishes. Stores are made by `captrial
-features` (grid, regions) and by `experiments.mirrored` (fine).
+features` (grid, regions) and by `experiments.mirrored`.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Entry:
 
 
 XE = {"epochs": 7, "batch": 16, "warmup": 150, "patience": 3}
-FINE = {"width": 256, "heads": 8, "hidden": 1024, "decoder_layers": 3, "epochs": 5, "batch": 16, "warmup": 300}
 SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "warmup": 100, "patience": 2}
+AVERAGED = {**SCST, "scst_epochs": 4, "average": 0.999}
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
@@ -74,8 +74,7 @@ PLAN: dict[str, Entry] = {
     },
     **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
     "show_attend_tell-weak": Entry("show_attend_tell-small", {**XE, "supervision": "weak"}, detected=True),
-    "fine": Entry("transformer-small", FINE, store="fine", mirrored=True),
-    "fine-scst": Entry("transformer-small", {**SCST, "scst_epochs": 4}, after="fine", store="fine", mirrored=True),
+    "ort-averaged": Entry("ort-small", AVERAGED, after="ort", store="mirrored", mirrored=True),
 }
 
 
@@ -162,13 +161,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PLAN))
     parser.add_argument("--features", type=Path, required=True, help="Store of grid features.")
     parser.add_argument("--regions", type=Path, help="Store of region features.")
-    parser.add_argument("--fine", type=Path, help="Store made by experiments.mirrored.")
+    parser.add_argument("--mirrored", type=Path, help="Store made by experiments.mirrored.")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
-    stores = {"grid": arguments.features, "regions": arguments.regions, "fine": arguments.fine}
+    stores = {"grid": arguments.features, "regions": arguments.regions, "mirrored": arguments.mirrored}
     for name in arguments.names or [name for name, entry in PLAN.items() if stores[entry.store]]:
         print(run(name, samples, stores, arguments.runs), flush=True)
 

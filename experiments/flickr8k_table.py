@@ -12,6 +12,13 @@ import orjson
 from captrial.captioners.registry import ARCHITECTURES
 from experiments.flickr8k import PLAN, RESULTS
 
+KINDS = {
+    "no-geometry": " without geometry",
+    "regions": ", regions",
+    "weak": ", weakly supervised attention",
+    "averaged": ", mirror images, averaged weights",
+}
+
 
 def rows() -> list[dict[str, Any]]:
     """Results there are, in the order of the plan."""
@@ -35,15 +42,12 @@ def table() -> str:
 
 def describe(name: str) -> tuple[str, str]:
     """How an entry is called in the table, and how it was trained."""
-    base = name.removesuffix("-scst").removesuffix("-regions").removesuffix("-no-geometry").removesuffix("-weak")
-    title = ARCHITECTURES["transformer" if base == "fine" else base].title
-    title += ", wider, 288 pixels, mirror images" if base == "fine" else ""
-    title += ", weakly supervised attention" if name.endswith("-weak") else ""
-    title += " without geometry" if "no-geometry" in name else ""
-    title += ", regions" if name.endswith("-regions") else ""
+    base, *kinds = name.split("-", 1)
+    title, kind = ARCHITECTURES[base].title, "".join(kinds)
+    title += KINDS.get(kind, "")
     if name == "disc":
         return title, "XE (Att2in's) + critic + SCST"
-    return title, "XE + SCST" if name.endswith("-scst") else "XE"
+    return title, "XE + SCST" if kind in ("scst", "averaged") else "XE"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Flickr8k at a finer grid, with every training picture's mirror image beside it.
+"""Flickr8k with every training picture's mirror image beside it.
 
-    python -m experiments.mirrored STORE [--size 288]
+    python -m experiments.mirrored STORE
 
-Makes the feature store of the entries "fine" of `experiments.flickr8k`. Mirrored pictures are written beside the store
-while it is made; they are new training pictures of the same captions, without those that tell left from right.
+Makes the feature store of the entries of `experiments.flickr8k` that have mirror images, or adds them to a copy of the
+grid's. Mirrored pictures are written beside the store while it is made; they are new training pictures of the same
+captions, without those that tell left from right.
 """
 
 from __future__ import annotations
@@ -56,11 +57,10 @@ def main() -> None:
     """Make the store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
-    parser.add_argument("--size", type=int, default=288)
     arguments = parser.parse_args()
     samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     everything = [*samples, *write_mirrored(samples, arguments.store.with_name(f"{arguments.store.name}-pictures"))]
-    features_of(everything, load_backbone(f"efficientnet-lite2?size={arguments.size}"), arguments.store)
+    features_of(everything, load_backbone("efficientnet-lite2"), arguments.store)
 
 
 if __name__ == "__main__":

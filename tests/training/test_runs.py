@@ -186,9 +186,11 @@ class KilledError(Exception):
     """Stands for a kill: training stops at once, wherever it is."""
 
 
-@pytest.mark.parametrize("step", [1, 3, 5, 8])
-def test_a_killed_run_continues_to_the_same_weights(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = run_to_the_end(tmp_path / "whole")
+@pytest.mark.parametrize(("step", "average"), [(1, "0"), (3, "0"), (5, "0.9"), (8, "0.9")])
+def test_a_killed_run_continues_to_the_same_weights(
+    step: int, average: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run_to_the_end(tmp_path / "whole", average=average)
     from captrial.training.loop import Trainer
 
     real, count = Trainer._step, 0
@@ -203,8 +205,8 @@ def test_a_killed_run_continues_to_the_same_weights(step: int, tmp_path: Path, m
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_step", killed)
         with pytest.raises(KilledError):
-            run_to_the_end(tmp_path / "killed")
-    continued = run_to_the_end(tmp_path / "killed")
+            run_to_the_end(tmp_path / "killed", average=average)
+    continued = run_to_the_end(tmp_path / "killed", average=average)
     assert all(torch.equal(whole[name], continued[name]) for name in whole)
     rows = [(tmp_path / name / "metrics.csv").read_text().splitlines() for name in ("whole", "killed")]
     assert len(rows[0]) == len(rows[1]) == 4
@@ -231,6 +233,7 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         ({"schedule": "linear"}, "no schedule 'linear'"),
         ({"scst_samples": "1"}, "one sample has nothing to be compared with"),
         ({"supervision": "some"}, "supervision=some"),
+        ({"average": "1"}, "average=1.0: must be under 1"),
     ],
 )
 def test_a_wrong_setting_is_said_and_leaves_the_folder_free(
@@ -268,6 +271,21 @@ def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
             "att2in-small", pictures, pictures, features, {**VISION, "backbone": "other"}, tmp_path / "third",
             QUICK, start=tmp_path / "first",
         )  # fmt: skip
+
+
+def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> None:
+    pictures = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(pictures)))
+
+    def run(out: str, average: str, epochs: str, start: Path | None = None) -> dict[str, torch.Tensor]:
+        options = {**QUICK, "epochs": epochs, "average": average, "patience": "9"}
+        best = train("att2in-small", pictures, pictures[:5], features, VISION, tmp_path / out, options, start=start)
+        return best.captioner.state_dict()
+
+    begun = run("begun", "0", "5")
+    moved, held = (run(f"on-{average}", average, "1", tmp_path / "begun") for average in ("0", "0.999999"))
+    assert all(torch.allclose(held[name], begun[name], atol=1e-5) for name in begun)
+    assert not all(torch.allclose(moved[name], begun[name], atol=1e-3) for name in begun)
 
 
 def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from captrial.errors import CaptrialError
 from captrial.files import atomic_write
 from captrial.progress import progress_bar
+from captrial.training.averaging import MovingAverage
 from captrial.training.batches import Batch, CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
 from captrial.training.stages import Logs, Stage
@@ -32,6 +34,7 @@ class LoopSettings:
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0  # gradient norm; 0 for none
+    average: float = 0.0  # decay of the moving average of weights that is validated and kept; 0 for none
     patience: int = 5  # validations without a better score before a stage ends
     save_every: float = 60.0  # seconds between two saves of the state
     autocast: bool = False  # bfloat16
@@ -60,6 +63,7 @@ class Trainer:
         self.run, self.models, self.stages, self.data, self.settings = run, models, stages, data, settings
         self.validate, self.keep_best, self.restore_best = validate, keep_best, restore_best
         self.counters, self.ranks = Counters(), ranks or Ranks()
+        self.average: MovingAverage | None = None  # of the present stage
         self.device = next(models.parameters()).device
 
     def train(self) -> Counters:
@@ -73,12 +77,14 @@ class Trainer:
         while self.counters.stage < len(self.stages):
             stage = self.stages[self.counters.stage]
             optimizer = self._optimizer(stage)
-            if resuming:
-                load_state(state, self.models, optimizer)
-                resuming = False
-            elif self.counters.best >= 0 and self.ranks.is_first:
+            if self.counters.best >= 0 and self.ranks.is_first and not resuming:
                 self.restore_best()
             self.ranks.copy_first(self.models)
+            if self.settings.average:
+                self.average = MovingAverage(self.models, self.settings.average)
+            if resuming:
+                load_state(state, self.models, optimizer, self.average)
+                resuming = False
             self._train_stage(stage, optimizer)
             fresh = Counters(total_steps=self.counters.total_steps, seconds=self.counters.seconds)
             fresh.stage, fresh.best = self.counters.stage + 1, self.counters.best
@@ -95,19 +101,25 @@ class Trainer:
         while counters.epoch < stage.epochs:
             logs = self._train_epoch(stage, optimizer)
             if stage.validates:
-                logs["cider"] = self.ranks.from_first(self.validate)
-                counters.scores.append(logs["cider"])
-                counters.waited += 1
-                if logs["cider"] > counters.best:
-                    counters.best, counters.waited = logs["cider"], 0
-                    if self.ranks.is_first:
-                        self.keep_best()
+                with self.average.in_place() if self.average else nullcontext():
+                    logs["cider"] = self._validate()
             if self.ranks.is_first:
                 _append(self.run / METRICS, self._row(stage, logs))
             counters.epoch, counters.batch = counters.epoch + 1, 0
             if stage.validates and counters.waited >= self.settings.patience:
                 counters.epoch = stage.epochs
             self._save(optimizer)
+
+    def _validate(self) -> float:
+        """The score of the present weights; the best are kept."""
+        counters, score = self.counters, self.ranks.from_first(self.validate)
+        counters.scores.append(score)
+        counters.waited += 1
+        if score > counters.best:
+            counters.best, counters.waited = score, 0
+            if self.ranks.is_first:
+                self.keep_best()
+        return score
 
     def _train_epoch(self, stage: Stage, optimizer: torch.optim.Optimizer) -> Logs:
         """The rest of the present epoch; logs are means over its batches since the last resume."""
@@ -137,7 +149,7 @@ class Trainer:
 
     def _save(self, optimizer: torch.optim.Optimizer) -> None:
         if self.ranks.is_first:
-            save_state(self.run / STATE, self.models, optimizer, self.counters)
+            save_state(self.run / STATE, self.models, optimizer, self.counters, self.average)
 
     def _step(self, stage: Stage, optimizer: torch.optim.Optimizer, batch: Batch | None) -> Logs:
         counters = self.counters
@@ -161,6 +173,8 @@ class Trainer:
         if self.settings.clip:
             nn.utils.clip_grad_norm_(stage.parameters(), self.settings.clip)
         optimizer.step()
+        if self.average:
+            self.average.update()
         return logs
 
     def _loss(self, stage: Stage, batch: Batch) -> tuple[Tensor, Logs]:

@@ -55,6 +55,7 @@ class Recipe:
     critic_weight: float = 1.0  # Disc
     sentence_epochs: int = 2  # SGAE, stage 1
     dictionary_epochs: int = 2  # SGAE, stage 2
+    average: float = 0.0  # decay of a moving average of the weights, kept instead of them; 0.999 suits SCST
     patience: int = 5
     weight_decay: float = 0.01
     clip: float = 1.0
@@ -69,6 +70,8 @@ class Recipe:
             least = int(name in AT_LEAST_ONE)
             if isinstance(value, int | float) and not value >= least:
                 raise InputError(f"--set {name}={value}: must be at least {least}")
+        if self.average >= 1:
+            raise InputError(f"--set average={self.average}: must be under 1, or the weights would never move")
         if not self.epochs and not self.scst_epochs:
             raise InputError("--set epochs=0: there is nothing to train without scst_epochs")
 

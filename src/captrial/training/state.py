@@ -1,7 +1,8 @@
 """The state of a training run on disk, complete enough to continue as if it had never stopped.
 
-Everything random in a step is seeded by (seed, step), and the order of batches by (seed, epoch), so weights, optimiser
-moments and a few counters are all there is to keep. Tensors go into a safetensors file; nothing is pickled.
+Everything random in a step is seeded by (seed, step), and the order of batches by (seed, epoch), so weights (and their
+moving average), optimiser moments and a few counters are all there is to keep. Tensors go into a safetensors file;
+nothing is pickled.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from captrial.files import atomic_path
+from captrial.training.averaging import MovingAverage
 
 STATE = "state.safetensors"
 
@@ -35,9 +37,17 @@ class Counters:
     scores: list[float] = field(default_factory=list)  # validation scores of the stage
 
 
-def save_state(path: Path, models: nn.Module, optimizer: torch.optim.Optimizer, counters: Counters) -> None:
-    """Write models, optimiser moments and counters, whole or not at all."""
+def save_state(
+    path: Path,
+    models: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    counters: Counters,
+    average: MovingAverage | None = None,
+) -> None:
+    """Write models, their average, optimiser moments and counters, whole or not at all."""
     tensors = {f"model/{name}": tensor.detach().contiguous() for name, tensor in models.state_dict().items()}
+    if average:
+        tensors.update({f"average/{name}": tensor.contiguous() for name, tensor in average.weights.items()})
     for index, state in optimizer.state_dict()["state"].items():
         for key, value in state.items():
             tensors[f"optimizer/{index}/{key}"] = torch.as_tensor(value).detach().contiguous()
@@ -51,8 +61,10 @@ def read_counters(path: Path) -> Counters:
         return Counters(**orjson.loads(file.metadata()["counters"]))
 
 
-def load_state(path: Path, models: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put a saved state back into models and an optimiser over the same parameters."""
+def load_state(
+    path: Path, models: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None = None
+) -> None:
+    """Put a saved state back into models, their average, and an optimiser over the same parameters."""
     model: dict[str, Tensor] = {}
     moments: dict[int, dict[str, Tensor]] = {}
     with safe_open(path, "pt") as file:
@@ -60,6 +72,9 @@ def load_state(path: Path, models: nn.Module, optimizer: torch.optim.Optimizer) 
             kind, rest = name.split("/", 1)
             if kind == "model":
                 model[rest] = file.get_tensor(name)
+            elif kind == "average":
+                if average:
+                    average.weights[rest].copy_(file.get_tensor(name))
             else:
                 index, key = rest.split("/")
                 moments.setdefault(int(index), {})[key] = file.get_tensor(name)

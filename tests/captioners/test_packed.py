@@ -18,7 +18,10 @@ WORDS = 40
 def features(pictures: int = 6) -> Features:
     generator = torch.Generator().manual_seed(1)
     mask = torch.ones(pictures, 5, dtype=torch.bool)
-    return Features(torch.randn(pictures, 5, 16, generator=generator), mask, torch.rand(pictures, 5, 4))
+    boxes = torch.rand(pictures, 5, 4, generator=generator).sort(-1).values  # left, top before right, bottom
+    relations = torch.randint(0, 5, (pictures, 3, 3), generator=generator)
+    attributes = torch.randint(4, WORDS, (pictures, 5, 2), generator=generator)
+    return Features(torch.randn(pictures, 5, 16, generator=generator), mask, boxes, relations, attributes)
 
 
 @pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16), (1, 16)])
@@ -29,10 +32,27 @@ def test_layers_agree_within_their_rounding(shape: tuple[int, ...]) -> None:
     halved = nn.Linear(16, 24)
     halved.load_state_dict({name: value.half().float() for name, value in linear.state_dict().items()})
     assert torch.allclose(PackedLinear(halved, "float16")(x), halved(x), atol=1e-5)
+    assert torch.allclose(PackedLinear(linear, "float32")(x), exact, atol=1e-6)
     assert float((PackedLinear(linear, "int8")(x) - exact).detach().abs().max()) < 0.03 * float(
         exact.detach().abs().max()
     )
     assert PackedLinear(nn.Linear(16, 24, bias=False), "int8")(x).shape == exact.shape
+
+
+@pytest.mark.parametrize("stored", [torch.float16, torch.float32])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_nothing_is_lost_in_float32(name: str, stored: torch.dtype) -> None:
+    """Weights that fit into float16 are kept so, others as they are; the captions are those of the model itself."""
+    torch.manual_seed(0)
+    model = create(f"{name}-small", words=WORDS, features=16).eval()
+    model.load_state_dict({key: value.to(stored).float() for key, value in model.state_dict().items()})
+    faster = packed(model, "float32")
+    layers = [module for module in faster.modules() if isinstance(module, PackedLinear)]
+    assert {layer.precision for layer in layers} == {str(stored).removeprefix("torch.")}
+    with torch.no_grad():
+        said = [beam_search(one, one.encode(features()), beam=3, max_words=8) for one in (model, faster)]
+    assert torch.equal(said[0].tokens, said[1].tokens)
+    torch.testing.assert_close(said[0].scores, said[1].scores, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["transformer", "m2", "top_down", "aoa"])

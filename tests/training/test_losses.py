@@ -56,8 +56,11 @@ def test_attention_terms() -> None:
     targets = torch.tensor([[[7, PAD]]])
     assert float(doubly_stochastic(attention, targets)) == pytest.approx(0.75**2 + 0.25**2)
     wanted = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
-    assert float(supervised_attention(attention, wanted)) == pytest.approx(-torch.log(torch.tensor(0.25)).item())
-    assert float(supervised_attention(attention, torch.zeros_like(wanted))) == 0
+    alone = -torch.log(torch.tensor(0.25)).item()
+    assert float(supervised_attention(attention, wanted, targets)) == pytest.approx(alone)
+    among_two = torch.tensor([[[7, 8]]])  # words without a map count: the mean is that of cross-entropy
+    assert float(supervised_attention(attention, wanted, among_two)) == pytest.approx(alone / 2)
+    assert float(supervised_attention(attention, torch.zeros_like(wanted), targets)) == 0
 
 
 @pytest.mark.parametrize(

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.disc import Disc, RetrievalCritic
 from captrial.captioners.sgae import Sgae
 from captrial.decoding import greedy
-from captrial.decoding.result import BOS, PAD
+from captrial.decoding.result import BOS, EOS, PAD
 from captrial.errors import InputError, MismatchError
-from captrial.language.vocabulary import UNK
+from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.metrics.spice import scene_tuples
-from captrial.training.batches import CaptionData
+from captrial.records import Sample
+from captrial.training.batches import CaptionData, FeatureSource
 from captrial.training.disc import Discriminate, TrainCritic
 from captrial.training.evaluate import caption_pictures
-from captrial.training.recipe import Recipe, make_stages
+from captrial.training.loop import Trainer
+from captrial.training.papers import PAPERS
+from captrial.training.recipe import Recipe, make_stages, split_options
 from captrial.training.run import train
 from captrial.training.schedules import Schedule
 from captrial.training.sgae import SentenceStage, graph_tensors
-from captrial.training.stages import CrossEntropy, SelfCritical, Stage
+from captrial.training.stages import CrossEntropy, SelfCritical, Stage, evaluating
+from captrial.training.state import STATE, read_counters
+from captrial.vision.features import Features
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 VISION = {"backbone": "random", "width": SIZE}
@@ -174,49 +182,88 @@ def test_self_critical_training_on_the_beam_raises_the_reward_of_what_is_said() 
     assert reward() > 1.1 * before
 
 
-def run_to_the_end(out: Path, **options: str) -> dict[str, torch.Tensor]:
+def run_to_the_end(out: Path, preset: str = "transformer-small", **options: str) -> None:
     pictures = samples(captions=3)
     words = vocabulary(pictures)
     chosen = {**QUICK, "epochs": "2", "scst_epochs": "1", "scst_rate": "1e-4", **options}
-    checkpoint = train("transformer-small", pictures, pictures[:5], RandomFeatures(len(words)), VISION, out, chosen)
-    return checkpoint.captioner.state_dict()
+    train(preset, pictures, pictures[:5], RandomFeatures(len(words)), VISION, out, chosen)
+
+
+def everything_of(run: Path) -> dict[str, torch.Tensor]:
+    """Weights, their average, optimiser moments and counters at the end of a run, and the best weights."""
+    counters = dataclasses.asdict(read_counters(run / STATE))
+    numbers = [value for name, value in counters.items() if name not in ("seconds", "scores")]
+    best = Checkpoint.from_pretrained(run / "best").captioner.state_dict()
+    counted = torch.tensor([*numbers, *counters["scores"]])
+    return {**load_file(run / STATE), **{f"best/{name}": value for name, value in best.items()}, "counters": counted}
+
+
+class Likelihood:
+    """A validation that changes with every step, unlike CIDEr's of captions that are all wrong yet."""
+
+    def __init__(self, captioner: Captioner, words: Vocabulary, features: FeatureSource, pictures: Any, _: int) -> None:
+        self.data = CaptionData(pictures, words, features, captions=3)
+        self.stage = CrossEntropy(captioner, 1, Schedule())
+
+    def __call__(self) -> float:
+        with evaluating(self.stage.captioner), torch.no_grad():
+            loss, _ = self.stage.loss(self.data.batch(np.arange(len(self.data)), np.random.default_rng(0)), 0)
+        return float(torch.exp(-loss))
 
 
 class KilledError(Exception):
     """Stands for a kill: training stops at once, wherever it is."""
 
 
-@pytest.mark.parametrize(("step", "average"), [(1, "0"), (3, "0"), (5, "0.9"), (8, "0.9")])
+@pytest.mark.parametrize(
+    ("preset", "where", "times", "options"),
+    [
+        ("transformer-small", "_step", 1, {}),
+        ("transformer-small", "_step", 5, {}),
+        ("transformer-small", "_step", 8, {"average": "0.9"}),
+        ("transformer-small", "_save", 4, {"save_every": "99"}),  # a best of the new stage is kept, its state is not
+        ("disc-small", "_step", 5, {"critic_epochs": "1", "epochs": "1", "average": "0.9"}),
+        ("disc-small", "_step", 8, {"critic_epochs": "1", "epochs": "1"}),
+        ("sgae-small", "_step", 5, {"sentence_epochs": "1", "dictionary_epochs": "1", "epochs": "1"}),
+    ],
+)
 def test_a_killed_run_continues_to_the_same_weights(
-    step: int, average: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    preset: str, where: str, times: int, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run_to_the_end(tmp_path / "whole", average=average)
-    from captrial.training.loop import Trainer
-
-    real, count = Trainer._step, 0
+    monkeypatch.setattr("captrial.training.run.Validation", Likelihood)
+    run_to_the_end(tmp_path / "whole", preset, **options)
+    real, count = getattr(Trainer, where), 0
 
     def killed(self: Trainer, *arguments: object) -> object:
         nonlocal count
         count += 1
-        if count > step:
+        if count > times:
             raise KilledError
-        return real(self, *arguments)  # type: ignore[arg-type]
+        return real(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_step", killed)
+        patch.setattr(Trainer, where, killed)
         with pytest.raises(KilledError):
-            run_to_the_end(tmp_path / "killed", average=average)
-    continued = run_to_the_end(tmp_path / "killed", average=average)
-    assert all(torch.equal(whole[name], continued[name]) for name in whole)
+            run_to_the_end(tmp_path / "killed", preset, **options)
+    run_to_the_end(tmp_path / "killed", preset, **options)
+    whole, continued = everything_of(tmp_path / "whole"), everything_of(tmp_path / "killed")
+    assert whole.keys() == continued.keys()
+    assert [name for name in whole if not torch.equal(whole[name], continued[name])] == []
     rows = [(tmp_path / name / "metrics.csv").read_text().splitlines() for name in ("whole", "killed")]
-    assert len(rows[0]) == len(rows[1]) == 4
+    assert len(rows[0]) == len(rows[1])
+
+
+def test_a_run_goes_on_after_a_kill_before_its_first_row_was_written(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").touch()
+    run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
+    assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 2
 
 
 def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path) -> None:
     run_to_the_end(tmp_path / "run", scst_epochs="0")
     for name in ("run.json", "environment.json", "metrics.csv", "metrics.png", "best/config.json"):
         assert (tmp_path / "run" / name).stat().st_size > 0
-    with pytest.raises(MismatchError, match="other settings"):
+    with pytest.raises(MismatchError, match="begun with another seed"):
         run_to_the_end(tmp_path / "run", scst_epochs="0", seed="1")
     with pytest.raises(InputError, match="no such option"):
         run_to_the_end(tmp_path / "other", depth="3")
@@ -286,6 +333,90 @@ def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> Non
     moved, held = (run(f"on-{average}", average, "1", tmp_path / "begun") for average in ("0", "0.999999"))
     assert all(torch.allclose(held[name], begun[name], atol=1e-5) for name in begun)
     assert not all(torch.allclose(moved[name], begun[name], atol=1e-3) for name in begun)
+
+
+def test_another_start_or_other_data_is_another_run(tmp_path: Path) -> None:
+    pictures = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(pictures)))
+
+    def run(out: str, data: list[Sample], seed: str = "0", start: str | None = None) -> None:
+        options = {**QUICK, "epochs": "1", "seed": seed if start is None else "0"}
+        begun = tmp_path / start if start else None
+        train("att2in-small", data, pictures[:5], features, VISION, tmp_path / out, options, start=begun)
+
+    for seed in ("1", "2"):
+        run(f"begun-{seed}", pictures, seed)
+    run("on", pictures, start="begun-1")
+    run("on", pictures, start="begun-1")
+    with pytest.raises(MismatchError, match="another started_from"):
+        run("on", pictures, start="begun-2")
+    with pytest.raises(MismatchError, match="another data"):
+        run("on", pictures[1:], start="begun-1")
+
+
+def test_a_captioner_that_goes_on_has_its_sentence_stages_behind_it() -> None:
+    pictures = samples(6)
+    words = vocabulary(pictures)
+    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    captioner = create("sgae-small", words=len(words), features=SIZE)
+    recipe = Recipe(epochs=0, scst_epochs=1)
+    assert [stage.name for stage in make_stages(captioner, data, recipe)] == ["sentences", "dictionary", "scst"]
+    assert [stage.name for stage in make_stages(captioner, data, recipe, goes_on=True)] == ["scst"]
+
+
+def test_features_that_lack_what_a_captioner_needs_leave_the_folder_free(tmp_path: Path) -> None:
+    pictures = samples(6)
+    features = RandomFeatures(len(vocabulary(pictures)))
+
+    class Grid:
+        def get(self, ids: Sequence[str]) -> Features:
+            return dataclasses.replace(features.get(ids), relations=None, attributes=None)
+
+    with pytest.raises(InputError, match="localiser"):
+        train("sgae-small", pictures, pictures, Grid(), VISION, tmp_path / "run", QUICK)
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_a_caption_that_is_cut_does_not_end(tmp_path: Path) -> None:
+    """Nobody says "a dog on a" and stops; references stay whole."""
+    pictures = samples(6)
+    words = vocabulary(pictures)
+    whole = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    longest = max(len(caption) - 2 for captions in whole.token_ids for caption in captions)
+    cut = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1, max_words=longest - 1)
+    assert cut.token_ids == whole.token_ids
+    batches = [data.batch(np.arange(6), np.random.default_rng(0)).tokens for data in (whole, cut)]
+    for long, short in zip(batches[0].flatten(0, 1).tolist(), batches[1].flatten(0, 1).tolist(), strict=True):
+        said = [token for token in long if token != PAD]
+        kept = [token for token in short if token != PAD]
+        assert kept == (said if len(said) - 2 < longest else said[:longest])
+        assert (EOS in kept) == (len(said) - 2 < longest)
+
+
+@pytest.mark.parametrize("preset", PAPERS)
+def test_recipes_of_papers_are_recipes(preset: str) -> None:
+    captioner = ARCHITECTURES[PRESETS[preset].architecture].captioner
+    recipe, _ = split_options({"scst_epochs": "1"}, captioner, PAPERS[preset])
+    assert recipe.epochs != Recipe().epochs or recipe.rate != Recipe().rate
+    assert split_options({"rate": "3"}, captioner, PAPERS[preset])[0].rate == 3
+    Schedule(recipe.schedule), Schedule(recipe.scst_schedule)  # type: ignore[arg-type]
+
+
+def test_paper_sized_presets_have_a_recipe_and_small_ones_do_not() -> None:
+    assert set(PAPERS) == {name for name in PRESETS if not name.endswith("-small")}
+
+
+def test_schedules_of_a_recipe() -> None:
+    pictures = samples(6)
+    words = vocabulary(pictures)
+    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    captioner = create("transformer-small", words=len(words), features=SIZE)
+    recipe = Recipe(schedule="noam", warmup=10_000, batch=2, decay_every=4, scst_epochs=1, scst_schedule="plateau",
+                    scst_decay=0.5)  # fmt: skip
+    imitate, critical = make_stages(captioner, data, recipe)
+    assert imitate.schedule.warmup == 10_000  # where the curve peaks, however short the stage
+    assert imitate.schedule.every == 4 * 3
+    assert critical.schedule.at(100, [3, 2, 2, 2]) == pytest.approx(0.5 * recipe.scst_rate)
 
 
 def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:

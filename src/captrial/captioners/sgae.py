@@ -123,7 +123,7 @@ class Sgae(RecurrentCaptioner):
         elif features.relations is None or features.attributes is None:
             raise InputError(
                 "sgae needs relations and attributes of the pictures and these features have none; "
-                "use a data set with scene graphs, or the relation-free mode: --set relations=false"
+                "use labelled regions (--backbone localiser), or the relation-free mode: --set relations=false"
             )
         else:
             relations = Relations(features.relations)

@@ -68,14 +68,14 @@ class CaptionData:
     features: FeatureSource
     captions: int = 5  # a picture and epoch
     max_words: int = 20
-    token_ids: list[list[list[int]]] = field(init=False)  # [picture][caption][BOS, words, EOS]
+    token_ids: list[list[list[int]]] = field(init=False)  # [picture][caption][BOS, words, EOS], not cut
 
     def __post_init__(self) -> None:
         for sample in self.samples:
             if not sample.captions:
                 raise DatasetError(f"picture {sample.id} has no caption; training needs at least one")
         words = tokenize_captions(self.samples)
-        ids = [[self.vocabulary.encode(caption[: self.max_words]) for caption in captions] for captions in words]
+        ids = [[self.vocabulary.encode(caption) for caption in captions] for captions in words]
         object.__setattr__(self, "token_ids", ids)
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class CaptionData:
         A batch is as long as its longest caption: among pictures of like length a quarter fewer steps are padding.
         """
         order = generator.permutation(len(self))
-        longest = np.array([max(map(len, captions)) for captions in self.token_ids])
+        longest = np.array([max(len(self._cut(caption)) for caption in captions) for captions in self.token_ids])
         batches: list[NDArray[np.int64]] = []
         for start in range(0, len(order), size * BATCHES_SORTED_TOGETHER):
             window = order[start : start + size * BATCHES_SORTED_TOGETHER]
@@ -115,13 +115,20 @@ class CaptionData:
         """A batch of these pictures; `captions` are drawn where a picture has more, repeated where it has fewer."""
         chosen = np.stack([self._choose(len(self.token_ids[row]), generator) for row in rows])  # (b, n)
         rows, chosen = rows[share], chosen[share]  # drawn for all, so that shares fit together
-        said = [[self.token_ids[row][number] for number in numbers] for row, numbers in zip(rows, chosen, strict=True)]
+        said = [
+            [self._cut(self.token_ids[row][number]) for number in numbers]
+            for row, numbers in zip(rows, chosen, strict=True)
+        ]
         tokens = torch.full((*chosen.shape, max(len(caption) for captions in said for caption in captions)), PAD)
         for picture, captions in enumerate(said):
             for number, caption in enumerate(captions):
                 tokens[picture, number, : len(caption)] = torch.tensor(caption)
         features = self.features.get([self.samples[row].id for row in rows])
         return Batch(torch.from_numpy(rows), torch.from_numpy(chosen), features, tokens)
+
+    def _cut(self, caption: list[int]) -> list[int]:
+        """BOS and at most `max_words` words; a caption that is cut has no EOS, or one would learn to end at "a"."""
+        return caption if len(caption) <= self.max_words + 2 else caption[: self.max_words + 1]
 
     def _choose(self, available: int, generator: np.random.Generator) -> NDArray[np.int64]:
         if available == self.captions:

@@ -34,6 +34,7 @@ class LoopSettings:
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0  # gradient norm; 0 for none
+    clamp: float = 0.0  # each element of the gradient; 0 for none
     average: float = 0.0  # decay of the moving average of weights that is validated and kept; 0 for none
     patience: int = 5  # validations without a better score before a stage ends
     save_every: float = 60.0  # seconds between two saves of the state
@@ -85,6 +86,8 @@ class Trainer:
             if resuming:
                 load_state(state, self.models, optimizer, self.average)
                 resuming = False
+            else:  # what the stage begins with: after a kill the best may already be one of its own
+                self._save(optimizer)
             self._train_stage(stage, optimizer)
             fresh = Counters(total_steps=self.counters.total_steps, seconds=self.counters.seconds)
             fresh.stage, fresh.best = self.counters.stage + 1, self.counters.best
@@ -170,6 +173,8 @@ class Trainer:
                 loss, logs = self._loss(stage, piece)
                 total.add(loss, logs, len(piece.rows))
             logs = total.finish()
+        if self.settings.clamp:
+            nn.utils.clip_grad_value_(stage.parameters(), self.settings.clamp)
         if self.settings.clip:
             nn.utils.clip_grad_norm_(stage.parameters(), self.settings.clip)
         optimizer.step()
@@ -209,6 +214,6 @@ def _append(path: Path, row: dict[str, object]) -> None:
 def _forget_after(path: Path, step: int) -> None:
     """Drop rows of epochs that were logged but not saved before a kill."""
     if path.exists():
-        lines = path.read_text().splitlines()
+        lines = path.read_text().splitlines() or [",".join(COLUMNS)]
         kept = [line for line in lines[1:] if int(line.split(",")[2]) <= step]
         atomic_write(path, "\n".join([lines[0], *kept]) + "\n")

@@ -59,12 +59,11 @@ def doubly_stochastic(attention: Tensor, targets: Tensor) -> Tensor:
     return (1 - (attention * said).sum(2)).square().sum(-1).mean()
 
 
-def supervised_attention(attention: Tensor, target: Tensor) -> Tensor:
-    """003 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, the mean over those words.
+def supervised_attention(attention: Tensor, target: Tensor, targets: Tensor) -> Tensor:
+    """003 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, 0 for others; the mean over all words.
 
-    `attention` and `target` (b, n, t, k); a word without a target has all zeros there.
+    `attention` and `target` (b, n, t, k); a word without a target has all zeros there. The mean is over the same words
+    of `targets` (b, n, t) as cross-entropy's, so that lambda weighs one sum against the other.
     """
-    has_target = target.sum(-1) > 0
-    if not bool(has_target.any()):
-        return attention.sum() * 0.0
-    return -(target * attention.clamp(min=1e-8).log()).sum(-1)[has_target].mean()
+    losses = -(target * attention.clamp(min=1e-8).log()).sum(-1)
+    return losses.sum() / (targets != PAD).sum()

@@ -24,7 +24,17 @@ from captrial.training.schedules import Schedule
 from captrial.training.sgae import SentenceStage
 from captrial.training.stages import CrossEntropy, SelfCritical, Stage, StageWiseSelfCritical, on_tokens
 
-AT_LEAST_ONE = ("batch", "captions", "max_words", "min_count", "scst_samples", "patience", "beam", "accumulate")
+AT_LEAST_ONE = (
+    "batch",
+    "captions",
+    "max_words",
+    "min_count",
+    "scst_samples",
+    "patience",
+    "beam",
+    "accumulate",
+    "decay_every",
+)
 
 
 @dataclass(frozen=True)
@@ -40,17 +50,21 @@ class Recipe:
     rate: float = 7e-4
     schedule: str = "cosine"
     warmup: int = 500
-    decay: float = 0.8
+    decay: float = 0.8  # factor of one decay of the rate (step, plateau)
+    decay_every: int = 3  # epochs between two decays (step)
     smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     doubly_stochastic: float = 0.0
     supervision: str = "implicit"  # or "strong", "weak": supervised attention (003)
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
+    scst_schedule: str = "constant"
+    scst_decay: float = 0.8
     scst_samples: int = 5
     scst_by: str = "beam"  # or "sampling"
     baseline: str = "mean"  # or "others", "greedy"
     count_end: bool = True  # EOS is a word of the reward
+    eta: float = 1.0  # Stack-Cap: weight of the gain over the stage before
     critic_epochs: int = 8  # Disc
     critic_weight: float = 1.0  # Disc
     sentence_epochs: int = 2  # SGAE, stage 1
@@ -58,7 +72,8 @@ class Recipe:
     average: float = 0.0  # decay of a moving average of the weights, kept instead of them; 0.999 suits SCST
     patience: int = 5
     weight_decay: float = 0.01
-    clip: float = 1.0
+    clip: float = 1.0  # the gradient's norm; 0 for none
+    clamp: float = 0.0  # each of the gradient's elements, to plus or minus this; 0 for none
     beam: int = 1  # of the validation captions
     seed: int = 0
     autocast: bool = False
@@ -80,24 +95,43 @@ class Recipe:
         names = {entry.name for entry in dataclasses.fields(LoopSettings)} - {"betas"}
         return LoopSettings(**{name: getattr(self, name) for name in names})
 
-    def rates(
-        self, captioner: Captioner, data: CaptionData, epochs: int, rate: float, kind: str | None = None
-    ) -> Schedule:
-        """The schedule of a stage of `epochs`."""
+    def rates(self, captioner: Captioner, data: CaptionData, epochs: int) -> Schedule:
+        """The schedule of a stage of `epochs` before self-critical training."""
         steps = data.count_batches(self.batch)
         return Schedule(
-            kind or self.schedule,  # type: ignore[arg-type]
-            rate,
-            warmup=min(self.warmup, max(1, epochs * steps // 4)),
+            self.schedule,  # type: ignore[arg-type]
+            self.rate,
+            warmup=self.warmup if self.schedule == "noam" else self._rise(epochs * steps),
             total=epochs * steps,
             width=captioner.config.width,
-            every=3 * steps,
+            every=self.decay_every * steps,
             decay=self.decay,
         )
 
+    def scst_rates(self, captioner: Captioner, data: CaptionData) -> Schedule:
+        """The schedule of self-critical training."""
+        steps = data.count_batches(self.batch)
+        return Schedule(
+            self.scst_schedule,  # type: ignore[arg-type]
+            self.scst_rate,
+            warmup=self._rise(self.scst_epochs * steps),
+            total=self.scst_epochs * steps,
+            width=captioner.config.width,
+            every=self.decay_every * steps,
+            decay=self.scst_decay,
+        )
 
-def split_options(options: Mapping[str, str], captioner: type[Captioner]) -> tuple[Recipe, dict[str, Any]]:
+    def _rise(self, steps: int) -> int:
+        """Steps of warm-up, in a stage of so many: no more than a quarter of them."""
+        return min(self.warmup, max(1, steps // 4))
+
+
+def split_options(
+    options: Mapping[str, str], captioner: type[Captioner], paper: Mapping[str, Any] | None = None
+) -> tuple[Recipe, dict[str, Any]]:
     """`--set` options as a recipe and the captioner's own sizes; values are read as the type of the default.
+
+    What is not set is as in the `paper`, where that says something.
 
     >>> from captrial.captioners.m2 import M2
     >>> recipe, sizes = split_options({"epochs": "3", "width": "64"}, M2)
@@ -118,7 +152,7 @@ def split_options(options: Mapping[str, str], captioner: type[Captioner]) -> tup
         else:
             known = ", ".join(sorted({*of_recipe, *of_captioner}))
             raise InputError(f"--set {name}: there is no such option; there are: {known}")
-    return Recipe(**recipe), sizes
+    return Recipe(**{**(paper or {}), **recipe}), sizes
 
 
 def _parse(name: str, text: str, default: Any) -> Any:
@@ -136,21 +170,25 @@ def make_stages(
     recipe: Recipe,
     attention_targets: Callable[[Batch], Tensor] | None = None,
     critic: RetrievalCritic | None = None,
+    goes_on: bool = False,
 ) -> list[Stage]:
-    """The stages a captioner goes through: its own first, then cross-entropy, then self-critical training."""
+    """The stages a captioner goes through: its own first, then cross-entropy, then self-critical training.
+
+    One that `goes_on` from a checkpoint has its sentence stages behind it (SGAE).
+    """
     stages: list[Stage] = []
     if isinstance(captioner, Disc) and recipe.scst_epochs:
         assert critic is not None
-        schedule = recipe.rates(captioner, data, recipe.critic_epochs, recipe.rate)
+        schedule = recipe.rates(captioner, data, recipe.critic_epochs)
         stages.append(TrainCritic(critic, recipe.critic_epochs, schedule))
-    if isinstance(captioner, Sgae):
+    if isinstance(captioner, Sgae) and not goes_on:
         stages.extend(_sentence_stages(captioner, data, recipe))
     if recipe.epochs:
         stages.append(
             CrossEntropy(
                 captioner,
                 recipe.epochs,
-                recipe.rates(captioner, data, recipe.epochs, recipe.rate),
+                recipe.rates(captioner, data, recipe.epochs),
                 smoothing=recipe.smoothing,
                 scheduled_sampling=recipe.scheduled_sampling,
                 doubly_stochastic=recipe.doubly_stochastic,
@@ -174,10 +212,9 @@ def _self_critical(
         "baseline": recipe.baseline,
         "max_words": recipe.max_words,
     }
-    schedule = recipe.rates(captioner, data, recipe.scst_epochs, recipe.scst_rate, "constant")
-    arguments = (captioner, recipe.scst_epochs, schedule, reward)
+    arguments = (captioner, recipe.scst_epochs, recipe.scst_rates(captioner, data), reward)
     if isinstance(captioner, StackCap):
-        return StageWiseSelfCritical(*arguments, **settings)
+        return StageWiseSelfCritical(*arguments, **settings, eta=recipe.eta)
     if isinstance(captioner, Disc):
         return Discriminate(*arguments, **settings, critic=critic, weight=recipe.critic_weight)
     return SelfCritical(*arguments, **settings)
@@ -193,6 +230,6 @@ def _sentence_stages(captioner: Sgae, data: CaptionData, recipe: Recipe) -> list
         (recipe.sentence_epochs, False, "sentences"),
         (recipe.dictionary_epochs, True, "dictionary"),
     ):
-        schedule = recipe.rates(captioner, data, epochs, recipe.rate)
+        schedule = recipe.rates(captioner, data, epochs)
         stages.append(SentenceStage(captioner, epochs, schedule, graphs, data.vocabulary, use_dictionary, name=name))
     return stages

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from captrial.captioners.att2in import Att2in
@@ -20,20 +19,22 @@ from captrial.captioners.disc import Disc, RetrievalCritic
 from captrial.captioners.picture_graphs import with_graphs
 from captrial.captioners.registry import create, find_architecture, find_preset
 from captrial.errors import DatasetError, MismatchError
-from captrial.files import atomic_write
+from captrial.files import content_hash
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import Sample
 from captrial.training.batches import Batch, CaptionData, FeatureSource, tokenize_captions
+from captrial.training.configuration import refuse_another, write_configuration
 from captrial.training.evaluate import Validation
 from captrial.training.figure import draw_metrics
 from captrial.training.loop import Trainer
+from captrial.training.papers import PAPERS
 from captrial.training.parallel import Ranks
-from captrial.training.recipe import Recipe, make_stages, split_options
+from captrial.training.recipe import make_stages, split_options
+from captrial.training.stages import evaluating
 from captrial.training.supervision import make_targets
-from captrial.version import __version__
 from captrial.vision.identity import identity
 
-BEST, CONFIG, ENVIRONMENT = "best", "run.json", "environment.json"
+BEST = "best"
 
 
 def train(
@@ -61,7 +62,7 @@ def train(
     run, ranks = Path(run), Ranks.from_environment()
     run.mkdir(parents=True, exist_ok=True)
     architecture = find_architecture(find_preset(preset).architecture).captioner
-    recipe, sizes = split_options(options or {}, architecture)
+    recipe, sizes = split_options(options or {}, architecture, PAPERS.get(preset))
     if not train_samples or not val_samples:
         raise DatasetError(f"{len(train_samples)} training and {len(val_samples)} validation pictures; both are needed")
     torch.manual_seed(recipe.seed)
@@ -72,17 +73,28 @@ def train(
         captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
     else:
         vocabulary, captioner = _continue_from(start, preset, vision, sizes)
-    config = _configuration(run, preset, recipe, sizes, vision, vocabulary)
+    config = {
+        "preset": preset,
+        "recipe": dataclasses.asdict(recipe),
+        "sizes": dict(sizes),
+        "vision": dict(vision),
+        "vocabulary": vocabulary.fingerprint,
+        "data": content_hash(orjson.dumps([(sample.id, sample.captions) for sample in train_samples])),
+        "started_from": None if start is None else content_hash(save(captioner.state_dict())),
+    }
+    refuse_another(run, config)
     features = with_graphs(captioner, vocabulary, features)
+    with evaluating(captioner), torch.no_grad():
+        captioner.encode(features.get([train_samples[0].id]))  # says at once if the features lack what it needs
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)
     targets = attention_targets or make_targets(recipe.supervision, train_samples, vision)
-    stages = make_stages(captioner, data, recipe, targets, critic)
+    stages = make_stages(captioner, data, recipe, targets, critic, goes_on=start is not None)
     keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
     validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
     if ranks.is_first:  # when nothing can be wrong with the settings any more: others would be refused in this folder
-        _write_configuration(run, config)
+        write_configuration(run, config)
     trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore, ranks)
     trainer.train()
     if ranks.is_first:
@@ -129,56 +141,3 @@ class _BestKeeper:
     def restore(self) -> None:
         best = Checkpoint.from_pretrained(self.path)
         self.checkpoint.captioner.load_state_dict(best.captioner.state_dict())
-
-
-def _configuration(
-    run: Path,
-    preset: str,
-    recipe: Recipe,
-    sizes: Mapping[str, Any],
-    vision: Mapping[str, Any],
-    vocabulary: Vocabulary,
-) -> dict[str, Any]:
-    """What defines the run; refused where the folder holds one that was started with other settings."""
-    config = {
-        "preset": preset,
-        "recipe": dataclasses.asdict(recipe),
-        "sizes": dict(sizes),
-        "vision": dict(vision),
-        "vocabulary": vocabulary.fingerprint,
-    }
-    path = run / CONFIG
-    if path.exists() and not _same_run(orjson.loads(path.read_bytes()), orjson.loads(orjson.dumps(config))):
-        raise MismatchError(f"{run} was begun with other settings or data (see {path.name}); choose another --out")
-    return config
-
-
-def _write_configuration(run: Path, config: Mapping[str, Any]) -> None:
-    """Write what defines the run, and what it runs on."""
-    atomic_write(run / CONFIG, orjson.dumps(config, option=orjson.OPT_INDENT_2))
-    environment = {
-        "captrial": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "threads": torch.get_num_threads(),
-        "command": sys.argv,
-    }
-    atomic_write(run / ENVIRONMENT, orjson.dumps(environment, option=orjson.OPT_INDENT_2))
-
-
-def _same_run(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Whether two configurations mean the same run; options that one of two versions did not know have defaults."""
-    defaults = orjson.loads(orjson.dumps(dataclasses.asdict(Recipe())))
-    stored = {**stored, "recipe": {**defaults, **{k: v for k, v in stored["recipe"].items() if k in defaults}}}
-    one, other = (
-        {**config, "vision": identity(config["vision"]), "recipe": _that_matter(config["recipe"])}
-        for config in (stored, wanted)
-    )
-    return one == other
-
-
-def _that_matter(recipe: dict[str, Any]) -> dict[str, Any]:
-    """Options without those of self-critical training where there is none."""
-    idle = ("scst_rate", "scst_samples", "scst_by", "baseline", "count_end") if not recipe["scst_epochs"] else ()
-    return {name: value for name, value in recipe.items() if name not in idle}

@@ -88,7 +88,8 @@ class CrossEntropy:
         if self.doubly_stochastic:
             loss = loss + self.doubly_stochastic * doubly_stochastic(attention, batch.targets)
         if self.attention_weight and self.attention_targets is not None:
-            term = supervised_attention(attention, self.attention_targets(batch).to(attention.device))
+            wanted = self.attention_targets(batch).to(attention.device)
+            term = supervised_attention(attention, wanted, batch.targets)
             logs["attention_loss"] = float(term.detach())
             loss = loss + self.attention_weight * term
         return loss, logs

@@ -1,0 +1,118 @@
+"""What single stages of training do with their options."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from captrial.captioners import Captioner, create
+from captrial.captioners.disc import Disc, RetrievalCritic
+from captrial.decoding import greedy
+from captrial.decoding.result import BOS, PAD
+from captrial.training.batches import Batch, CaptionData
+from captrial.training.disc import Discriminate, TrainCritic
+from captrial.training.recipe import Recipe, make_stages
+from captrial.training.schedules import Schedule
+from captrial.training.stages import CrossEntropy, SelfCritical, StageWiseSelfCritical
+from training.world import SIZE, RandomFeatures, samples, vocabulary
+
+
+def small_world(preset: str, captions: int = 1) -> tuple[Captioner, CaptionData, Batch]:
+    """An untrained captioner, twenty pictures, and all of them as one batch."""
+    pictures = samples(captions=captions)
+    words = vocabulary(pictures)
+    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=captions)
+    torch.manual_seed(0)
+    captioner = create(preset, words=len(words), features=SIZE)
+    return captioner, data, data.batch(np.arange(len(data)), np.random.default_rng(0))
+
+
+def test_scheduled_sampling_lets_the_model_read_its_own_words_more_and_more() -> None:
+    captioner, _, batch = small_world("att2in-small")
+    favourite = 7
+    with torch.no_grad():
+        captioner.head.bias[favourite] = 1e4  # type: ignore[union-attr, operator]
+    stage = CrossEntropy(captioner, 5, Schedule(), scheduled_sampling=1.0)
+    memory = captioner.encode(batch.features)
+    torch.manual_seed(0)
+    shares = []
+    for epoch in (0, 2, 4):
+        read = stage._own_words(batch, memory, epoch)
+        assert (read[..., 0] == BOS).all()
+        later, words = read[..., 1:], batch.inputs[..., 1:]
+        assert ((later == PAD) == (words == PAD)).all()
+        assert ((later == words) | (later == favourite)).all()
+        shares.append(float((later[words != PAD] == favourite).float().mean()))
+    assert shares[0] < 0.2
+    assert shares[1] == pytest.approx(0.5, abs=0.15)
+    assert shares[2] == 1.0
+
+
+def test_a_caption_is_compared_with_the_greedy_one() -> None:
+    captioner, _, batch = small_world("transformer-small")
+
+    def count_words(tokens: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return (tokens != PAD).sum(-1).float()
+
+    stage = SelfCritical(captioner, 1, Schedule(), count_words, samples_by="sampling", baseline="greedy")
+    torch.manual_seed(0)
+    tokens, advantage, rewards = stage.draw(captioner, batch)
+    captioner.eval()
+    said = greedy(captioner, captioner.encode(batch.features), **stage.how_to_speak()).tokens
+    torch.testing.assert_close(rewards, count_words(tokens, batch.rows))
+    torch.testing.assert_close(advantage, rewards - count_words(said, batch.rows))
+
+
+def test_the_end_of_a_caption_counts_unless_told_otherwise() -> None:
+    captioner, data, batch = small_world("transformer-small", captions=3)
+    ended = torch.tensor(data.token_ids[0][0][1:]).view(1, 1, -1)  # words and EOS
+    for count_end in (True, False):
+        (stage,) = make_stages(captioner, data, Recipe(epochs=0, scst_epochs=1, count_end=count_end))
+        assert isinstance(stage, SelfCritical)
+        rewards = [stage.reward(tokens, batch.rows[:1]) for tokens in (ended, ended[..., :-1])]
+        assert torch.equal(rewards[0], rewards[1]) != count_end
+
+
+def test_a_stage_is_rewarded_for_its_gain_over_the_stage_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advantages over the baseline are 0 here: what remains is eta (r(s_i) - r_{i-1}), none for the first stage."""
+    captioner, data, batch = small_world("stack_cap-small")
+    drawn = iter([torch.zeros(20, 1), torch.full((20, 1), 3.0)] * 3)
+
+    def draw(self: SelfCritical, *_: object) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return batch.tokens[:, :, 1:], torch.zeros(20, 1), next(drawn)
+
+    monkeypatch.setattr(SelfCritical, "draw", draw)
+    losses = []
+    for eta in (0.0, 1.0, 2.0):
+        (stage,) = make_stages(captioner, data, Recipe(epochs=0, scst_epochs=1, eta=eta))
+        assert isinstance(stage, StageWiseSelfCritical)
+        losses.append(stage.loss(batch, 0)[0].item())
+    assert losses[0] == 0
+    assert losses[1] > 0
+    assert losses[2] == pytest.approx(2 * losses[1])
+
+
+@pytest.mark.slow
+def test_disc_learns_to_please_its_critic() -> None:
+    """With the critic's word alone as reward, captions come to fit their own pictures better than others."""
+    captioner, _, batch = small_world("disc-small")
+    assert isinstance(captioner, Disc)
+    critic = RetrievalCritic(captioner.config)
+    nothing = Discriminate(captioner, 1, Schedule(), lambda tokens, _: torch.zeros(tokens.shape[:2]), critic=critic)
+    nothing.samples_by, nothing.baseline = "sampling", "others"
+
+    def optimise(stage: TrainCritic | CrossEntropy | Discriminate, steps: int, rate: float) -> float:
+        optimizer = torch.optim.Adam(list(stage.parameters()), rate)
+        for _ in range(steps):
+            loss, logs = stage.loss(batch, 0)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        return logs.get("reward", 0.0)
+
+    optimise(TrainCritic(critic, 1, Schedule()), 80, 5e-3)
+    optimise(CrossEntropy(captioner, 1, Schedule(), smoothing=0.0), 60, 3e-3)
+    before = optimise(nothing, 1, 0.0)
+    after = optimise(nothing, 60, 5e-4)
+    assert after > before + 0.05

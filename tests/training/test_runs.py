@@ -253,6 +253,12 @@ def test_a_killed_run_continues_to_the_same_weights(
     assert len(rows[0]) == len(rows[1])
 
 
+def test_bfloat16_trains(tmp_path: Path) -> None:
+    run_to_the_end(tmp_path, autocast="true", epochs="1")
+    weights = Checkpoint.from_pretrained(tmp_path / "best").captioner.state_dict()
+    assert all(weight.isfinite().all() and weight.dtype == torch.float32 for weight in weights.values())
+
+
 def test_a_run_goes_on_after_a_kill_before_its_first_row_was_written(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").touch()
     run_to_the_end(tmp_path, epochs="1", scst_epochs="0")

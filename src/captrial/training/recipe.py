@@ -78,7 +78,7 @@ class Recipe:
     seed: int = 0
     autocast: bool = False
     save_every: float = 60.0
-    accumulate: int = 1  # pieces a batch is cut into to save memory; the gradient is the same
+    accumulate: int = 1  # pieces a batch is cut into to save memory; the same gradient, for means over words
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():

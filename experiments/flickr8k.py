@@ -4,7 +4,7 @@
 
 Trains what is named (default: everything that there is a store for), continues what was stopped, and writes
 `docs/flickr8k/NAME.json` with the scores on the 500 test pictures as each one finishes. Stores are made by `captrial
-features` (grid, regions) and by `experiments.mirrored`.
+features`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from captrial.training.run import train
 from captrial.training.stages import evaluating
 from captrial.vision.loading import load_detector
 from captrial.vision.store import FeatureStore
-from experiments.mirrored import mirror
 from experiments.shared import FLICKR8K, FLICKR8K_CAPTIONS, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
@@ -54,13 +53,12 @@ class Entry:
     options: Mapping[str, Any] = field(default_factory=dict)
     after: str | None = None  # another entry whose best checkpoint this one goes on from
     store: str = "grid"
-    mirrored: bool = False  # train on the mirror images too
     detected: bool = False  # with a detector's boxes on the training pictures, for weakly supervised attention
 
 
 XE = {"epochs": 7, "batch": 16, "warmup": 150, "patience": 3}
 SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "warmup": 100, "patience": 2}
-AVERAGED = {**SCST, "scst_epochs": 4, "average": 0.999}
+AVERAGED = {**SCST, "average": 0.999}
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
@@ -74,7 +72,7 @@ PLAN: dict[str, Entry] = {
     },
     **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
     "show_attend_tell-weak": Entry("show_attend_tell-small", {**XE, "supervision": "weak"}, detected=True),
-    "ort-averaged": Entry("ort-small", AVERAGED, after="ort", store="mirrored", mirrored=True),
+    "ort-averaged": Entry("ort-small", AVERAGED, after="ort"),
 }
 
 
@@ -85,8 +83,6 @@ def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path
         return dict(orjson.loads(result.read_bytes()))
     store = FeatureStore(stores[entry.store])
     splits = {split: [sample for sample in samples if sample.split == split] for split in ("train", "val", "test")}
-    if entry.mirrored:
-        splits["train"] = [*splits["train"], *mirror(splits["train"])]
     if entry.detected:
         splits["train"] = detect_regions(splits["train"], load_detector(find_yolo()), runs / "detected.json")
     start = find_best(entry.after, runs) if entry.after else None
@@ -161,13 +157,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PLAN))
     parser.add_argument("--features", type=Path, required=True, help="Store of grid features.")
     parser.add_argument("--regions", type=Path, help="Store of region features.")
-    parser.add_argument("--mirrored", type=Path, help="Store made by experiments.mirrored.")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
-    stores = {"grid": arguments.features, "regions": arguments.regions, "mirrored": arguments.mirrored}
+    stores = {"grid": arguments.features, "regions": arguments.regions}
     for name in arguments.names or [name for name, entry in PLAN.items() if stores[entry.store]]:
         print(run(name, samples, stores, arguments.runs), flush=True)
 

@@ -16,7 +16,7 @@ KINDS = {
     "no-geometry": " without geometry",
     "regions": ", regions",
     "weak": ", weakly supervised attention",
-    "averaged": ", mirror images, averaged weights",
+    "averaged": ", averaged weights",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
@@ -16,35 +15,15 @@ from captrial.decoding import (
     NoBadEnding,
     NoImmediateRepeat,
     NoRepeatedNgram,
-    Step,
     Suppress,
     beam_search,
     diverse_beam_search,
     greedy,
     sample,
 )
+from decoding.bigrams import WORDS, Bigrams
 
-WORDS = 6  # PAD, BOS, EOS and three words
 LENGTH = 4
-
-
-class Bigrams:
-    """A random model in which the next word depends on the last two words and the picture."""
-
-    def __init__(self, pictures: int, seed: int = 0, words: int = WORDS) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.table = 2 * torch.randn(pictures, words, words, words, generator=generator)
-        self.memory = {"table": self.table, "id": torch.arange(pictures)}
-        self.rows_stepped = 0
-
-    def start(self, memory: Any) -> Any:
-        return (torch.full((len(memory["table"]), 1), BOS),)
-
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
-        self.rows_stepped += len(tokens)
-        rows = torch.arange(len(tokens)).unsqueeze(1)
-        attention = torch.nn.functional.one_hot(tokens, self.table.shape[-1]).float()
-        return Step(memory["table"][rows, state[0], tokens], (tokens,), attention)
 
 
 def log_prob(model: Bigrams, picture: int, words: tuple[int, ...]) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from captrial.decoding import (
     BOS,
     EOS,
     PAD,
+    Decoded,
     NoBadEnding,
     NoImmediateRepeat,
     NoRepeatedNgram,
@@ -21,6 +24,7 @@ from captrial.decoding import (
     greedy,
     sample,
 )
+from captrial.errors import InputError
 from decoding.bigrams import WORDS, Bigrams
 
 LENGTH = 4
@@ -151,3 +155,18 @@ def test_diverse_groups_differ() -> None:
 
     assert distinct(plain.tokens) == 1
     assert distinct(diverse.tokens) > 2
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_arguments_that_mean_nothing_are_said(number: int) -> None:
+    model = Bigrams(2)
+    refused: dict[Callable[..., Decoded], list[str]] = {
+        greedy: ["max_words"],
+        sample: ["max_words", "samples", "temperature", "top_k", "top_p"],
+        beam_search: ["max_words", "beam", "keep"],
+        partial(diverse_beam_search, beam=2): ["groups"],
+    }
+    for search, names in refused.items():
+        for name in names:
+            with pytest.raises(InputError, match=f"^{name}={number} .* above 0$"):
+                search(model, model.memory, **{name: number})

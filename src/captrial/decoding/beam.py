@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from captrial.decoding.arguments import require_positive
 from captrial.decoding.constraints import NEVER, Constraint, apply
 from captrial.decoding.protocol import Speaker
 from captrial.decoding.result import BOS, EOS, PAD, Decoded
@@ -74,6 +75,7 @@ def diverse_beam_search(
 
     Returns `groups * keep` captions a picture, group by group.
     """
+    require_positive(groups=groups, beam=beam, keep=keep, max_words=max_words)
     settings = _Settings(beam, keep, max_words, length_power, diversity, tuple(constraints), trace)
     searches = [_Beam(speaker, memory, settings) for _ in range(groups)]
     for _ in range(max_words):

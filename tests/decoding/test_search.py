@@ -121,6 +121,34 @@ def test_constraints_hold() -> None:
         assert 3 not in before_end
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_what_is_forbidden_is_not_said_to_fill_places(groups: int) -> None:
+    """One word may be said: captions of two words are "", "w" and "w w", and more than these are asked for."""
+    model = Bigrams(7, 10)
+    found = diverse_beam_search(
+        model,
+        model.memory,
+        groups=groups,
+        beam=4,
+        keep=5,
+        diversity=0.0,
+        max_words=2,
+        constraints=[Suppress((3, 4))],
+        trace=True,
+    )
+    assert found.attention is not None
+    for picture in range(7):
+        for group in range(groups):
+            places = slice(5 * group, 5 * group + 5)
+            said = [tuple(caption) for caption in found.tokens[picture, places].tolist()]
+            assert set(said[:3]) == {(EOS, PAD), (5, EOS), (5, 5)}
+            assert said[3:] == [(PAD, PAD)] * 2
+            assert found.scores[picture, places].isfinite().tolist() == [True] * 3 + [False] * 2
+    nothing = found.tokens == PAD
+    assert (found.log_probs[nothing] == 0).all()
+    assert (found.attention[nothing] == 0).all()
+
+
 def test_samples_follow_the_model() -> None:
     model = Bigrams(1, 5)
     found = sample(model, model.memory, samples=20000, max_words=1, generator=torch.Generator().manual_seed(0))

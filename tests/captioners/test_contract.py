@@ -34,8 +34,12 @@ VARIANTS = [
     ("transformer-pre-norm", {"encoder_layers": 2, "decoder_layers": 2}),
     ("ort", {"geometry": False}),
     ("ort", {"legacy_plus_one": True}),
+    ("ort", {"legacy_extra_skip": True}),
+    ("ort", {"legacy_norm": True}),
+    ("aoa", {"legacy_norm": True}),
     ("sgae", {"relations": False}),
     ("stack_cap", {"prior_attention": False}),
+    ("stack_cap", {"context_in_query": True}),
     ("m2", {"divide_mesh": False}),
     ("m2", {"legacy_init": True}),
 ]
@@ -159,6 +163,35 @@ def test_every_parameter_learns(captioner: Captioner) -> None:
     idle = [name for name, parameter in captioner.named_parameters() if parameter.grad is None]
     elsewhere = ("heads.", "sentence_", "picture_graph.", "embed_label.")  # Stack-Cap's and SGAE's other stages
     assert all(name.startswith(elsewhere) for name in idle), idle
+
+
+FLAGS = [
+    ("ort", "legacy_plus_one"),
+    ("ort", "legacy_extra_skip"),
+    ("ort", "legacy_norm"),
+    ("aoa", "legacy_norm"),
+    ("stack_cap", "context_in_query"),
+]
+
+
+@pytest.mark.parametrize(("name", "flag"), FLAGS)
+def test_a_flag_changes_what_weights_mean_not_the_weights(name: str, flag: str) -> None:
+    plain, other = tiny(name), tiny(name, **{flag: True})
+    other.load_state_dict(plain.state_dict())
+    features, tokens = make_features(), make_tokens()
+    assert not torch.allclose(plain(features, tokens).logits, other(features, tokens).logits)
+
+
+def test_m2_legacy_mask_attends_to_padding() -> None:
+    """Padding counts as elements: what a picture is stacked with changes what is said of it."""
+    captioner, tokens = tiny("m2", legacy_mask=True), make_tokens()
+    features, longer = make_features(), make_features(1, ELEMENTS + 4, seed=5)
+    padded = stack_features([features, longer]).select(torch.arange(PICTURES))
+    found = captioner(padded, tokens)
+    assert not torch.allclose(captioner(features, tokens).logits, found.logits)
+    everything = dataclasses.replace(padded, mask=torch.ones_like(padded.mask))
+    assert torch.equal(tiny("m2")(everything, tokens).logits, found.logits)
+    assert (found.attention[..., ELEMENTS:] > 0).all()
 
 
 def test_checkpoint_round_trip(captioner: Captioner, tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -164,6 +167,29 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
     for options in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-3}):
         found = sample(model, model.memory, samples=50, max_words=1, **options)  # type: ignore[arg-type]
         assert (found.tokens == best).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"top_k": 3}, 3),
+        ({"top_p": 0.85}, 4),  # three words have 0.8
+        ({"top_k": 4, "top_p": 0.82}, 3),  # of the four, three have 0.8 / 0.92
+        ({"top_k": 2, "temperature": 0.5}, 2),
+    ],
+)
+def test_sampling_keeps_the_best_words_in_proportion(options: dict[str, Any], left: int) -> None:
+    shares = {5: 0.4, EOS: 0.25, 6: 0.15, 3: 0.12, 4: 0.08}  # best first
+    model = Bigrams(1, words=7)
+    for word, share in shares.items():
+        model.table[0, BOS, BOS, word] = math.log(share)
+    model.table[0, BOS, BOS, [PAD, BOS]] = 0.0  # likely, and never said
+    generator = torch.Generator().manual_seed(1)
+    found = sample(model, model.memory, samples=20000, max_words=1, generator=generator, **options)
+    kept = {word: share ** (1 / options.get("temperature", 1)) for word, share in list(shares.items())[:left]}
+    seen = Counter(found.tokens.flatten().tolist())
+    expected = {word: share / sum(kept.values()) for word, share in kept.items()}
+    assert {word: count / 20000 for word, count in seen.items()} == pytest.approx(expected, abs=0.015)
 
 
 def test_same_seed_same_samples() -> None:

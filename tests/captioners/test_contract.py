@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor
 
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, Checkpoint, create
 from captrial.captioners.sgae import SentenceGraphs, Sgae
+from captrial.captioners.stack_cap import StackCap
 from captrial.decoding import BOS, EOS, PAD, beam_search, greedy
 from captrial.decoding.trees import pick_hypotheses
 from captrial.errors import InputError
@@ -34,28 +37,32 @@ VARIANTS = [
     ("transformer-pre-norm", {"encoder_layers": 2, "decoder_layers": 2}),
     ("ort", {"geometry": False}),
     ("ort", {"legacy_plus_one": True}),
+    ("ort", {"legacy_extra_skip": True}),
+    ("ort", {"legacy_norm": True}),
+    ("aoa", {"legacy_norm": True}),
     ("sgae", {"relations": False}),
     ("stack_cap", {"prior_attention": False}),
+    ("stack_cap", {"context_in_query": True}),
     ("m2", {"divide_mesh": False}),
     ("m2", {"legacy_init": True}),
 ]
 
 
-def tiny(name: str, seed: int = 0, **options: object) -> Captioner:
+def tiny(name: str, seed: int = 0, words: int = WORDS, **options: object) -> Captioner:
     """A small captioner in float64 and evaluation mode."""
     torch.manual_seed(seed)
     config = ARCHITECTURES[PRESETS[name].architecture].captioner.Config
     known = {field.name for field in dataclasses.fields(config)}
     sizes = {key: value for key, value in TINY.items() if key in known}
-    return create(name, words=WORDS, features=SIZE, **{**sizes, **options}).double().eval()
+    return create(name, words=words, features=SIZE, **{**sizes, **options}).double().eval()
 
 
-def make_features(pictures: int = PICTURES, elements: int = ELEMENTS, seed: int = 1) -> Features:
+def make_features(pictures: int = PICTURES, elements: int = ELEMENTS, seed: int = 1, words: int = WORDS) -> Features:
     generator = torch.Generator().manual_seed(seed)
     corners = torch.rand(pictures, elements, 2, 2, generator=generator).double().sort(2).values
     relations = torch.randint(0, elements, (pictures, 4, 3), generator=generator)
     relations[0, 2:] = -1
-    attributes = torch.randint(4, WORDS, (pictures, elements, 2), generator=generator)
+    attributes = torch.randint(4, words, (pictures, elements, 2), generator=generator)
     attributes[:, ::2, 1] = -1
     attributes[:, 1] = -1
     return Features(
@@ -74,8 +81,14 @@ def make_tokens(captions: int = 2, length: int = 6) -> Tensor:
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda variant: "-".join([variant[0], *map(str, variant[1])]))
-def captioner(request: pytest.FixtureRequest) -> Captioner:
-    name, options = request.param
+def variant(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    chosen: tuple[str, dict[str, Any]] = request.param
+    return chosen
+
+
+@pytest.fixture
+def captioner(variant: tuple[str, dict[str, Any]]) -> Captioner:
+    name, options = variant
     return tiny(name, **options)
 
 
@@ -141,14 +154,37 @@ def test_beam_of_one_is_greedy(captioner: Captioner) -> None:
     assert torch.equal(by_beam.tokens, by_hand.tokens)
 
 
+def test_full_width_beam_is_exhaustive_search(variant: tuple[str, dict[str, Any]]) -> None:
+    """With few words every caption can be written down; a beam that holds them all finds them with their scores."""
+    name, options = variant
+    words, length = 8, 3
+    captioner, features = tiny(name, words=words, **options), make_features(words=words)
+    spoken = range(EOS + 1, words)
+    said = [(*start, EOS) for n in range(length) for start in itertools.product(spoken, repeat=n)]
+    said += itertools.product(spoken, repeat=length)
+    captions = [(*caption, *[PAD] * (length - len(caption))) for caption in said]
+    log_probs = caption_log_probs(captioner, features, torch.tensor(captions).expand(PICTURES, -1, -1))
+    memory, everything = captioner.encode(features), len(captions)
+    found = beam_search(captioner, memory, beam=everything, keep=everything, max_words=length)
+    for picture in range(PICTURES):
+        by_beam = map(tuple, found.tokens[picture].tolist())
+        expected = dict(zip(captions, log_probs[picture].tolist(), strict=True))
+        assert dict(zip(by_beam, found.scores[picture].tolist(), strict=True)) == pytest.approx(expected, abs=1e-5)
+    assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
+
+
+def caption_log_probs(captioner: Captioner, features: Features, captions: Tensor) -> Tensor:
+    """Of whole captions (b, n, t), by teacher forcing: (b, n)."""
+    tokens = torch.cat([torch.full_like(captions[..., :1], BOS), captions[..., :-1]], -1)
+    log_probs = captioner(features, tokens).logits.log_softmax(-1).gather(-1, captions.unsqueeze(-1)).squeeze(-1)
+    return (log_probs * (captions != PAD)).sum(-1)
+
+
 def test_beam_scores_are_the_model_s(captioner: Captioner) -> None:
     """The log-probability of a decoded caption is what teacher forcing gives the same words."""
     features = make_features()
     found = beam_search(captioner, captioner.encode(features), beam=4, keep=4, max_words=7)
-    tokens = torch.cat([torch.full_like(found.tokens[..., :1], BOS), found.tokens[..., :-1]], -1)
-    log_probs = captioner(features, tokens).logits.log_softmax(-1).gather(-1, found.tokens.unsqueeze(-1)).squeeze(-1)
-    said = found.tokens != PAD
-    assert torch.allclose((log_probs * said).sum(-1), found.scores.double(), atol=1e-5)
+    assert torch.allclose(caption_log_probs(captioner, features, found.tokens), found.scores.double(), atol=1e-5)
     assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
 
 
@@ -157,8 +193,46 @@ def test_every_parameter_learns(captioner: Captioner) -> None:
     forced = captioner(make_features(), make_tokens())
     forced.logits.log_softmax(-1)[..., EOS].sum().backward()
     idle = [name for name, parameter in captioner.named_parameters() if parameter.grad is None]
-    elsewhere = ("heads.", "sentence_", "picture_graph.", "embed_label.")  # Stack-Cap's and SGAE's other stages
-    assert all(name.startswith(elsewhere) for name in idle), idle
+    assert all(name.startswith(learns_elsewhere(captioner)) for name in idle), idle
+
+
+def learns_elsewhere(captioner: Captioner) -> tuple[str, ...]:
+    """How the names begin of the parameters that only other stages of training use."""
+    if isinstance(captioner, StackCap):
+        return tuple(f"heads.{stage}." for stage in range(captioner.config.stages - 1))
+    if isinstance(captioner, Sgae):
+        graphs = () if captioner.config.relations else ("picture_graph.", "embed_label.")
+        return ("sentence_", *graphs)
+    return ()
+
+
+FLAGS = [
+    ("ort", "legacy_plus_one"),
+    ("ort", "legacy_extra_skip"),
+    ("ort", "legacy_norm"),
+    ("aoa", "legacy_norm"),
+    ("stack_cap", "context_in_query"),
+]
+
+
+@pytest.mark.parametrize(("name", "flag"), FLAGS)
+def test_a_flag_changes_what_weights_mean_not_the_weights(name: str, flag: str) -> None:
+    plain, other = tiny(name), tiny(name, **{flag: True})
+    other.load_state_dict(plain.state_dict())
+    features, tokens = make_features(), make_tokens()
+    assert not torch.allclose(plain(features, tokens).logits, other(features, tokens).logits)
+
+
+def test_m2_legacy_mask_attends_to_padding() -> None:
+    """Padding counts as elements: what a picture is stacked with changes what is said of it."""
+    captioner, tokens = tiny("m2", legacy_mask=True), make_tokens()
+    features, longer = make_features(), make_features(1, ELEMENTS + 4, seed=5)
+    padded = stack_features([features, longer]).select(torch.arange(PICTURES))
+    found = captioner(padded, tokens)
+    assert not torch.allclose(captioner(features, tokens).logits, found.logits)
+    everything = dataclasses.replace(padded, mask=torch.ones_like(padded.mask))
+    assert torch.equal(tiny("m2")(everything, tokens).logits, found.logits)
+    assert (found.attention[..., ELEMENTS:] > 0).all()
 
 
 def test_checkpoint_round_trip(captioner: Captioner, tmp_path: Path) -> None:

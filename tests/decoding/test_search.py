@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,38 +17,20 @@ from captrial.decoding import (
     BOS,
     EOS,
     PAD,
+    Decoded,
     NoBadEnding,
     NoImmediateRepeat,
     NoRepeatedNgram,
-    Step,
     Suppress,
     beam_search,
     diverse_beam_search,
     greedy,
     sample,
 )
+from captrial.errors import InputError
+from decoding.bigrams import WORDS, Bigrams
 
-WORDS = 6  # PAD, BOS, EOS and three words
 LENGTH = 4
-
-
-class Bigrams:
-    """A random model in which the next word depends on the last two words and the picture."""
-
-    def __init__(self, pictures: int, seed: int = 0, words: int = WORDS) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.table = 2 * torch.randn(pictures, words, words, words, generator=generator)
-        self.memory = {"table": self.table, "id": torch.arange(pictures)}
-        self.rows_stepped = 0
-
-    def start(self, memory: Any) -> Any:
-        return (torch.full((len(memory["table"]), 1), BOS),)
-
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
-        self.rows_stepped += len(tokens)
-        rows = torch.arange(len(tokens)).unsqueeze(1)
-        attention = torch.nn.functional.one_hot(tokens, self.table.shape[-1]).float()
-        return Step(memory["table"][rows, state[0], tokens], (tokens,), attention)
 
 
 def log_prob(model: Bigrams, picture: int, words: tuple[int, ...]) -> float:
@@ -138,6 +124,34 @@ def test_constraints_hold() -> None:
         assert 3 not in before_end
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_what_is_forbidden_is_not_said_to_fill_places(groups: int) -> None:
+    """One word may be said: captions of two words are "", "w" and "w w", and more than these are asked for."""
+    model = Bigrams(7, 10)
+    found = diverse_beam_search(
+        model,
+        model.memory,
+        groups=groups,
+        beam=4,
+        keep=5,
+        diversity=0.0,
+        max_words=2,
+        constraints=[Suppress((3, 4))],
+        trace=True,
+    )
+    assert found.attention is not None
+    for picture in range(7):
+        for group in range(groups):
+            places = slice(5 * group, 5 * group + 5)
+            said = [tuple(caption) for caption in found.tokens[picture, places].tolist()]
+            assert set(said[:3]) == {(EOS, PAD), (5, EOS), (5, 5)}
+            assert said[3:] == [(PAD, PAD)] * 2
+            assert found.scores[picture, places].isfinite().tolist() == [True] * 3 + [False] * 2
+    nothing = found.tokens == PAD
+    assert (found.log_probs[nothing] == 0).all()
+    assert (found.attention[nothing] == 0).all()
+
+
 def test_samples_follow_the_model() -> None:
     model = Bigrams(1, 5)
     found = sample(model, model.memory, samples=20000, max_words=1, generator=torch.Generator().manual_seed(0))
@@ -153,6 +167,29 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
     for options in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-3}):
         found = sample(model, model.memory, samples=50, max_words=1, **options)  # type: ignore[arg-type]
         assert (found.tokens == best).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"top_k": 3}, 3),
+        ({"top_p": 0.85}, 4),  # three words have 0.8
+        ({"top_k": 4, "top_p": 0.82}, 3),  # of the four, three have 0.8 / 0.92
+        ({"top_k": 2, "temperature": 0.5}, 2),
+    ],
+)
+def test_sampling_keeps_the_best_words_in_proportion(options: dict[str, Any], left: int) -> None:
+    shares = {5: 0.4, EOS: 0.25, 6: 0.15, 3: 0.12, 4: 0.08}  # best first
+    model = Bigrams(1, words=7)
+    for word, share in shares.items():
+        model.table[0, BOS, BOS, word] = math.log(share)
+    model.table[0, BOS, BOS, [PAD, BOS]] = 0.0  # likely, and never said
+    generator = torch.Generator().manual_seed(1)
+    found = sample(model, model.memory, samples=20000, max_words=1, generator=generator, **options)
+    kept = {word: share ** (1 / options.get("temperature", 1)) for word, share in list(shares.items())[:left]}
+    seen = Counter(found.tokens.flatten().tolist())
+    expected = {word: share / sum(kept.values()) for word, share in kept.items()}
+    assert {word: count / 20000 for word, count in seen.items()} == pytest.approx(expected, abs=0.015)
 
 
 def test_same_seed_same_samples() -> None:
@@ -172,3 +209,18 @@ def test_diverse_groups_differ() -> None:
 
     assert distinct(plain.tokens) == 1
     assert distinct(diverse.tokens) > 2
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_arguments_that_mean_nothing_are_said(number: int) -> None:
+    model = Bigrams(2)
+    refused: dict[Callable[..., Decoded], list[str]] = {
+        greedy: ["max_words"],
+        sample: ["max_words", "samples", "temperature", "top_k", "top_p"],
+        beam_search: ["max_words", "beam", "keep"],
+        partial(diverse_beam_search, beam=2): ["groups"],
+    }
+    for search, names in refused.items():
+        for name in names:
+            with pytest.raises(InputError, match=f"^{name}={number} .* above 0$"):
+                search(model, model.memory, **{name: number})

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.contract import CaptionerConfig, masked_mean
+from captrial.captioners.norms import use_legacy_norms
 from captrial.captioners.recurrent import (
     Embedding,
     LstmCell,
@@ -32,6 +33,7 @@ class AoaConfig(CaptionerConfig):
     dropout: float = 0.5  # words, elements, the context fed back and the output
     attention_dropout: float = 0.1
     aoa_dropout: float = 0.3
+    legacy_norm: bool = False  # see `LegacyNorm`
 
 
 class Memory(NamedTuple):
@@ -106,6 +108,8 @@ class Aoa(RecurrentCaptioner):
         self.attention_dropout = nn.Dropout(config.attention_dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(width, config.words)
+        if config.legacy_norm:
+            use_legacy_norms(self)
 
     def encode(self, features: Features) -> Memory:
         """Refine the elements; first half of the projection are values, second half keys."""

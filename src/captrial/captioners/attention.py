@@ -85,7 +85,12 @@ class MultiHeadAttention(nn.Module):
             scores = scores + bias
         weights = scores.softmax(-1)
         context = self.dropout(weights) @ memory.values  # (b, heads, q, d_h)
-        return self.out(context.transpose(1, 2).flatten(2)), weights
+        return self.combine(context.transpose(1, 2).flatten(2), queries), weights
+
+    def combine(self, context: Tensor, queries: Tensor) -> Tensor:
+        """What the heads saw, side by side (b, q, d), through the last projection; `queries` are for subclasses."""
+        combined: Tensor = self.out(context)
+        return combined
 
     def _with_slots(self, mask: Tensor) -> Tensor:
         if not self.memory_slots:

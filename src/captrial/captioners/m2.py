@@ -14,6 +14,8 @@ from captrial.captioners.smart import Smart, SmartConfig
 from captrial.captioners.transformer import DecoderLayer, Memory
 from captrial.vision.features import Features
 
+LEGACY_POSITIONS = 55  # rows of the released position table: 54 words and padding
+
 
 @dataclass(frozen=True)
 class M2Config(SmartConfig):
@@ -74,7 +76,8 @@ class M2(Smart):
                 if "memory_" in name:  # their tensors are (1, slots, width): fans of slots x width and width
                     bound = math.sqrt(6 / (parameter.shape[0] * parameter.shape[1] + parameter.shape[1]))
                     nn.init.uniform_(parameter, -bound, bound)
-            table = nn.init.xavier_uniform_(self.positions)  # type: ignore[arg-type]
+            bound = math.sqrt(6 / (LEGACY_POSITIONS + self.config.width))  # Xavier's, of their table
+            table = nn.init.uniform_(self.positions, -bound, bound)  # type: ignore[arg-type]
             self.register_buffer("positions", table)  # random numbers must be saved; sinusoids are computed
 
     def encode(self, features: Features) -> Memory:

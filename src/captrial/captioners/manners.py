@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from captrial.decoding import beam_search
+from captrial.decoding import beam_search, greedy
 from captrial.decoding.constraints import BAD_ENDINGS, Constraint, NoBadEnding, NoImmediateRepeat, Suppress
 from captrial.decoding.protocol import Speaker
 from captrial.language.vocabulary import UNK, Vocabulary
@@ -15,6 +15,8 @@ LENGTH_POWER = 0.7  # by summed log-probability alone captions come out short (c
 def say(captioner: Speaker, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20) -> list[list[int]]:
     """The words (ids) of one caption for each of the encoded pictures; a beam of 1 is greedy."""
     constraints = usual_constraints(vocabulary)
+    if beam == 1:  # ranked by length, a beam of one would speak on past its end
+        return greedy(captioner, memory, max_words=max_words, constraints=constraints).best()
     found = beam_search(
         captioner, memory, beam=beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints
     )

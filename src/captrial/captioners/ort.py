@@ -8,7 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.transformer import Transformer, TransformerConfig
+from captrial.captioners.attention import MultiHeadAttention
+from captrial.captioners.norms import use_legacy_norms
+from captrial.captioners.transformer import EncoderLayer, Transformer, TransformerConfig
 from captrial.errors import InputError
 from captrial.vision.features import Features
 
@@ -29,6 +31,16 @@ class OrtConfig(TransformerConfig):
     output_bias: bool = True
     geometry: bool = True
     legacy_plus_one: bool = False  # widths and heights of relative boxes get + 1, as in the published weights
+    legacy_extra_skip: bool = False  # see `SkippingAttention`; the published RL weights alone have it
+    legacy_norm: bool = False  # see `LegacyNorm`
+
+
+class SkippingAttention(MultiHeadAttention):
+    """Self-attention that adds what it reads to what the heads saw, before the last projection."""
+
+    def combine(self, context: Tensor, queries: Tensor) -> Tensor:
+        """In self-attention the queries are also what values are made of."""
+        return super().combine(queries + context, queries)
 
 
 class Ort(Transformer):
@@ -41,6 +53,15 @@ class Ort(Transformer):
         super().__init__(config)
         if config.geometry:
             self.geometry = nn.ModuleList(nn.Linear(GEOMETRY, config.heads) for _ in range(config.encoder_layers))
+        if config.legacy_norm:
+            use_legacy_norms(self)
+
+    def make_encoder_layer(self) -> EncoderLayer:
+        """An encoder layer, with the extra skip where asked for."""
+        layer = super().make_encoder_layer()
+        if self.config.legacy_extra_skip:
+            layer.attention = SkippingAttention(self.config.width, self.config.heads, self.config.dropout)
+        return layer
 
     def attention_bias(self, features: Features) -> list[Tensor] | None:
         """`log max(ReLU(w . Emb(lambda) + b), 1e-6)` a head and layer: a head can block a pair of boxes."""

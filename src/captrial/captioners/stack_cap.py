@@ -32,6 +32,7 @@ class StackCapConfig(CaptionerConfig):
     stages: int = 3  # the coarse one included
     dropout: float = 0.5
     prior_attention: bool = True  # a stage's element projections are weighted by where the stage before looked
+    context_in_query: bool = False  # a stage asks with the state of the stage before plus what that one saw
 
 
 class Memory(NamedTuple):
@@ -96,7 +97,8 @@ class StackCap(RecurrentCaptioner):
         word = self.words(tokens)
         inputs = [state.speaking[-1].hidden, memory.mean.expand_as(word), word]
         looking = self.looking(torch.cat(inputs, -1), state.looking)
-        query, weights, spoken = looking.hidden, None, []
+        hidden, weights, spoken = looking.hidden, None, []
+        query = hidden
         for attention, speaking, before, elements in zip(
             self.attention, self.speaking, state.speaking, memory.stages, strict=True
         ):
@@ -104,9 +106,10 @@ class StackCap(RecurrentCaptioner):
                 context, weights = attention(query, elements)
             else:
                 context, weights = attention.refine(query, elements, weights)  # type: ignore[operator]
-            after = speaking(torch.cat([context, query], -1), before)
+            after = speaking(torch.cat([context, hidden], -1), before)
             spoken.append(after)
-            query = after.hidden
+            hidden = after.hidden
+            query = hidden + context if self.config.context_in_query else hidden
         assert weights is not None
         outputs = torch.cat([after.hidden for after in spoken], -1)
         return Read(outputs, State(looking, tuple(spoken)), weights)

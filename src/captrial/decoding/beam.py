@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from captrial.decoding.arguments import require_positive
 from captrial.decoding.constraints import NEVER, Constraint, apply
 from captrial.decoding.protocol import Speaker
 from captrial.decoding.result import BOS, EOS, PAD, Decoded
@@ -74,6 +75,7 @@ def diverse_beam_search(
 
     Returns `groups * keep` captions a picture, group by group.
     """
+    require_positive(groups=groups, beam=beam, keep=keep, max_words=max_words)
     settings = _Settings(beam, keep, max_words, length_power, diversity, tuple(constraints), trace)
     searches = [_Beam(speaker, memory, settings) for _ in range(groups)]
     for _ in range(max_words):
@@ -213,7 +215,7 @@ class _Beam:
     def result(self) -> Decoded:
         """The finished captions in the order of the pictures, cut to the longest."""
         order = torch.cat([rows for rows, _ in self.results]).argsort()
-        found = pick_pictures(_concatenated([found for _, found in self.results], 0), order)
+        found = _emptied(pick_pictures(_concatenated([found for _, found in self.results], 0), order))
         length = int((found.tokens != PAD).sum(-1).max())
         looked = None if found.attention is None else found.attention[:, :, :length]
         return Decoded(found.tokens[..., :length], found.score, found.log_probs[..., :length], looked)
@@ -233,6 +235,16 @@ def _resized(found: Hypotheses, captions: int, length: int) -> Hypotheses:
         grown(found.tokens, PAD, 3),
         grown(found.log_probs, 0.0, 3),
         None if found.attention is None else grown(found.attention, 0.0, 4),
+    )
+
+
+def _emptied(found: Hypotheses) -> Hypotheses:
+    """Without the words of captions that were forbidden (score -inf): they only filled places nothing else could."""
+    never = (found.score == NEVER).unsqueeze(-1)
+    return found._replace(
+        tokens=found.tokens.masked_fill(never, PAD),
+        log_probs=found.log_probs.masked_fill(never, 0.0),
+        attention=None if found.attention is None else found.attention.masked_fill(never.unsqueeze(-1), 0.0),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from captrial.decoding.arguments import require_positive
 from captrial.decoding.constraints import NEVER, Constraint, apply
 from captrial.decoding.protocol import Speaker
 from captrial.decoding.result import BOS, EOS, PAD, Decoded
@@ -43,6 +44,7 @@ def sample(
 
     The log-probabilities returned are the model's, not those of the sharpened distribution.
     """
+    require_positive(samples=samples, temperature=temperature, top_k=top_k, top_p=top_p)
 
     def draw(log_probs: Tensor) -> Tensor:
         scaled = _cut(log_probs / temperature, top_k, top_p)
@@ -75,6 +77,7 @@ def _decode(
     choose: Callable[[Tensor], Tensor],
 ) -> Decoded:
     """Continue `captions` sentences a picture until all have ended; pictures that are done leave the batch."""
+    require_positive(max_words=max_words)
     rules = tuple(constraints)
     pictures, device = len(first_tensor(memory)), first_tensor(memory).device
     state = pick_hypotheses(speaker.start(memory), torch.zeros(pictures, captions, dtype=torch.long, device=device))

@@ -11,7 +11,10 @@ PAD, BOS, EOS = 0, 1, 2  # ids of the special tokens, as in every vocabulary of 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Captions as token ids, best first: `b` pictures, `n` captions of each, `t` steps."""
+    """Captions as token ids, best first: `b` pictures, `n` captions of each, `t` steps.
+
+    Where a picture has fewer than `n` captions that search may say, the rest are empty: PAD only, score -inf.
+    """
 
     tokens: Tensor  # (b, n, t); EOS is kept where it was said, PAD after it
     scores: Tensor  # (b, n): what they were ranked by

@@ -93,6 +93,24 @@ def test_a_stage_is_rewarded_for_its_gain_over_the_stage_before(monkeypatch: pyt
     assert losses[2] == pytest.approx(2 * losses[1])
 
 
+def test_a_critic_meets_all_negatives_before_the_hardest() -> None:
+    captioner, _, batch = small_world("disc-small")
+    assert isinstance(captioner, Disc)
+    critic = RetrievalCritic(captioner.config)
+    stage = TrainCritic(critic, 4, Schedule())
+    pictures, captions = critic.embed_pictures(batch.features), critic.embed_captions(batch.tokens[:, 0, 1:])
+    similarity = (pictures @ captions.T).detach()
+    costs = [  # by the definition, pair by pair
+        [max(0.0, 0.2 + float(row[j] - row[i])) + max(0.0, 0.2 + float(similarity[j, i] - row[i])) for j in range(20)]
+        for i, row in enumerate(similarity)
+    ]
+    all_negatives = np.mean([sum(row) - row[i] for i, row in enumerate(costs)])
+    early, late = (stage.loss(batch, epoch)[0].item() for epoch in (1, 2))
+    assert early == pytest.approx(all_negatives, rel=1e-4)
+    assert late == pytest.approx(critic.loss(pictures, captions).mean().item())
+    assert late < early
+
+
 @pytest.mark.slow
 def test_disc_learns_to_please_its_critic() -> None:
     """With the critic's word alone as reward, captions come to fit their own pictures better than others."""

@@ -56,8 +56,8 @@ class RetrievalCritic(nn.Module):
         last = ((tokens != PAD).sum(1) - 1).clamp(min=0)
         return functional.normalize(states[torch.arange(len(tokens), device=tokens.device), last], dim=-1)
 
-    def loss(self, pictures: Tensor, captions: Tensor) -> Tensor:
-        """Hinge loss of each pair against its hardest negatives in the batch, both ways: (b,).
+    def loss(self, pictures: Tensor, captions: Tensor, hardest: bool = True) -> Tensor:
+        """Hinge loss of each pair against its hardest negatives in the batch, or all of them, both ways: (b,).
 
         `pictures` and `captions` (b, width) are embedded pairs; the other pairs of the batch are the negatives.
         """
@@ -66,4 +66,6 @@ class RetrievalCritic(nn.Module):
         wrong = ~torch.eye(len(similarity), dtype=torch.bool, device=similarity.device)
         cost_caption = (self.config.margin + similarity - right.unsqueeze(1)).clamp(min=0) * wrong
         cost_picture = (self.config.margin + similarity - right.unsqueeze(0)).clamp(min=0) * wrong
-        return cost_caption.amax(1) + cost_picture.amax(0)
+        if hardest:
+            return cost_caption.amax(1) + cost_picture.amax(0)
+        return cost_caption.sum(1) + cost_picture.sum(0)

@@ -17,7 +17,11 @@ from captrial.training.stages import Logs, Reward, SelfCritical
 
 @dataclass
 class TrainCritic:
-    """Learn to tell which caption belongs to which picture; the captioner rests."""
+    """Learn to tell which caption belongs to which picture; the captioner rests.
+
+    The first half of the epochs is against all negatives of a batch: against the hardest alone a critic that knows
+    nothing yet puts all pictures and captions into one place, where the loss is twice the margin, and stays there.
+    """
 
     critic: RetrievalCritic
     epochs: int
@@ -32,7 +36,8 @@ class TrainCritic:
     def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
         """The hinge loss of one caption a picture; which one changes with the epoch."""
         captions = batch.tokens[:, epoch % batch.tokens.shape[1], 1:]
-        costs = self.critic.loss(self.critic.embed_pictures(batch.features), self.critic.embed_captions(captions))
+        pictures = self.critic.embed_pictures(batch.features)
+        costs = self.critic.loss(pictures, self.critic.embed_captions(captions), hardest=epoch >= self.epochs // 2)
         return costs.mean(), {"critic_loss": float(costs.detach().mean())}
 
 

@@ -233,7 +233,7 @@ class NounLocaliser(nn.Module):
         finer = load_backbone(config["finer"]) if look_closer and config["finer"] else None
         settings = {**config["search"], "shares": tuple(config["search"]["shares"])}
         localiser = cls(config["nouns"], config["adjectives"], grid, finer, Search(**settings), config["people"])
-        localiser.source = SHIPPED_NAME if shipped else str(directory)
+        localiser.source = SHIPPED_NAME if shipped else str(directory.resolve())
         weights = load_file(directory / WEIGHTS)
         localiser.head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         return localiser.requires_grad_(False).eval()

@@ -13,6 +13,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError, MismatchError
+from captrial.vision import efficientnet
 from captrial.vision.identity import identity
 from captrial.vision.loading import load_backbone, load_detector
 from captrial.vision.store import FeatureStore, FeatureWriter
@@ -156,3 +157,10 @@ def test_names_that_mean_nothing(name: str, match: str) -> None:
 def test_regions_need_the_whole_picture(names: dict[str, str]) -> None:
     with pytest.raises(InputError, match="whole picture"):
         load_backbone(names["onnx+lite"].replace("size=64", "size=64&mode=crop"))
+
+
+def test_efficientnet_is_one_file_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its description has no hash of the weights: other ones are refused where they are loaded."""
+    monkeypatch.setitem(efficientnet.WEIGHTS, 0, "0123456789abcdef")
+    with pytest.raises(MismatchError, match="is not the file that efficientnet-lite0 stands for"):
+        load_backbone("efficientnet-lite0")

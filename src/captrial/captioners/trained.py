@@ -14,6 +14,7 @@ from captrial.captioners.packed import packed
 from captrial.captioners.picture_graphs import see_for
 from captrial.errors import InputError
 from captrial.vision.backbone import Backbone
+from captrial.vision.devices import AUTO, find_device
 from captrial.vision.identity import identity
 from captrial.vision.loading import load_backbone
 
@@ -36,18 +37,27 @@ class TrainedCaptioner:
 
     @classmethod
     def load(
-        cls, path: Path | str, beam: int = 5, precision: str = "float32", backbone: str | None = None
+        cls,
+        path: Path | str,
+        beam: int = 5,
+        precision: str = "float32",
+        device: str = AUTO,
+        backbone: str | None = None,
     ) -> TrainedCaptioner:
         """From a checkpoint folder, or from a run folder (its best checkpoint).
 
-        `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed`). `backbone` is
-        a name to load its backbone by (see `captrial.vision.loading`) where the weights are no longer where they were.
+        `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed`). Without a
+        `device` it is the first GPU that can be seen, else the CPU. `backbone` is a name to load its backbone by (see
+        `captrial.vision.loading`) where the weights are no longer where they were.
         """
         path = Path(path)
         best = path / "best"
         checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
         name = path.parent.name if path.name == "best" else path.name
-        return cls(checkpoint, _find_backbone(checkpoint, backbone, path), beam, precision=precision, name=name)
+        where = find_device(device)
+        checkpoint.captioner.to(where)
+        looking = _find_backbone(checkpoint, backbone, path).to(where)
+        return cls(checkpoint, looking, beam, precision=precision, name=name)
 
     @torch.inference_mode()
     def caption(self, pictures: Sequence[Image.Image]) -> list[str]:

@@ -45,6 +45,7 @@ def features(
     from captrial.data import read_dataset
     from captrial.engines.sources import find_parts, holds_rows
     from captrial.training.extraction import Extraction, extract, import_precomputed
+    from captrial.vision.devices import best_device
     from captrial.vision.loading import is_precomputed, load_backbone
 
     rows = not split and not images and holds_rows(data)
@@ -58,7 +59,8 @@ def features(
             *extract_all(parts, out, backbone, chosen_engine(engine, workers, ray_address), batch=batch)
         )
     else:
-        outcome = extract(read_dataset(data, split=split, images=images), load_backbone(backbone), out, batch)
+        looking = load_backbone(backbone).to(best_device())
+        outcome = extract(read_dataset(data, split=split, images=images), looking, out, batch)
     if json:
         print_json({"store": str(out), **vars(outcome)})
         return

@@ -71,7 +71,7 @@ def train(
     else:
         looking = backbone or DEFAULT_BACKBONE
         store = ranks.first_then_all(
-            lambda: features_of([*training, *validation], load_backbone(looking), run / "features")
+            lambda: features_of([*training, *validation], load_backbone(looking).to(ranks.device), run / "features")
         )
     notes = {"data": data.name, "pictures": len(training)}
     best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)

@@ -26,7 +26,9 @@ DRAWN, SEED = 20, 0
 HEAD = """# Photographs from elsewhere
 The shipped captioners learnt from 6 000 photographs of Flickr8k, most of them of people and dogs out of doors. This is
 what they say about pictures they have nothing to do with, by `python -m experiments.outside` (beam 5). Nothing here was
-chosen: {drawn} COCO pictures were drawn by lot (seed {seed}), and scikit-image's are all its colour photographs.
+chosen for its captions: {drawn} COCO pictures were drawn by lot (seed {seed}); scikit-image's are all its colour
+photographs but `motorcycle_right`, which is `motorcycle_left` through the other lens of a stereo camera, and three that
+were taken through instruments and show nothing of Flickr8k's world: `hubble_deep_field`, `retina` and `ihc` (tissue).
 """
 
 

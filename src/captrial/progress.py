@@ -7,9 +7,40 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 T = TypeVar("T")
+
+
+class RateColumn(ProgressColumn):
+    """Items a second, or seconds an item where that is more: over rich's window of the last half minute."""
+
+    def render(self, task: Task) -> Text:
+        """`12.5/s`, `3.2 s each`; nothing before the first items."""
+        return Text(rate(task.finished_speed or task.speed), style="progress.data.speed")
+
+
+def rate(speed: float | None) -> str:
+    """Items a second, for people.
+
+    >>> rate(1234.5), rate(12.5), rate(0.25), rate(None)
+    ('1,234/s', '12.5/s', '4.0 s each', '')
+    """
+    if not speed:
+        return ""
+    if speed < 1:
+        return f"{1 / speed:,.1f} s each"
+    return f"{speed:,.1f}/s" if speed < 100 else f"{speed:,.0f}/s"
 
 
 @contextmanager
@@ -20,6 +51,7 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        RateColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),

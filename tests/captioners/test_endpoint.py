@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,11 @@ class Server(ThreadingHTTPServer):
     asked: list[dict[str, object]]
     keys: set[str | None]
     answers: dict[bool, object]  # by whether a picture is red, in place of its colour
+    times: list[float]  # when each request came
+    delays: Iterator[float]  # seconds before each answer; none where they are used up
+    open_now: int = 0
+    most_open: int = 0
+    counting: threading.Lock
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -35,6 +43,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._take_time()
         self.server.keys.add(self.headers.get("Authorization"))
         if self.server.failures > 0:
             self.server.failures -= 1
@@ -49,12 +58,23 @@ class Handler(BaseHTTPRequestHandler):
         message = {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 10, "completion_tokens": 3}}
         return self._answer(200, message)
 
+    def _take_time(self) -> None:
+        with self.server.counting:
+            self.server.times.append(time.monotonic())
+            self.server.open_now += 1
+            self.server.most_open = max(self.server.most_open, self.server.open_now)
+            delay = next(self.server.delays, 0.0)
+        time.sleep(delay)
+        with self.server.counting:
+            self.server.open_now -= 1
+
     def _answer(self, status: int, body: dict[str, object]) -> None:
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        with contextlib.suppress(ConnectionError):  # a client that waits no longer
+            self.end_headers()
+            self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         """Silence."""
@@ -64,6 +84,7 @@ class Handler(BaseHTTPRequestHandler):
 def server() -> Iterator[Server]:
     made = Server(("127.0.0.1", 0), Handler)
     made.asked, made.keys, made.answers = [], set(), {}
+    made.times, made.delays, made.counting = [], iter(()), threading.Lock()
     made.daemon_threads = False  # closing waits for requests that are still answered
     thread = threading.Thread(target=made.serve_forever, args=(0.02,))
     thread.start()
@@ -103,6 +124,39 @@ def test_gives_up_with_a_sentence(server: Server) -> None:
     nobody = EndpointCaptioner("http://127.0.0.1:9/v1", "x", tries=2, pause=0.01)
     with pytest.raises(CaptrialError, match="2 tries"):
         nobody.caption([Image.new("RGB", (9, 9))])
+
+
+def test_an_answer_that_takes_too_long_is_asked_for_again(server: Server) -> None:
+    server.delays = iter([0.6])  # the first answer only
+    asking = captioner(server)
+    asking.timeout = 0.2
+    assert asking.caption([Image.new("RGB", (9, 9), "red")]) == ["a red thing"]
+    assert len(server.times) >= 2
+    server.delays = repeat(0.6)
+    asking.tries = 2
+    with pytest.raises(CaptrialError, match=r"in 2 tries: ReadTimeout"):
+        asking.caption([Image.new("RGB", (9, 9), "red")])
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_no_more_requests_are_open_than_told(server: Server, at_once: int) -> None:
+    server.delays = repeat(0.15)
+    asking = captioner(server)
+    asking.concurrency = at_once
+    asking.caption([Image.new("RGB", (9, 9), "red")] * 5)
+    assert server.most_open == at_once
+
+
+def test_pauses_double(server: Server) -> None:
+    server.failures = 3
+    asking = captioner(server)
+    asking.pause = 0.1
+    asking.caption([Image.new("RGB", (9, 9), "red")])
+    pauses = [later - before for before, later in pairwise(server.times)]
+    assert len(pauses) == 3
+    for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=True):
+        assert pause >= 0.99 * least  # an upper bound would be about how busy this machine is
+    assert sum(pauses) < 5
 
 
 @pytest.mark.parametrize("answer", [None, "", " \n", [{"type": "text", "text": "a red thing"}], 7])

@@ -6,20 +6,27 @@ from pathlib import Path
 
 import orjson
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
+from captrial.captioners import create
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.loading import load_captioner
 from captrial.captioners.running import caption_to_file
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
 from captrial.data.toyworld import ToyWorld
-from captrial.errors import InputError
+from captrial.errors import InputError, MismatchError
+from captrial.language.vocabulary import Vocabulary
 from captrial.records import Picture, Sample
 from captrial.training.run import train
 from captrial.vision.efficientnet import EfficientNetLite
 from captrial.vision.features import Features
 from captrial.vision.loading import load_backbone
 from captrial.vision.store import FeatureStore, FeatureWriter
+from captrial.vision.vgg import VGG19, VGG19Convolutions
 
 PICTURES = 6
 
@@ -125,3 +132,22 @@ def test_backbones_by_description() -> None:
     seen = again.see([Image.new("RGB", (64, 48))])
     assert isinstance(seen, Features)
     assert seen.elements.shape == (1, 16, 1280)
+
+
+def test_says_where_the_backbone_is_now(tmp_path: Path) -> None:
+    """The weights of its backbone were moved: `?backbone=` finds them, and other weights are refused."""
+    torch.manual_seed(0)
+    for name in ("here", "other"):
+        save_file(VGG19Convolutions().state_dict(), tmp_path / f"{name}.safetensors")
+    vision = VGG19(tmp_path / "here.safetensors").describe()
+    words = Vocabulary.build([["a", "dog"]], min_count=1)
+    captioner = create("att2in-small", words=len(words), features=512, width=16, attention=8)
+    Checkpoint(captioner, words, vision).save_pretrained(tmp_path / "run")
+    (tmp_path / "here.safetensors").rename(tmp_path / "there.safetensors")
+    with pytest.raises(InputError, match=r"here.safetensors is no weight file.*run\?backbone=NAME"):
+        load_captioner(f"{tmp_path}/run")
+    found = load_captioner(f"{tmp_path}/run?backbone=vgg19:{tmp_path}/there.safetensors")
+    assert isinstance(found, TrainedCaptioner)
+    assert found.backbone.describe()["source"] == str(tmp_path / "there.safetensors")
+    with pytest.raises(MismatchError, match="another weights"):
+        load_captioner(f"{tmp_path}/run?backbone=vgg19:{tmp_path}/other.safetensors")

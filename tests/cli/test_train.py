@@ -12,6 +12,8 @@ from captrial.cli.train import divide
 from captrial.data.toyworld import write_toyworld
 from captrial.errors import DatasetError
 from captrial.records import Picture, Sample
+from captrial.vision.loading import load_backbone
+from captrial.vision.store import FeatureWriter
 
 TINY = ["--set", "width=32", "--set", "heads=2", "--set", "hidden=32", "--set", "min_count=1"]
 
@@ -113,6 +115,23 @@ def test_options_that_are_no_pairs_are_refused(world: Path, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         main(["train", "m2-small", "--data", str(world), "--set", "epochs"])
     assert "--set epochs: write KEY=VALUE" in capsys.readouterr().err
+
+
+def test_a_backbone_must_be_the_one_of_the_store(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FeatureWriter(tmp_path / "store", load_backbone("efficientnet-lite0").describe()):
+        pass  # made, and nothing in it
+    line = ["train", "m2-small", "--data", str(world), "--features", str(tmp_path / "store"), "--out", str(tmp_path)]
+    for backbone, why in (
+        (["--backbone", "efficientnet-lite0?size=64"], "holds features with preprocess"),
+        (["--backbone", "efficientnet-lite0"], "has no features of"),
+        ([], "has no features of"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*line, *backbone])
+        assert ended.value.code == 2
+        assert why in " ".join(capsys.readouterr().err.split())
 
 
 def test_every_tenth_picture_validates_where_no_split_does() -> None:

@@ -39,6 +39,9 @@ class Widths:
     def describe(self) -> dict[str, object]:
         return {"backbone": self.name, "width": 2}
 
+    def to(self, device: torch.device) -> Widths:
+        return self
+
     def see(self, pictures: Sequence[Image.Image]) -> Features:
         widths = [picture.width for picture in pictures]
         self.seen += widths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import orjson
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError, MismatchError
+from captrial.vision import efficientnet
+from captrial.vision.identity import identity
 from captrial.vision.loading import load_backbone, load_detector
 from captrial.vision.store import FeatureStore, FeatureWriter
 from captrial.vision.vgg import VGG19Convolutions
@@ -89,6 +92,34 @@ def test_changed_weights_are_refused(names: dict[str, str], tmp_path: Path) -> N
         load_backbone({**described, "weights": "0123456789abcdef"})
 
 
+@pytest.mark.parametrize("kind", ["vgg", "hf", "detr", "onnx+lite"])
+def test_local_weights_are_found_from_any_folder(
+    names: dict[str, str], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is kept as a full one; where files lie is still no part of what features are."""
+    folder = Path(names["vgg"].removeprefix("vgg19:").partition("?")[0]).parent
+    monkeypatch.chdir(folder)
+    backbone = load_backbone(names[kind].replace(f"{folder}/", ""))
+    monkeypatch.chdir(tmp_path)
+    assert load_backbone(backbone.describe()).fingerprint == backbone.fingerprint
+    assert str(folder) not in str(identity(backbone.describe()))
+
+
+@pytest.mark.parametrize("kind", ["hf", "detr"])
+def test_allowed_pickles_stay_allowed(names: dict[str, str], kind: str, tmp_path: Path) -> None:
+    weights = Path(names[kind].partition(":")[2].partition("?")[0])
+    pickled = tmp_path / "pickled"
+    shutil.copytree(weights, pickled)
+    torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    name = names[kind].replace(str(weights), str(pickled))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_backbone(name)
+    backbone = load_backbone(f"{name}&pickle=yes")
+    assert backbone.fingerprint == load_backbone(names[kind]).fingerprint  # in safetensors they are the same weights
+    assert load_backbone(backbone.describe()).fingerprint == backbone.fingerprint
+
+
 def test_detectors_alone(names: dict[str, str]) -> None:
     onnx = load_detector(names["onnx+lite"].partition("?")[0] + "?iou=0.4&size=96")
     assert onnx.labels == ("dog", "cat")
@@ -126,3 +157,10 @@ def test_names_that_mean_nothing(name: str, match: str) -> None:
 def test_regions_need_the_whole_picture(names: dict[str, str]) -> None:
     with pytest.raises(InputError, match="whole picture"):
         load_backbone(names["onnx+lite"].replace("size=64", "size=64&mode=crop"))
+
+
+def test_efficientnet_is_one_file_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its description has no hash of the weights: other ones are refused where they are loaded."""
+    monkeypatch.setitem(efficientnet.WEIGHTS, 0, "0123456789abcdef")
+    with pytest.raises(MismatchError, match="is not the file that efficientnet-lite0 stands for"):
+        load_backbone("efficientnet-lite0")

@@ -21,6 +21,7 @@ from captrial.captioners.hf_pixels import visible_window
 from captrial.captioners.hf_words import spell
 from captrial.errors import InputError
 from captrial.vision.checkpoints import quiet_transformers
+from captrial.vision.devices import AUTO, find_device
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class HfOptions:
     beam: int | None = None  # None: 5 for captioners, 1 for chat models
     max_tokens: int = 50
     batch: int = 8  # pictures at a time
-    device: str = "auto"  # cuda where there is one
+    device: str = AUTO  # cuda where there is one
     dtype: str = "auto"  # float32 on the CPU, what the checkpoint is stored in elsewhere
     revision: str | None = None  # of a name on the hub
     trust_remote_code: bool = False  # run Python files that come with the checkpoint
@@ -39,11 +40,7 @@ class HfOptions:
 
     def torch_device(self) -> torch.device:
         """The device asked for."""
-        name = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
-        try:
-            return torch.empty(0, device=name).device
-        except (RuntimeError, AssertionError) as error:
-            raise InputError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+        return find_device(self.device)
 
     def torch_dtype(self) -> torch.dtype | str:
         """The dtype asked for; "auto" leaves it to the checkpoint."""

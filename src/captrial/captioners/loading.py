@@ -23,7 +23,7 @@ from captrial.captioners.shipped import shipped
 from captrial.errors import InputError, MissingExtraError
 
 ENDPOINT_OPTIONS = {"prompt": str, "max_tokens": int, "concurrency": int, "timeout": float, "longest_side": int}
-TRAINED_OPTIONS = {"beam": int, "precision": str}
+TRAINED_OPTIONS = {"beam": int, "precision": str, "device": str, "backbone": str}
 HF_OPTIONS = {
     "prompt": str,
     "beam": int,

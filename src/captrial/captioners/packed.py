@@ -68,8 +68,11 @@ def packed(model: Model, precision: str) -> Model:
     """
     if precision not in PRECISIONS:
         raise InputError(f"precision {precision!r}: there are {', '.join(PRECISIONS)}")
-    if precision == "float32" and not (_has_layouts() and all(p.device.type == "cpu" for p in model.parameters())):
+    on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
+    if precision == "float32" and not (_has_layouts() and on_cpu):
         return model
+    if not on_cpu:
+        raise InputError(f"{precision} weights are packed for the CPU: add device=cpu, or leave the precision out")
     made = copy.deepcopy(model).eval().requires_grad_(False)
     for module in made.modules():
         if isinstance(module, DecoderLayer):

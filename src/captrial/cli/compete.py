@@ -72,13 +72,13 @@ def new(
 @app.command()
 def select(
     directory: Directory,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="Pictures a pair of models. [default: 70]")] = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Pictures a pair of models. \\[default: 70]")] = None,
     reserve: Annotated[
-        int | None, typer.Option(min=0, help="Replacements kept beyond k. [default: as many as k]")
+        int | None, typer.Option(min=0, help="Replacements kept beyond k. \\[default: as many as k]")
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(help="ngsm, nouns, spice, embedding, or module:function of your own. [default: ngsm]"),
+        typer.Option(help="ngsm, nouns, spice, embedding, or module:function of your own. \\[default: ngsm]"),
     ] = None,
     diverse: Annotated[
         bool | None, typer.Option("--diverse", help="No two near-duplicate captions or pictures in one pair's set.")
@@ -90,7 +90,7 @@ def select(
     engine: Annotated[
         str | None, typer.Option("--engine", help="local (processes) or ray; by default threads of this process.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads or workers. [default: one a processor]")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads or workers. \\[default: one a processor]")] = None,
     ray_address: RayAddress = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
@@ -126,7 +126,7 @@ def add(
     directory: Directory,
     captions: CaptionFiles = None,
     captioner: Captioners = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads. [default: one a processor]")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. \\[default: one a processor]")] = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:

@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from captrial.cli.compete_options import named_files
+from captrial.cli.compete_sources import note_source, refuse_another
 from captrial.errors import InputError
 
 Captioners = Annotated[
@@ -28,7 +29,7 @@ def caption_files(
 ) -> dict[str, Path]:
     """The caption file of every model: those of `captions`, and what `captioners` say of all pictures below `images`.
 
-    What captioners said is kept beside the competition, so that an interrupted run continues.
+    What captioners said is kept beside the competition with their sources, so that an interrupted run continues.
     """
     files = named_files(captions)
     if not captioners:
@@ -46,7 +47,11 @@ def caption_files(
     pictures = [sample.picture for sample in read_folder(images)]
     said = {name: _folder(directory) / f"{name}.jsonl" for name in runs}
     for name, source in runs.items():
-        caption_to_file(load_captioner(source), pictures, said[name])
+        refuse_another(said[name], source)  # before any captioner is run
+    for name, source in runs.items():
+        captioner = load_captioner(source)
+        note_source(said[name], source)
+        caption_to_file(captioner, pictures, said[name])
     return {**said, **files}
 
 

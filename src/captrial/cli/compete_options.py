@@ -26,7 +26,7 @@ IgnoreChanges = Annotated[
 ]
 References = Annotated[
     Path | None,
-    typer.Option(help="Reference captions: a file or a data set. [default: the labels in the directory]"),
+    typer.Option(help="Reference captions: a file or a data set. \\[default: the labels in the directory]"),
 ]
 Split = Annotated[str | None, typer.Option(help="Use one split of the reference file.")]
 MetricName = Annotated[str, typer.Option("--metric", help="cider, spice, bleu_4, rouge_l, ...")]

@@ -11,7 +11,7 @@ from captrial.cli.compete_options import Directory, IgnoreChanges, References, S
 from captrial.cli.output import JsonFlag, console, print_json
 
 Metrics = Annotated[
-    list[str] | None, typer.Option("--metric", help="Once a metric. [default: cider and, once labelled, spice]")
+    list[str] | None, typer.Option("--metric", help="Once a metric. \\[default: cider and, once labelled, spice]")
 ]
 
 
@@ -24,7 +24,7 @@ def report(
         Path | None,
         typer.Option(help="Scores elsewhere to compare with: what `captrial score --json` printed, or {model: score}."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the page. [default: report in the directory]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the page. \\[default: report in the directory]")] = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from captrial.engines.running import Engine
 
 EngineName = Annotated[str, typer.Option("--engine", help="local (processes here) or ray; see docs/scale.md.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Workers. [default: 1 local, 2 on Ray]")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Workers. \\[default: 1 local, 2 on Ray]")]
 RayAddress = Annotated[
     str | None, typer.Option("--ray-address", help="A Ray cluster, host:port or auto; by default one is started here.")
 ]

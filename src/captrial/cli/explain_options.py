@@ -100,13 +100,14 @@ def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path 
     """The features a captioner looks at: the store given, if it is of the right kind, else one kept in `out`."""
     from captrial.files import content_hash
     from captrial.training.extraction import features_of
+    from captrial.vision.devices import best_device
     from captrial.vision.loading import load_backbone
     from captrial.vision.store import FeatureStore
 
     if given is not None:
         return FeatureStore(given, checkpoint.vision)
     name = content_hash(repr(sorted(checkpoint.vision.items(), key=str)), 8)
-    return features_of(samples, load_backbone(checkpoint.vision), out / "features" / name)
+    return features_of(samples, load_backbone(checkpoint.vision).to(best_device()), out / "features" / name)
 
 
 def method_names(methods: str) -> list[str]:

@@ -12,6 +12,7 @@ from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
 
 TOLD = 5  # pictures that cannot be opened, by name
+DEFAULT_BACKBONE = "efficientnet-lite2"
 BackboneOption = Annotated[str, typer.Option("--backbone", help="What looks at the pictures; see docs/vision.md.")]
 ImagesOption = Annotated[
     Path | None, typer.Option("--images", help="Folder of the pictures, if not beside the annotations.")
@@ -26,7 +27,7 @@ def features(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The feature store: a folder; an unfinished one is continued.")],
-    backbone: BackboneOption = "efficientnet-lite2",
+    backbone: BackboneOption = DEFAULT_BACKBONE,
     images: ImagesOption = None,
     split: Annotated[str | None, typer.Option("--split", help="Only these splits, e.g. train+val.")] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pictures at once.")] = 32,
@@ -44,6 +45,7 @@ def features(
     from captrial.data import read_dataset
     from captrial.engines.sources import find_parts, holds_rows
     from captrial.training.extraction import Extraction, extract, import_precomputed
+    from captrial.vision.devices import best_device
     from captrial.vision.loading import is_precomputed, load_backbone
 
     rows = not split and not images and holds_rows(data)
@@ -57,7 +59,8 @@ def features(
             *extract_all(parts, out, backbone, chosen_engine(engine, workers, ray_address), batch=batch)
         )
     else:
-        outcome = extract(read_dataset(data, split=split, images=images), load_backbone(backbone), out, batch)
+        looking = load_backbone(backbone).to(best_device())
+        outcome = extract(read_dataset(data, split=split, images=images), looking, out, batch)
     if json:
         print_json({"store": str(out), **vars(outcome)})
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.features import BackboneOption, ImagesOption
+from captrial.cli.features import DEFAULT_BACKBONE, ImagesOption
 from captrial.cli.output import JsonFlag, print_json, print_table
 from captrial.errors import DatasetError, InputError
 
@@ -29,7 +29,15 @@ def train(
     features: Annotated[
         Path | None, typer.Option("--features", help="A store made by `captrial features`; made here if absent.")
     ] = None,
-    backbone: BackboneOption = "efficientnet-lite2",
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            "--backbone",
+            help=f"What looks at the pictures; {DEFAULT_BACKBONE}, or what made the store of --features "
+            "(another is refused). See docs/vision.md.",
+            show_default=False,
+        ),
+    ] = None,
     images: ImagesOption = None,
     start: Annotated[
         Path | None, typer.Option("--from", help="Go on from another run or checkpoint, e.g. with scst_epochs=5.")
@@ -57,11 +65,13 @@ def train(
     training, validation = divide(read_dataset(data, images=images))
     run = out or Path("runs") / preset
     training = with_regions(training, boxes, regions, run)
-    store = FeatureStore(features) if features else None
     ranks = Ranks.from_environment()
-    if store is None:
+    if features:
+        store = FeatureStore(features, load_backbone(backbone).describe() if backbone else None)
+    else:
+        looking = backbone or DEFAULT_BACKBONE
         store = ranks.first_then_all(
-            lambda: features_of([*training, *validation], load_backbone(backbone), run / "features")
+            lambda: features_of([*training, *validation], load_backbone(looking).to(ranks.device), run / "features")
         )
     notes = {"data": data.name, "pictures": len(training)}
     best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)

@@ -33,9 +33,10 @@ class FeatureJob(Job):
     schema: ClassVar[pa.Schema] = pa.schema([("elements", pa.binary()), ("boxes", pa.binary()), ("notes", pa.string())])
 
     def __init__(self, backbone: str) -> None:
+        from captrial.vision.devices import best_device
         from captrial.vision.loading import load_backbone
 
-        self.backbone = load_backbone(backbone)
+        self.backbone = load_backbone(backbone).to(best_device())
 
     def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Open the pictures."""

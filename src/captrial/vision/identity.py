@@ -10,20 +10,20 @@ import orjson
 import torch
 from torch import nn
 
-SOURCE = "source"  # where to load from: a path or a name on a hub; may differ between machines
+LOADING = ("source", "pickle")  # where weights come from, a path or a name on a hub, and in which kind of file
 
 
 def identity(description: Mapping[str, Any]) -> dict[str, Any]:
-    """A description (see `Backbone.describe`) as plain JSON values without any `source`, at every depth.
+    """A description (see `Backbone.describe`) as plain JSON values without how weights are loaded, at every depth.
 
     >>> identity({"backbone": "hf:vit", "source": "/models/vit", "grid": {"source": "x", "width": 3}})
     {'backbone': 'hf:vit', 'grid': {'width': 3}}
     """
     plain = orjson.loads(orjson.dumps(dict(description)))
-    return {key: _without_source(value) for key, value in plain.items() if key != SOURCE}
+    return {key: _plain(value) for key, value in plain.items() if key not in LOADING}
 
 
-def _without_source(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     return identity(value) if isinstance(value, dict) else value
 
 

@@ -87,8 +87,8 @@ class NounLocaliser(nn.Module):
 
     def maps(self, seen: Features) -> Tensor:
         """Log-odds that each cell shows each noun, then each adjective: (b, c, nouns + adjectives)."""
-        logits: Tensor = self.head(seen.elements)
-        return logits
+        logits: Tensor = self.head(seen.elements.to(self.head.weight.device))
+        return logits.cpu()  # where boxes are searched
 
     def in_picture(self, maps: Tensor) -> Tensor:
         """Probability that a picture shows each noun or adjective: (b, c, n) -> (b, n)."""
@@ -181,7 +181,7 @@ class NounLocaliser(nn.Module):
 
     def describe(self) -> dict[str, Any]:
         """The grid, how boxes are searched, and a hash of the weights."""
-        weights = b"".join(tensor.detach().half().numpy().tobytes() for tensor in self.head.parameters())
+        weights = b"".join(tensor.detach().cpu().half().numpy().tobytes() for tensor in self.head.parameters())
         return {
             "detector": self.name,
             "source": self.source,
@@ -233,7 +233,7 @@ class NounLocaliser(nn.Module):
         finer = load_backbone(config["finer"]) if look_closer and config["finer"] else None
         settings = {**config["search"], "shares": tuple(config["search"]["shares"])}
         localiser = cls(config["nouns"], config["adjectives"], grid, finer, Search(**settings), config["people"])
-        localiser.source = SHIPPED_NAME if shipped else str(directory)
+        localiser.source = SHIPPED_NAME if shipped else str(directory.resolve())
         weights = load_file(directory / WEIGHTS)
         localiser.head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         return localiser.requires_grad_(False).eval()

@@ -44,7 +44,7 @@ class OnnxDetector:
         labels: Sequence[str] | None = None,
         frame: tuple[int, int] | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()
         if not self.path.is_file():
             raise InputError(f"{path} is no file; give an ONNX file of a YOLO-style detector")
         self.threshold, self.iou = threshold, iou

@@ -45,7 +45,8 @@ def _transformers(vision: Mapping[str, Any]) -> Backbone:
     from captrial.vision.transformer import TransformersBackbone
 
     how = Preprocess.from_description(vision["preprocess"])
-    return TransformersBackbone(vision["source"], how, vision["stage"], vision["class_token"])
+    pickle = bool(vision.get("pickle", False))
+    return TransformersBackbone(vision["source"], how, vision["stage"], vision["class_token"], pickle)
 
 
 def _regions(vision: Mapping[str, Any]) -> Backbone:
@@ -68,7 +69,8 @@ def restore_detector(how: Mapping[str, Any]) -> Detector:
     if kind == "detr":
         from captrial.vision.detr import DetrDetector
 
-        return DetrDetector(how["source"], how["threshold"], how["least"], how["features"])
+        pickle = bool(how.get("pickle", False))
+        return DetrDetector(how["source"], how["threshold"], how["least"], how["features"], pickle)
     if kind == "noun-localiser":
         from captrial.vision.localiser import NounLocaliser
 

@@ -35,7 +35,7 @@ class VGG19(Backbone):
 
     def __init__(self, weights: Path | str | None = None, preprocess: Preprocess | None = None) -> None:
         super().__init__()
-        self.name, self.source = "vgg19", None if weights is None else str(weights)
+        self.name, self.source = "vgg19", None if weights is None else str(Path(weights).resolve())
         self.preprocess = preprocess or CROP
         self.network = VGG19Convolutions()
         _load(self.network, _torchvision_weights() if weights is None else read_weights(Path(weights)), self.source)

@@ -110,16 +110,20 @@ class AdditiveMemory(NamedTuple):
 
 
 class AdditiveAttention(nn.Module):
-    """`e_i = w . tanh(W_v v_i + W_h h)`, softmax, weighted sum (Bahdanau et al. 2015)."""
+    """`e_i = w . tanh(W_v v_i + W_h h)`, softmax, weighted sum (Bahdanau et al. 2015).
 
-    def __init__(self, values: int, query: int, width: int) -> None:
+    Without `values` it has no `W_v` of its own and looks at what another attention has projected.
+    """
+
+    def __init__(self, values: int | None, query: int, width: int) -> None:
         super().__init__()
-        self.value = nn.Linear(values, width)
+        self.value = nn.Linear(values, width) if values else None
         self.query = nn.Linear(query, width)
         self.score = nn.Linear(width, 1)
 
     def project(self, values: Tensor, mask: Tensor) -> AdditiveMemory:
         """Project `values` (b, k, d) once a picture."""
+        assert self.value is not None, "this attention looks through another one's W_v"
         return AdditiveMemory(values, self.value(values), mask)
 
     def forward(self, query: Tensor, memory: AdditiveMemory) -> tuple[Tensor, Tensor]:

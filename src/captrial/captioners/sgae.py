@@ -65,22 +65,30 @@ class State(NamedTuple):
 
 
 class Core(nn.Module):
-    """Top-Down's two LSTMs over one or two sets of nodes; the sets share one projection."""
+    """Top-Down's two LSTMs over one or two sets of nodes: an attention for each, which share one `W_v`."""
 
     def __init__(self, config: SgaeConfig, contexts: int) -> None:
         super().__init__()
         width = config.width
         self.looking = LstmCell(3 * width, width)
-        self.attention = AdditiveAttention(width, width, config.attention)
+        self.attention = nn.ModuleList(
+            AdditiveAttention(None if number else width, width, config.attention) for number in range(contexts)
+        )
         self.speaking = LstmCell((contexts + 1) * width, width)
+
+    def project(self, vectors: Tensor, mask: Tensor) -> AdditiveMemory:
+        """Nodes (b, k, d) ready for any of the attentions."""
+        first = self.attention[0]
+        assert isinstance(first, AdditiveAttention)
+        return first.project(vectors, mask)
 
     def forward(self, word: Tensor, state: State, memory: Memory) -> tuple[State, Tensor]:
         """Read a word vector (b, n, d); the attention returned is over the last set of nodes."""
         inputs = [state.speaking.hidden, memory.mean.expand_as(word), word]
         looking = self.looking(torch.cat(inputs, -1), state.looking)
         seen = []
-        for nodes in memory.contexts:
-            context, weights = self.attention(looking.hidden, nodes)
+        for attention, nodes in zip(self.attention, memory.contexts, strict=True):
+            context, weights = attention(looking.hidden, nodes)
             seen.append(context)
         return State(looking, self.speaking(torch.cat([*seen, looking.hidden], -1), state.speaking)), weights
 
@@ -131,8 +139,7 @@ class Sgae(RecurrentCaptioner):
                 elements, features.mask, relations, self._label(relations.words), features.attributes, self._label
             )
         recalled = self.recall(self.to_dictionary(nodes.vectors))
-        attention = self.picture_core.attention
-        contexts = (attention.project(recalled, nodes.mask), attention.project(nodes.vectors, nodes.mask))
+        contexts = tuple(self.picture_core.project(each, nodes.mask) for each in (recalled, nodes.vectors))
         return Memory(contexts, self._mean(nodes), relations, features.mask)
 
     def encode_sentences(self, graphs: SentenceGraphs, use_dictionary: bool) -> Memory:
@@ -143,7 +150,7 @@ class Sgae(RecurrentCaptioner):
         )
         if use_dictionary:
             nodes = Nodes(self.recall(nodes.vectors), nodes.mask)
-        contexts = (self.sentence_core.attention.project(nodes.vectors, nodes.mask),)
+        contexts = (self.sentence_core.project(nodes.vectors, nodes.mask),)
         return Memory(contexts, self._mean(nodes), relations, mask)
 
     def recall(self, x: Tensor) -> Tensor:
@@ -179,5 +186,6 @@ class Sgae(RecurrentCaptioner):
         return vectors
 
     def _mean(self, nodes: Nodes) -> Tensor:
+        """The mean is of nodes and not, as Top-Down's, of a picture's elements: sentences have one, too."""
         mean: Tensor = self.embed_mean(masked_mean(nodes.vectors, nodes.mask)).unsqueeze(1)
         return mean

@@ -1,12 +1,16 @@
-"""Where networks compute."""
+"""Where networks compute, and with which memory."""
 
 from __future__ import annotations
+
+import ctypes
+from functools import cache
 
 import torch
 
 from captrial.errors import InputError
 
 AUTO = "auto"
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _KEPT = -1, -3, 2**30  # glibc's names in malloc.h
 
 
 def best_device() -> torch.device:
@@ -20,3 +24,18 @@ def find_device(name: str = AUTO) -> torch.device:
         return best_device() if name == AUTO else torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Let this process use memory again that it has freed, up to 1 GiB, instead of giving it back to the system.
+
+    The feature maps of a batch are tens of megabytes each. By default glibc takes every one of them anew from the
+    system, which fills it with zeros page by page: more than half of the time a backbone needs on a virtual machine
+    (benchmarks/backbone.py). False where the C library has no such setting.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # not glibc; Windows
+        return False
+    return all([mallopt(_MMAP_THRESHOLD, _KEPT), mallopt(_TRIM_THRESHOLD, _KEPT)])

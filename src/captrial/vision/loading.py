@@ -21,6 +21,7 @@ from typing import Any
 
 from captrial.errors import InputError, MismatchError
 from captrial.vision.backbone import Backbone
+from captrial.vision.devices import keep_freed_memory
 from captrial.vision.efficientnet import EfficientNetLite
 from captrial.vision.identity import identity
 from captrial.vision.naming import Name, split_grid, yes
@@ -39,6 +40,7 @@ def load_backbone(vision: str | Mapping[str, Any], source: str | None = None) ->
     A description is met exactly or refused: another network, or other preprocessing, would see pictures differently.
     `source` is a name to load from where the place in the description is gone.
     """
+    keep_freed_memory()
     if isinstance(vision, str):
         return _named(vision)
     backbone = restore_backbone(vision) if source is None else _named(source)

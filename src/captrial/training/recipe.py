@@ -59,6 +59,7 @@ class Recipe:
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
     scst_schedule: str = "constant"
+    scst_warmup: int = 0
     scst_decay: float = 0.8
     scst_samples: int = 5
     scst_by: str = "beam"  # or "sampling"
@@ -101,7 +102,7 @@ class Recipe:
         return Schedule(
             self.schedule,  # type: ignore[arg-type]
             self.rate,
-            warmup=self.warmup if self.schedule == "noam" else self._rise(epochs * steps),
+            warmup=self.warmup if self.schedule == "noam" else _rise(self.warmup, epochs * steps),
             total=epochs * steps,
             width=captioner.config.width,
             every=self.decay_every * steps,
@@ -114,16 +115,17 @@ class Recipe:
         return Schedule(
             self.scst_schedule,  # type: ignore[arg-type]
             self.scst_rate,
-            warmup=self._rise(self.scst_epochs * steps),
+            warmup=_rise(self.scst_warmup, self.scst_epochs * steps),
             total=self.scst_epochs * steps,
             width=captioner.config.width,
             every=self.decay_every * steps,
             decay=self.scst_decay,
         )
 
-    def _rise(self, steps: int) -> int:
-        """Steps of warm-up, in a stage of so many: no more than a quarter of them."""
-        return min(self.warmup, max(1, steps // 4))
+
+def _rise(warmup: int, steps: int) -> int:
+    """Steps of warm-up, in a stage of so many: no more than a quarter of them."""
+    return min(warmup, max(1, steps // 4))
 
 
 def split_options(

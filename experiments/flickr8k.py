@@ -4,7 +4,7 @@
 
 Trains what is named (default: everything that there is a store for), continues what was stopped, and writes
 `docs/flickr8k/NAME.json` with the scores on the 500 test pictures as each one finishes. Stores are made by `captrial
-features`.
+features` (grid, regions) and by `experiments.mirrored`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from captrial.training.run import train
 from captrial.training.stages import evaluating
 from captrial.vision.loading import load_detector
 from captrial.vision.store import FeatureStore
+from experiments.mirrored import mirror
 from experiments.shared import FLICKR8K, FLICKR8K_CAPTIONS, find_yolo
 
 RESULTS = Path(__file__).parents[1] / "docs" / "flickr8k"
@@ -53,18 +54,22 @@ class Entry:
     options: Mapping[str, Any] = field(default_factory=dict)
     after: str | None = None  # another entry whose best checkpoint this one goes on from
     store: str = "grid"
+    mirrored: bool = False  # train on the mirror images too
     detected: bool = False  # with a detector's boxes on the training pictures, for weakly supervised attention
 
 
 XE = {"epochs": 7, "batch": 16, "warmup": 150, "patience": 3}
-SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "warmup": 100, "patience": 2}
-AVERAGED = {**SCST, "average": 0.999}
+SCST = {"epochs": 0, "scst_epochs": 5, "batch": 16, "scst_rate": 3e-5, "scst_warmup": 100, "patience": 2}
+TWICE = {"epochs": 4, "batch": 16, "warmup": 150, "patience": 3}  # of twice as many pictures
+TWICE_SCST = {**SCST, "scst_epochs": 3, "average": 0.999}
 
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
     "transformer": Entry("transformer-small", {**XE, "epochs": 10}),
     "sgae": Entry("sgae-small", XE, store="regions"),  # its picture graphs are made of labelled regions
-    "disc": Entry("disc-small", {**SCST, "critic_epochs": 8}, after="att2in"),  # until its critic speaks it is Att2in
+    "disc": Entry(
+        "disc-small", {**SCST, "critic_epochs": 8, "warmup": 100}, after="att2in"
+    ),  # until its critic speaks it is Att2in
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
     **{
         f"{name}-scst": Entry(f"{name}-small", SCST, after=name)
@@ -72,7 +77,8 @@ PLAN: dict[str, Entry] = {
     },
     **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
     "show_attend_tell-weak": Entry("show_attend_tell-small", {**XE, "supervision": "weak"}, detected=True),
-    "ort-averaged": Entry("ort-small", AVERAGED, after="ort"),
+    "ort-mirrored": Entry("ort-small", TWICE, store="mirrored", mirrored=True),
+    "ort-mirrored-scst": Entry("ort-small", TWICE_SCST, after="ort-mirrored", store="mirrored", mirrored=True),
 }
 
 
@@ -83,6 +89,8 @@ def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path
         return dict(orjson.loads(result.read_bytes()))
     store = FeatureStore(stores[entry.store])
     splits = {split: [sample for sample in samples if sample.split == split] for split in ("train", "val", "test")}
+    if entry.mirrored:
+        splits["train"] = [*splits["train"], *mirror(splits["train"])]
     if entry.detected:
         splits["train"] = detect_regions(splits["train"], load_detector(find_yolo()), runs / "detected.json")
     start = find_best(entry.after, runs) if entry.after else None
@@ -121,7 +129,9 @@ def test(
     said = caption_pictures(best.captioner, best.vocabulary, store, ids, beam=beam)
     atomic_write(folder / TESTED, orjson.dumps(dict(zip(ids, said, strict=True)), option=orjson.OPT_INDENT_2))
     references = [sample.captions for sample in samples]
-    epochs = [row for row in csv.DictReader((folder / "metrics.csv").open()) if row["cider"]]  # of captions
+    rows = list(csv.DictReader((folder / "metrics.csv").open()))
+    epochs = [row for row in rows if row["cider"]]  # of captions
+    before = max((float(row["seconds"]) for row in rows if not row["cider"]), default=0.0)  # of critics and sentences
     result = {
         "name": name,
         "bleu_4": bleu(said, references).corpus,
@@ -130,7 +140,7 @@ def test(
         "spice": spice(said, references).corpus,
         "parameters": sum(parameter.numel() for parameter in best.captioner.parameters()),
         "epochs": len(epochs),
-        "seconds_an_epoch": round(float(epochs[-1]["seconds"]) / len(epochs), 1),
+        "seconds_an_epoch": round((float(epochs[-1]["seconds"]) - before) / len(epochs), 1),
         "val_cider": max(float(row["cider"]) for row in epochs),
         "beam": beam,
         "repetitions": count_repetitions(best, samples, store),
@@ -157,12 +167,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PLAN))
     parser.add_argument("--features", type=Path, required=True, help="Store of grid features.")
     parser.add_argument("--regions", type=Path, help="Store of region features.")
+    parser.add_argument("--mirrored", type=Path, help="Store made by experiments.mirrored.")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
-    stores = {"grid": arguments.features, "regions": arguments.regions}
+    stores = {"grid": arguments.features, "regions": arguments.regions, "mirrored": arguments.mirrored}
     for name in arguments.names or [name for name, entry in PLAN.items() if stores[entry.store]]:
         print(run(name, samples, stores, arguments.runs), flush=True)
 

@@ -16,7 +16,7 @@ KINDS = {
     "no-geometry": " without geometry",
     "regions": ", regions",
     "weak": ", weakly supervised attention",
-    "averaged": ", averaged weights",
+    "mirrored": ", 288 pixels and mirror images",
 }
 
 

@@ -55,6 +55,8 @@ def test_attention_terms() -> None:
     attention = torch.tensor([[[[0.25, 0.75], [0.5, 0.5]]]])
     targets = torch.tensor([[[7, PAD]]])
     assert float(doubly_stochastic(attention, targets)) == pytest.approx(0.75**2 + 0.25**2)
+    both = 0.25**2 + 0.25**2  # looked at 0.75 and 1.25 times
+    assert float(doubly_stochastic(attention, torch.tensor([[[7, 8]]]))) == pytest.approx(both / 2)  # a word
     wanted = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
     alone = -torch.log(torch.tensor(0.25)).item()
     assert float(supervised_attention(attention, wanted, targets)) == pytest.approx(alone)

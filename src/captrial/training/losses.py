@@ -54,9 +54,12 @@ def baseline(rewards: Tensor, kind: str, greedy: Tensor | None = None) -> Tensor
 
 
 def doubly_stochastic(attention: Tensor, targets: Tensor) -> Tensor:
-    """Xu et al.: every element should be looked at once, `sum_i (1 - sum_t alpha_ti)^2`, the mean over captions."""
+    """Xu et al.: every element should be looked at once, `sum_i (1 - sum_t alpha_ti)^2` of every caption, a word.
+
+    They add it to a caption's sum over its words; ours are means over words, so it is divided by their number, too.
+    """
     said = (targets != PAD).unsqueeze(-1).to(attention.dtype)  # (b, n, t, 1)
-    return (1 - (attention * said).sum(2)).square().sum(-1).mean()
+    return (1 - (attention * said).sum(2)).square().sum() / said.sum()
 
 
 def supervised_attention(attention: Tensor, target: Tensor, targets: Tensor) -> Tensor:

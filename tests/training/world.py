@@ -31,9 +31,12 @@ def vocabulary(of: Sequence[Sample]) -> Vocabulary:
 
 
 class RandomFeatures:
-    """Features that are random but always the same, with boxes, relations and attributes."""
+    """Features that are random but always the same, with boxes, relations and attributes.
 
-    def __init__(self, words: int, count: int = 20, seed: int = 0) -> None:
+    With `twins` every second picture has the elements of the one before it: only boxes and graphs differ.
+    """
+
+    def __init__(self, words: int, count: int = 20, seed: int = 0, twins: bool = False) -> None:
         generator = torch.Generator().manual_seed(seed)
         corners = torch.rand(count, ELEMENTS, 2, 2, generator=generator).sort(2).values
         self.features = Features(
@@ -43,6 +46,8 @@ class RandomFeatures:
             torch.randint(0, min(ELEMENTS, words), (count, 3, 3), generator=generator),
             torch.randint(4, words, (count, ELEMENTS, 2), generator=generator),
         )
+        if twins:
+            self.features.elements[1::2] = self.features.elements[::2]
 
     def get(self, picture_ids: Sequence[str]) -> Features:
         return self.features.select(torch.tensor([int(picture_id) for picture_id in picture_ids]))

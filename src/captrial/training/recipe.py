@@ -56,6 +56,7 @@ class Recipe:
     scheduled_sampling: float = 0.0
     doubly_stochastic: float = 0.0
     supervision: str = "implicit"  # or "strong", "weak": supervised attention (003)
+    links: str = "table+vectors"  # weak: or "vectors", or "own", those of the captioner a run goes on from
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
     scst_schedule: str = "constant"
@@ -179,8 +180,10 @@ def make_stages(
     One that `goes_on` from a checkpoint has its sentence stages behind it (SGAE).
     """
     stages: list[Stage] = []
-    if isinstance(captioner, Disc) and recipe.scst_epochs:
+    if isinstance(captioner, Disc):
         assert critic is not None
+        if not recipe.scst_epochs:
+            raise InputError("--set scst_epochs=0: Disc is an att2in until its critic speaks; train that instead")
         schedule = recipe.rates(captioner, data, recipe.critic_epochs)
         stages.append(TrainCritic(critic, recipe.critic_epochs, schedule))
     if isinstance(captioner, Sgae) and not goes_on:

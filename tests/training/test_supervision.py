@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from captrial.captioners import create
+from captrial.captioners.show_attend_tell import ShowAttendTell
 from captrial.data.sizes import with_size
 from captrial.data.toyworld import ToyWorld
 from captrial.errors import DatasetError, InputError
@@ -16,7 +18,7 @@ from captrial.language.vocabulary import Vocabulary
 from captrial.records import Box, Phrase, Picture, Region, Sample
 from captrial.training.batches import CaptionData, tokenize_captions
 from captrial.training.run import train
-from captrial.training.supervision import make_targets, noun_positions
+from captrial.training.supervision import make_linking, make_targets, noun_positions
 from captrial.vision.backbone import grid_boxes
 from captrial.vision.features import Features
 from captrial.vision.preprocess import Preprocess
@@ -75,6 +77,51 @@ def test_strong_follows_the_phrase_and_weak_the_class() -> None:
     assert torch.allclose(strong(batch)[0, 0, 1], half)  # type: ignore[arg-type]
     assert not weak(batch)[0, 0, 0].any()  # type: ignore[arg-type]
     assert torch.allclose(weak(batch)[0, 0, 1], torch.full((16,), 1 / 16))  # type: ignore[arg-type]
+
+
+def test_own_word_vectors_link_nouns_and_classes(world: list[Sample], tmp_path: Path) -> None:
+    """003: E of the captioner that a run goes on from; here one whose puppies are dogs and nothing else."""
+    words = Vocabulary.build([["puppy", "dog", "teddy", "bear"]], 1)
+    captioner = create("show_attend_tell-small", words=len(words), features=8, embedding=4)
+    assert isinstance(captioner, ShowAttendTell)
+    with torch.no_grad():
+        captioner.words.weight[[words[name] for name in ("puppy", "dog", "teddy", "bear")]] = torch.tensor(
+            [[1.0, 0, 0, 0], [2.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 1.0, 0]]
+        )
+    own = make_linking("own", captioner, words)
+    assert own.sim("puppy", "dog") == pytest.approx(1)
+    assert own.sim("teddy bear", "bear") == pytest.approx(0.5**0.5)
+    assert own.sim("kitten", "dog") == own.sim("puppy", "teddy bear") == 0
+    assert own.sim("kitten", "kitten") == 1
+    assert own.threshold == pytest.approx(1 / 3)
+    sample = Sample(
+        Picture("1", width=8, height=8),
+        ("a puppy",),
+        regions=(Region(Box(0, 0, 4, 4), "dog"), Region(Box(4, 4, 8, 8), "bear")),
+    )
+    targets = make_targets("weak", [sample], VISION, own)
+    assert targets is not None
+    batch = CaptionData([sample], words, GridOfColours(), captions=1).batch(np.array([0]), np.random.default_rng(0))  # type: ignore[arg-type]
+    looked = targets(batch)[0, 0, 1].view(SIDE, SIDE)  # "puppy"
+    assert float(looked[:2, :2].sum()) == pytest.approx(1)
+    with pytest.raises(InputError, match="--from RUN"):
+        make_linking("own", None, words)
+    with pytest.raises(InputError, match=r"table\+vectors, vectors, own"):
+        make_linking("mine", None, words)
+    options = {"epochs": "1", "batch": "3", "min_count": "1"}
+    train("show_attend_tell-small", world, world[:2], GridOfColours(), VISION, tmp_path / "a", options)  # type: ignore[arg-type]
+    options |= {"supervision": "weak", "links": "own"}
+    train(
+        "show_attend_tell-small",
+        world,
+        world[:2],
+        GridOfColours(),
+        VISION,
+        tmp_path / "b",
+        options,
+        start=tmp_path / "a",  # type: ignore[arg-type]
+    )
+    assert "attention_loss" in (tmp_path / "b" / "metrics.csv").read_text()
 
 
 def test_names_of_several_words_count_as_one() -> None:

@@ -62,7 +62,8 @@ class AttentionTargets:
 def to_elements(square: Floats | None, boxes: Floats) -> Floats:
     """The share of attention each element (k, 4) should get; sums to 1, if there is any element.
 
-    Where no element overlaps the painted area, the one with the largest IoU with its bounding box gets it all.
+    Where no element overlaps the painted area, the one with the largest IoU with its bounding box gets it all, the
+    nearest one where all are 0.
     """
     if square is None or not len(boxes):
         return np.full(len(boxes), 1 / max(len(boxes), 1))
@@ -72,7 +73,10 @@ def to_elements(square: Floats | None, boxes: Floats) -> Floats:
     rows, columns = np.nonzero(square)
     side = len(square)
     around = Box(columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
-    best = int(np.argmax([Box(*box).iou(around) for box in boxes]))
+    ious = np.array([Box(*box).iou(around) for box in boxes])
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    far = np.hypot(*(centres - [(around.x1 + around.x2) / 2, (around.y1 + around.y2) / 2]).T)
+    best = int(np.lexsort((far, -ious))[0])
     return np.asarray(np.eye(len(boxes))[best])
 
 

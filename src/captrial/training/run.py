@@ -31,7 +31,7 @@ from captrial.training.papers import PAPERS
 from captrial.training.parallel import Ranks
 from captrial.training.recipe import make_stages, split_options
 from captrial.training.stages import evaluating
-from captrial.training.supervision import make_targets
+from captrial.training.supervision import make_linking, make_targets
 from captrial.vision.identity import identity
 
 BEST = "best"
@@ -89,7 +89,9 @@ def train(
     data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)
-    targets = attention_targets or make_targets(recipe.supervision, train_samples, vision)
+    learnt = None if start is None else captioner
+    linking = make_linking(recipe.links, learnt, vocabulary) if recipe.supervision == "weak" else None
+    targets = attention_targets or make_targets(recipe.supervision, train_samples, vision, linking)
     stages = make_stages(captioner, data, recipe, targets, critic, goes_on=start is not None)
     keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
     validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)

@@ -10,7 +10,7 @@ import orjson
 from captrial.errors import MismatchError
 from captrial.files import atomic_write
 
-PACE = ("batch", "concurrency", "device", "timeout")  # options that change no caption
+PACE = ("backbone", "batch", "concurrency", "device", "timeout")  # options that change no caption
 
 
 def refuse_another(said: Path, source: str) -> None:

@@ -45,7 +45,7 @@ class DetrDetector(nn.Module):
         self, source: str, threshold: float = 0.5, least: int = 1, features: bool = True, pickle: bool = False
     ) -> None:
         super().__init__()
-        self.source, self.threshold, self.least, self.pickle = resolve_source(source), threshold, least, pickle
+        self.source, self.threshold, self.least = resolve_source(source), threshold, least
         config = load_config(self.source)
         self.frame = Frame(image_processor_settings(self.source), source)
         self.network, missing = load_network(self.source, "AutoModelForObjectDetection", config, pickle)
@@ -78,7 +78,6 @@ class DetrDetector(nn.Module):
             "threshold": self.threshold,
             "least": self.least,
             "features": self.width is not None,
-            **({"pickle": True} if self.pickle else {}),
         }
 
     @cached_property

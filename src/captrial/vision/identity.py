@@ -10,17 +10,17 @@ import orjson
 import torch
 from torch import nn
 
-LOADING = ("source", "pickle")  # where weights come from, a path or a name on a hub, and in which kind of file
+SOURCE = "source"  # where weights are loaded from: a path or a name on a hub
 
 
 def identity(description: Mapping[str, Any]) -> dict[str, Any]:
-    """A description (see `Backbone.describe`) as plain JSON values without how weights are loaded, at every depth.
+    """A description (see `Backbone.describe`) as plain JSON values, without the place of weights, at every depth.
 
     >>> identity({"backbone": "hf:vit", "source": "/models/vit", "grid": {"source": "x", "width": 3}})
     {'backbone': 'hf:vit', 'grid': {'width': 3}}
     """
     plain = orjson.loads(orjson.dumps(dict(description)))
-    return {key: _plain(value) for key, value in plain.items() if key not in LOADING}
+    return {key: _plain(value) for key, value in plain.items() if key != SOURCE}
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,7 @@
-"""From the description in a checkpoint or feature store back to the backbone (unchecked: see `load_backbone`)."""
+"""From the description in a checkpoint or feature store back to the backbone (unchecked: see `load_backbone`).
+
+Pickles are never loaded on the word of a description, which may be a stranger's: people ask for them by name.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,7 @@ def _transformers(vision: Mapping[str, Any]) -> Backbone:
     from captrial.vision.transformer import TransformersBackbone
 
     how = Preprocess.from_description(vision["preprocess"])
-    pickle = bool(vision.get("pickle", False))
-    return TransformersBackbone(vision["source"], how, vision["stage"], vision["class_token"], pickle)
+    return TransformersBackbone(vision["source"], how, vision["stage"], vision["class_token"])
 
 
 def _regions(vision: Mapping[str, Any]) -> Backbone:
@@ -69,8 +71,7 @@ def restore_detector(how: Mapping[str, Any]) -> Detector:
     if kind == "detr":
         from captrial.vision.detr import DetrDetector
 
-        pickle = bool(how.get("pickle", False))
-        return DetrDetector(how["source"], how["threshold"], how["least"], how["features"], pickle)
+        return DetrDetector(how["source"], how["threshold"], how["least"], how["features"])
     if kind == "noun-localiser":
         from captrial.vision.localiser import NounLocaliser
 

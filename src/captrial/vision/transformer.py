@@ -48,7 +48,7 @@ class TransformersBackbone(Backbone):
         pickle: bool = False,
     ) -> None:
         super().__init__()
-        self.source, self.pickle = resolve_source(source), pickle
+        self.source = resolve_source(source)
         self.preprocess = preprocess or usual_preprocess(source)
         config = load_config(self.source)
         config = getattr(config, "vision_config", None) or config  # the vision tower of CLIP, SigLIP and the like
@@ -82,7 +82,6 @@ class TransformersBackbone(Backbone):
             "weights": self._weights,
             "stage": self.stage,
             "class_token": self.class_token,
-            **({"pickle": True} if self.pickle else {}),
         }
 
     @cached_property

@@ -28,7 +28,7 @@ ImagesOption = Annotated[
     Path | None, typer.Option("--images", help="Folder of the pictures, if not beside the annotations.")
 ]
 BoxesOption = Annotated[
-    Path | None, typer.Option("--boxes", help='Boxes by picture id: {"id": [[x1, y1, x2, y2, "class"], ...]}.')
+    Path | None, typer.Option("--boxes", help='Boxes by picture id: {"id": \\[\\[x1, y1, x2, y2, "class"], ...]}.')
 ]
 SplitOption = Annotated[str | None, typer.Option("--split", help="Only this split of the data.")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N pictures.")]

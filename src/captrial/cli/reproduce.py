@@ -67,7 +67,7 @@ def mad(
         ),
     ] = None,
     objects: Annotated[
-        Path | None, typer.Option("--objects", help='What is on the pictures, {"id": [class, ...]}: for Fig. 5.')
+        Path | None, typer.Option("--objects", help='What is on the pictures, {"id": \\[class, ...]}: for Fig. 5.')
     ] = None,
     metrics: Annotated[str, typer.Option("--metrics", help="The two metrics to rank by.")] = "cider,spice",
     k: Annotated[int, typer.Option("--k", min=5, help="Pictures a pair.")] = 70,

@@ -63,6 +63,7 @@ def test_attention_terms() -> None:
     among_two = torch.tensor([[[7, 8]]])  # words without a map count: the mean is that of cross-entropy
     assert float(supervised_attention(attention, wanted, among_two)) == pytest.approx(alone / 2)
     assert float(supervised_attention(attention, torch.zeros_like(wanted), targets)) == 0
+    assert float(supervised_attention(attention, wanted.flip(2), targets)) == 0  # a map where nothing is said
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,14 @@ class TrainedCaptioner:
         """From a checkpoint folder, or from a run folder (its best checkpoint).
 
         `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed`). Without a
-        `device` it is the first GPU that can be seen, else the CPU. `backbone` is a name to load its backbone by (see
-        `captrial.vision.loading`) where the weights are no longer where they were.
+        `device` and a `precision` it is the first GPU that can be seen, else the CPU. `backbone` is a name to load its
+        backbone by (see `captrial.vision.loading`) where the weights are no longer where they were.
         """
         path = Path(path)
         best = path / "best"
         checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
         name = path.parent.name if path.name == "best" else path.name
-        where = find_device(device)
+        where = find_device("cpu" if device == AUTO and precision != "float32" else device)
         checkpoint.captioner.to(where)
         looking = _find_backbone(checkpoint, backbone, path).to(where)
         return cls(checkpoint, looking, beam, precision=precision, name=name)

@@ -1,7 +1,7 @@
-"""A moving average of the weights: what is validated and kept instead of the last step's, where a recipe asks for it.
+"""A moving average of the weights: validated and kept instead of the last step's, where a recipe asks for it.
 
-Steps of self-critical training are noisy and soon learn the training pictures by heart; the average of many of them,
-cross-entropy's weights that they began with included, says better captions of new pictures (docs/flickr8k.md).
+For self-critical training, whose steps are noisy and soon learn the training pictures by heart. The average begins with
+the weights of cross-entropy; a stage that begins with random ones has none, since it would be of those for long.
 """
 
 from __future__ import annotations

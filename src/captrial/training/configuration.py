@@ -19,8 +19,19 @@ from captrial.version import __version__
 from captrial.vision.identity import identity
 
 CONFIG, ENVIRONMENT = "run.json", "environment.json"
-_OF_SCST = ("scst_rate", "scst_schedule", "scst_decay", "scst_samples", "scst_by", "baseline", "count_end", "eta")
-_SINCE = ("data", "started_from")  # not in folders of earlier versions
+_OF_SCST = (
+    "scst_rate",
+    "scst_schedule",
+    "scst_warmup",
+    "scst_decay",
+    "average",
+    "scst_samples",
+    "scst_by",
+    "baseline",
+    "count_end",
+    "eta",
+)
+_SINCE = ("data", "validated_on", "started_from")  # not in folders of earlier versions
 
 
 def refuse_another(run: Path, config: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ class TrainCritic:
     schedule: Schedule
     name: str = "critic"
     validates: bool = False
+    averages: bool = False
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The critic's."""
@@ -37,7 +38,7 @@ class TrainCritic:
         """The hinge loss of one caption a picture; which one changes with the epoch."""
         captions = batch.tokens[:, epoch % batch.tokens.shape[1], 1:]
         pictures = self.critic.embed_pictures(batch.features)
-        costs = self.critic.loss(pictures, self.critic.embed_captions(captions), hardest=epoch >= self.epochs // 2)
+        costs = self.critic.loss(pictures, self.critic.embed_captions(captions), hardest=2 * epoch >= self.epochs)
         return costs.mean(), {"critic_loss": float(costs.detach().mean())}
 
 

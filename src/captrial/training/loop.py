@@ -32,10 +32,10 @@ class LoopSettings:
     batch: int = 32  # pictures
     seed: int = 0
     weight_decay: float = 0.01
-    betas: tuple[float, float] = (0.9, 0.98)
+    beta: float = 0.98  # Adam's second
     clip: float = 1.0  # gradient norm; 0 for none
     clamp: float = 0.0  # each element of the gradient; 0 for none
-    average: float = 0.0  # decay of the moving average of weights that is validated and kept; 0 for none
+    average: float = 0.0  # decay of the moving average of weights, in stages that have one; 0 for none
     patience: int = 5  # validations without a better score before a stage ends
     save_every: float = 60.0  # seconds between two saves of the state
     autocast: bool = False  # bfloat16
@@ -74,14 +74,18 @@ class Trainer:
         if resuming:
             self.counters = read_counters(state)
         if self.ranks.is_first:
-            _forget_after(self.run / METRICS, self.counters.total_steps)
+            done = self.counters.total_steps - (
+                1 if self.counters.batch else 0
+            )  # a begun epoch is not, to its last step
+            _forget_after(self.run / METRICS, done)
         while self.counters.stage < len(self.stages):
             stage = self.stages[self.counters.stage]
             optimizer = self._optimizer(stage)
             if self.counters.best >= 0 and self.ranks.is_first and not resuming:
                 self.restore_best()
             self.ranks.copy_first(self.models)
-            if self.settings.average:
+            self.average = None
+            if self.settings.average and stage.averages:
                 self.average = MovingAverage(self.models, self.settings.average)
             if resuming:
                 load_state(state, self.models, optimizer, self.average)
@@ -97,7 +101,7 @@ class Trainer:
     def _optimizer(self, stage: Stage) -> torch.optim.Optimizer:
         settings = self.settings
         parameters = [parameter for parameter in stage.parameters() if parameter.requires_grad]
-        return torch.optim.AdamW(parameters, betas=settings.betas, eps=1e-9, weight_decay=settings.weight_decay)
+        return torch.optim.AdamW(parameters, betas=(0.9, settings.beta), eps=1e-9, weight_decay=settings.weight_decay)
 
     def _train_stage(self, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
         counters = self.counters
@@ -212,7 +216,7 @@ def _append(path: Path, row: dict[str, object]) -> None:
 
 
 def _forget_after(path: Path, step: int) -> None:
-    """Drop rows of epochs that were logged but not saved before a kill."""
+    """Drop rows of epochs that were logged but not saved before a kill: those behind `step`."""
     if path.exists():
         lines = path.read_text().splitlines() or [",".join(COLUMNS)]
         kept = [line for line in lines[1:] if int(line.split(",")[2]) <= step]

@@ -68,5 +68,6 @@ def supervised_attention(attention: Tensor, target: Tensor, targets: Tensor) -> 
     `attention` and `target` (b, n, t, k); a word without a target has all zeros there. The mean is over the same words
     of `targets` (b, n, t) as cross-entropy's, so that lambda weighs one sum against the other.
     """
+    said = targets != PAD
     losses = -(target * attention.clamp(min=1e-8).log()).sum(-1)
-    return losses.sum() / (targets != PAD).sum()
+    return (losses * said).sum() / said.sum()

@@ -21,6 +21,7 @@ _STEPS: dict[str, Any] = {
     "smoothing": 0.0,
     "scheduled_sampling": 0.25,
     "weight_decay": 0.0,
+    "beta": 0.999,
     "clip": 0.0,
     "clamp": 0.1,
     "epochs": 30,

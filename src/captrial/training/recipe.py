@@ -71,9 +71,10 @@ class Recipe:
     critic_weight: float = 1.0  # Disc
     sentence_epochs: int = 2  # SGAE, stage 1
     dictionary_epochs: int = 2  # SGAE, stage 2
-    average: float = 0.0  # decay of a moving average of the weights, kept instead of them; 0.999 suits SCST
+    average: float = 0.0  # self-critical: decay of a moving average of the weights, kept instead of them
     patience: int = 5
     weight_decay: float = 0.01
+    beta: float = 0.98  # Adam's second: how long it remembers squares of gradients
     clip: float = 1.0  # the gradient's norm; 0 for none
     clamp: float = 0.0  # each of the gradient's elements, to plus or minus this; 0 for none
     beam: int = 1  # of the validation captions
@@ -94,7 +95,7 @@ class Recipe:
 
     def loop(self) -> LoopSettings:
         """The part that the loop needs."""
-        names = {entry.name for entry in dataclasses.fields(LoopSettings)} - {"betas"}
+        names = {entry.name for entry in dataclasses.fields(LoopSettings)}
         return LoopSettings(**{name: getattr(self, name) for name in names})
 
     def rates(self, captioner: Captioner, data: CaptionData, epochs: int) -> Schedule:

@@ -79,7 +79,8 @@ def train(
         "sizes": dict(sizes),
         "vision": dict(vision),
         "vocabulary": vocabulary.fingerprint,
-        "data": content_hash(orjson.dumps([(sample.id, sample.captions) for sample in train_samples])),
+        "data": _hash_of(train_samples, regions=recipe.supervision != "implicit"),
+        "validated_on": _hash_of(val_samples),
         "started_from": None if start is None else content_hash(save(captioner.state_dict())),
     }
     refuse_another(run, config)
@@ -103,6 +104,14 @@ def train(
         draw_metrics(run)
     ranks.wait()
     return Checkpoint.from_pretrained(run / BEST)
+
+
+def _hash_of(samples: Sequence[Sample], regions: bool = False) -> str:
+    """What a run learns from or is validated on: pictures by id, captions, and with `regions` what supervises."""
+    rows: list[Any] = [(sample.id, sample.captions) for sample in samples]
+    if regions:
+        rows.append(repr([(sample.regions, sample.phrases) for sample in samples]))
+    return content_hash(orjson.dumps(rows))
 
 
 def _continue_from(

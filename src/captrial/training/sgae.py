@@ -33,6 +33,7 @@ class SentenceStage:
     use_dictionary: bool
     name: str = "sentences"
     validates: bool = False
+    averages: bool = False
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """All of the captioner's; those of the picture side get no gradient here."""

@@ -48,6 +48,7 @@ class Stage(Protocol):
     epochs: int
     schedule: Schedule
     validates: bool  # whether its captions mean something yet
+    averages: bool  # whether it begins with weights that are worth averaging
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """What this stage trains."""
@@ -72,6 +73,7 @@ class CrossEntropy:
     attention_targets: Callable[[Batch], Tensor] | None = None  # (b, n, t, k), see captrial.training.attention
     name: str = "xe"
     validates: bool = True
+    averages: bool = False
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """All of the captioner's."""
@@ -127,6 +129,7 @@ class SelfCritical:
     max_words: int = 20
     name: str = "scst"
     validates: bool = True
+    averages: bool = True
 
     def __post_init__(self) -> None:
         if self.samples_by not in ("beam", "sampling"):

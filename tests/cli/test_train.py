@@ -17,6 +17,19 @@ from captrial.vision.store import FeatureWriter
 
 TINY = ["--set", "width=32", "--set", "heads=2", "--set", "hidden=32", "--set", "min_count=1"]
 
+# 002 Table 1, in our words: object level is regions, self-attention in a decoder is what looks with several heads.
+TABLE_1 = [
+    ("x_lan", "regions", "LSTM", "X-linear", "X-linear"),
+    ("m2", "regions", "Transformer", "self", "multi-head"),
+    ("aoa", "regions", "LSTM", "self", "multi-head"),
+    ("ort", "regions", "Transformer", "self", "multi-head"),
+    ("sgae", "regions", "LSTM", "graph", "soft"),
+    ("top_down", "regions", "LSTM", "–", "soft"),
+    ("disc", "regions", "LSTM", "–", "soft"),
+    ("stack_cap", "grid", "LSTM", "–", "soft"),
+    ("att2in", "grid", "LSTM", "–", "soft"),
+]
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -104,11 +117,33 @@ def test_train_continue_and_caption(world: Path, store: Path, capsys: pytest.Cap
     assert {path.name for path in out.iterdir()} == {"index.html", "words.png", "explanation.npz"}
 
 
+@pytest.mark.slow
+def test_sgae_learns_from_the_graphs_of_the_toy_world(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ["--backbone", "truth+efficientnet-lite0", "--out", str(tmp_path / "truth")]
+    assert answer(capsys, ["features", str(world), *found])["pictures"] == 30
+    (entry, *_) = (tmp_path / "truth" / "index.jsonl").read_text().splitlines()
+    assert {"labels", "attributes", "relations"} <= json.loads(entry).keys()
+    sizes = ["width=24", "dictionary=20", "min_count=1", "epochs=1", "sentence_epochs=1", "dictionary_epochs=1"]
+    chosen = [part for option in sizes for part in ("--set", option)]
+    run = ["--features", str(tmp_path / "truth"), "--out", str(tmp_path / "run")]
+    run_captrial(["train", "sgae-small", "--data", str(world), *run, *chosen])
+    with pytest.raises(SystemExit):
+        main(["caption", str(next((world / "images").rglob("*.png"))), "--model", str(tmp_path / "run")])
+    assert "new pictures cannot be seen that way" in capsys.readouterr().err
+
+
 def test_models_lists_all_architectures(capsys: pytest.CaptureFixture[str]) -> None:
-    presets = answer(capsys, ["models"])["presets"]
-    assert isinstance(presets, dict)
-    assert len(presets) == 12
-    assert "m2-small" in presets["m2"]
+    found = answer(capsys, ["models"])
+    assert len(found["presets"]) == 12
+    assert "m2-small" in found["presets"]["m2"]
+    for name, sees, speaks, encoder, decoder in TABLE_1:
+        told = found["architectures"][name]
+        assert sees in told["sees"]
+        assert speaks == told["speaks"]
+        assert encoder in told["attends_in_encoder"]
+        assert decoder in told["attends_in_decoder"]
 
 
 def test_options_that_are_no_pairs_are_refused(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,17 +40,23 @@ def features(
 
     captrial features dataset_flickr8k.json --out features/flickr8k
 
-    Features made elsewhere are copied: --backbone tsv:FILE, hdf5:FILE or npz:FOLDER.
+    Features made elsewhere are copied: --backbone tsv:FILE, hdf5:FILE or npz:FOLDER. Regions and relations that the
+    data set itself knows (a toy world) are taken from there: --backbone truth+GRID.
     """
     from captrial.data import read_dataset
     from captrial.engines.sources import find_parts, holds_rows
-    from captrial.training.extraction import Extraction, extract, import_precomputed
+    from captrial.training.extraction import TRUTH, Extraction, extract, extract_truth, import_precomputed
     from captrial.vision.devices import best_device
-    from captrial.vision.loading import is_precomputed, load_backbone
+    from captrial.vision.loading import DEFAULT_GRID, is_precomputed, load_backbone
+    from captrial.vision.naming import split_grid
 
+    kind, grid = split_grid(backbone)
     rows = not split and not images and holds_rows(data)
     if is_precomputed(backbone):
         outcome = import_precomputed(read_dataset(data, split=split, images=images), backbone, out)
+    elif kind == TRUTH:
+        looking = load_backbone(grid or DEFAULT_GRID).to(best_device())
+        outcome = extract_truth(read_dataset(data, split=split, images=images), looking, out, batch)
     elif rows or wants_engine(engine, workers):
         from captrial.engines.features import extract_all, sample_parts
 

@@ -17,7 +17,9 @@ def models(json: JsonFlag = False) -> None:
     }
     notes = {name: orjson.loads((path / "config.json").read_bytes())["notes"] for name, path in shipped().items()}
     if json:
-        print_json({"presets": presets, "shipped": notes, "default": DEFAULT})
+        told = {name: {key: value for key, value in vars(ARCHITECTURES[name]).items() if key != "captioner"}
+                for name in ARCHITECTURES}  # fmt: skip
+        print_json({"architectures": told, "presets": presets, "shipped": notes, "default": DEFAULT})
         return
     print_table(
         "Architectures",

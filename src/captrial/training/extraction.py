@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,19 @@ from PIL import Image
 
 from captrial.data.pictures import PictureProblem, try_open
 from captrial.data.sizes import size_of, with_size
-from captrial.errors import DatasetError
+from captrial.errors import DatasetError, InputError
 from captrial.progress import progress_bar
-from captrial.records import Sample
+from captrial.records import Box, Sample
 from captrial.vision.backbone import Backbone
 from captrial.vision.features import Features
+from captrial.vision.graphs import true_regions
 from captrial.vision.loading import load_features
 from captrial.vision.precomputed import PrecomputedFeatures, import_features
-from captrial.vision.regions import RegionBackbone, pack_regions, region_notes
+from captrial.vision.regions import Detection, RegionBackbone, pack_regions, pool_regions, region_notes
+from captrial.vision.restoring import PRECOMPUTED
 from captrial.vision.store import FeatureStore, FeatureWriter
+
+TRUTH = "truth"
 
 
 @dataclass
@@ -33,15 +38,48 @@ class Extraction:
 
 def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
     """Add the features of every picture that is not in the store yet; pictures that cannot be opened are reported."""
+    return _extract(samples, lambda _, pictures: see(backbone, pictures), backbone.describe(), directory, batch)
+
+
+def extract_truth(samples: Sequence[Sample], grid: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
+    """Regions, attributes and relations as a data set's scene graphs tell them (the toy world's do), not as detected.
+
+    Their features are pooled from the `grid`. A captioner trained on them cannot see new pictures that way.
+    """
+    if grid.preprocess.mode != "stretch":
+        raise InputError("regions are pooled from the whole picture; use a grid backbone with mode=stretch")
+    vision = {**grid.describe(), "backbone": f"{PRECOMPUTED}:{TRUTH}+{grid.name}", "grid": grid.describe()}
+    return _extract(samples, partial(_true_features, grid), vision, directory, batch)
+
+
+def _true_features(
+    grid: Backbone, samples: Sequence[Sample], pictures: list[Image.Image]
+) -> tuple[Features, list[dict[str, Any]]]:
+    sizes = [picture.size for picture in pictures]
+    told = [true_regions(sample) for sample in samples]
+    found = [each or [Detection(Box(0, 0, *size))] for (each, _), size in zip(told, sizes, strict=True)]
+    regions = pool_regions(grid, grid.see(pictures), found, sizes)
+    notes = [{**note, "relations": relations} for note, (_, relations) in zip(region_notes(regions), told, strict=True)]
+    return pack_regions(regions, sizes), notes
+
+
+def _extract(
+    samples: Sequence[Sample],
+    look: Callable[[Sequence[Sample], list[Image.Image]], tuple[Features, list[dict[str, Any]]]],
+    vision: Mapping[str, Any],
+    directory: Path | str,
+    batch: int,
+) -> Extraction:
     outcome = Extraction(0)
-    with FeatureWriter(directory, backbone.describe()) as writer, progress_bar() as bar:
+    with FeatureWriter(directory, vision) as writer, progress_bar() as bar:
         todo = [sample for sample in samples if sample.id not in writer.done]
         task = bar.add_task("extracting features", total=len(samples), completed=len(samples) - len(todo))
         for start in range(0, len(todo), batch):
             part = todo[start : start + batch]
             opened = _open(part, outcome.refused)
             if opened:
-                writer.add(list(opened), *see(backbone, list(opened.values())))
+                shown = [sample for sample in part if sample.id in opened]
+                writer.add(list(opened), *look(shown, list(opened.values())))
             outcome.extracted += len(opened)
             bar.advance(task, len(part))
         outcome.pictures = len(writer.done)

@@ -117,7 +117,7 @@ class RegionBackbone(Backbone):
         seen = self.grid.see(pictures)
         if isinstance(self.detector, GridDetector) and self.detector.grid is self.grid:
             return self.regions_on(seen, sizes, pictures)  # one look is enough for both
-        return self._pooled(seen, self._chosen(self.detector.detect(pictures), sizes), sizes)
+        return pool_regions(self.grid, seen, self._chosen(self.detector.detect(pictures), sizes), sizes)
 
     @torch.no_grad()
     def regions_on(
@@ -126,20 +126,8 @@ class RegionBackbone(Backbone):
         """The same from grid features that are there already (a store's), where the detector needs nothing else."""
         if not isinstance(self.detector, GridDetector) or self.detector.grid is not self.grid:
             raise InputError(f"{self.detector.name} looks at pictures, not at the grid that features are pooled from")
-        return self._pooled(seen, self._chosen(self.detector.find(seen, sizes, pictures), sizes), sizes)
-
-    def _pooled(
-        self, seen: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
-    ) -> list[list[Detection]]:
         assert self.grid is not None
-        boxes = [relative_boxes(each, size) for each, size in zip(found, sizes, strict=True)]
-        padded = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
-        padded[padded.sum(-1) == 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])  # padding: pooled, then left out
-        pooled = pool_cells(seen.elements, self.grid.cells().to(seen.elements), padded.to(seen.elements)).cpu()
-        return [
-            [replace(region, feature=feature) for region, feature in zip(each, features, strict=False)]
-            for each, features in zip(found, pooled, strict=True)
-        ]
+        return pool_regions(self.grid, seen, self._chosen(self.detector.find(seen, sizes, pictures), sizes), sizes)
 
     def pool(self, pixels: Tensor, boxes: Tensor) -> Tensor:
         """Features (b, k, width) of relative boxes (b, k, 4) on normalised pictures; differentiable in the pixels."""
@@ -170,6 +158,20 @@ class RegionBackbone(Backbone):
                 "grid backbone is there to see the whole of it; lower the detector's threshold"
             )
         return [Detection(Box(0, 0, *size), None, 0.0), *best]
+
+
+def pool_regions(
+    grid: Backbone, seen: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
+) -> list[list[Detection]]:
+    """The regions `found` in pictures of these (width, height), each with a feature pooled from what the `grid` saw."""
+    boxes = [relative_boxes(each, size) for each, size in zip(found, sizes, strict=True)]
+    padded = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
+    padded[padded.sum(-1) == 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])  # padding: pooled, then left out
+    pooled = pool_cells(seen.elements, grid.cells().to(seen.elements), padded.to(seen.elements)).cpu()
+    return [
+        [replace(region, feature=feature) for region, feature in zip(each, features, strict=False)]
+        for each, features in zip(found, pooled, strict=True)
+    ]
 
 
 def pack_regions(regions: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]) -> Features:

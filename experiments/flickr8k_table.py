@@ -13,7 +13,7 @@ from captrial.captioners.registry import ARCHITECTURES
 from experiments.flickr8k import PLAN, RESULTS
 
 KINDS = {
-    "no-geometry": " without geometry",
+    "no_geometry": " without geometry",
     "regions": ", regions",
     "weak": ", weakly supervised attention",
     "mirrored": ", 288 pixels and mirror images",
@@ -42,12 +42,11 @@ def table() -> str:
 
 def describe(name: str) -> tuple[str, str]:
     """How an entry is called in the table, and how it was trained."""
-    base, *kinds = name.split("-", 1)
-    title, kind = ARCHITECTURES[base].title, "".join(kinds)
-    title += KINDS.get(kind, "")
+    base, *kinds = name.replace("no-geometry", "no_geometry").split("-")
+    title = ARCHITECTURES[base].title + "".join(KINDS.get(kind, "") for kind in kinds)
     if name == "disc":
         return title, "XE (Att2in's) + critic + SCST"
-    return title, "XE + SCST" if kind in ("scst", "averaged") else "XE"
+    return title, "XE + SCST" if "scst" in kinds else "XE"
 
 
 if __name__ == "__main__":

@@ -4,24 +4,60 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
+import torch
+from safetensors.torch import load_file
 
+from captrial.captioners.checkpoint import CONFIG, WEIGHTS
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.data.pictures import open_picture
 from captrial.errors import InputError
 
 LARGEST = 30_000_000  # bytes, all together
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "flickr8k"
+SCORES = {"BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider", "SPICE": "spice"}  # in a card and in a result
 
 
-def test_they_are_small_and_have_cards() -> None:
+def test_they_are_small() -> None:
     assert DEFAULT in shipped()
     files = [path for folder in shipped().values() for path in folder.iterdir()]
     assert sum(path.stat().st_size for path in files) < LARGEST
-    for folder in shipped().values():
-        card = (folder / "README.md").read_text()
-        assert "Flickr8k" in card
-        assert "## Limits" in card
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_their_weights_are_of_half_precision(name: str) -> None:
+    weights = load_file(shipped()[name] / WEIGHTS)
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
+    assert all(weight.isfinite().all() for weight in weights.values())
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_their_cards_say_data_scores_licence_and_limits(name: str) -> None:
+    card = (shipped()[name] / "README.md").read_text()
+    assert "| training data | Flickr8k: 6 000 photographs" in card
+    for heading in ("Scores", "Licence", "Limits"):
+        said = card.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        assert len(said.split()) > 10, heading
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_their_scores_are_those_of_the_experiment(name: str) -> None:
+    notes = orjson.loads((shipped()[name] / CONFIG).read_bytes())["notes"]
+    measured = orjson.loads((RESULTS / f"{notes['experiment']}.json").read_bytes())
+    expected = {title: f"{100 * measured[key]:.1f}" for title, key in SCORES.items()}
+    card = (shipped()[name] / "README.md").read_text()
+    titles, _, scores = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table_of_scores(card))
+    assert dict(zip(titles, scores, strict=True)) == expected
+    assert f"experiments.flickr8k {notes['experiment']}`" in card
+    assert notes["scores"] == f"Flickr8k test: CIDEr {expected['CIDEr']}, BLEU-4 {expected['BLEU-4']}"
+
+
+def table_of_scores(card: str) -> list[str]:
+    """Its three lines: titles, rule, scores."""
+    below = card.partition("## Scores\n")[2].splitlines()
+    return [line for line in below if line.startswith("|")]
 
 
 def test_a_folder_at_home_is_one_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

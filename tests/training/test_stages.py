@@ -8,23 +8,25 @@ import torch
 
 from captrial.captioners import Captioner, create
 from captrial.captioners.disc import Disc, RetrievalCritic
+from captrial.captioners.stack_cap import StackCap
 from captrial.decoding import greedy
 from captrial.decoding.result import BOS, PAD
 from captrial.training.batches import Batch, CaptionData
 from captrial.training.disc import Discriminate, TrainCritic
+from captrial.training.losses import self_critical
 from captrial.training.recipe import Recipe, make_stages
 from captrial.training.schedules import Schedule
 from captrial.training.stages import CrossEntropy, SelfCritical, StageWiseSelfCritical
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 
-def small_world(preset: str, captions: int = 1) -> tuple[Captioner, CaptionData, Batch]:
+def small_world(preset: str, captions: int = 1, **sizes: int) -> tuple[Captioner, CaptionData, Batch]:
     """An untrained captioner, twenty pictures, and all of them as one batch."""
     pictures = samples(captions=captions)
     words = vocabulary(pictures)
     data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=captions)
     torch.manual_seed(0)
-    captioner = create(preset, words=len(words), features=SIZE)
+    captioner = create(preset, words=len(words), features=SIZE, **sizes)
     return captioner, data, data.batch(np.arange(len(data)), np.random.default_rng(0))
 
 
@@ -91,6 +93,42 @@ def test_a_stage_is_rewarded_for_its_gain_over_the_stage_before(monkeypatch: pyt
     assert losses[0] == 0
     assert losses[1] > 0
     assert losses[2] == pytest.approx(2 * losses[1])
+
+
+def test_a_stage_is_compared_with_its_own_greedy_caption_and_that_of_the_stage_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A_i = (r(s_i) - r(g_i)) + eta (r(s_i) - r(g_{i-1})), without the second term for the first stage."""
+    captioner, _, batch = small_world("stack_cap-small", stages=3, width=32)
+    assert isinstance(captioner, StackCap)
+    eta = 0.5
+
+    def pay(tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Whole numbers, so that nothing is rounded; other ones for other captions, and for other pictures."""
+        return (tokens * torch.arange(1, tokens.shape[-1] + 1)).sum(-1).float() + 1000 * rows[:, None]
+
+    sampled: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def take(log_probs: torch.Tensor, tokens: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
+        sampled.append((tokens, advantage))
+        return self_critical(log_probs, tokens, advantage)
+
+    monkeypatch.setattr("captrial.training.stages.self_critical", take)
+    stage = StageWiseSelfCritical(
+        captioner, 1, Schedule(), pay, samples_by="sampling", baseline="greedy", max_words=8, eta=eta
+    )
+    stage.loss(batch, 0)
+    captioner.eval()
+    memory = captioner.encode(batch.features)
+    before = None
+    for number, (tokens, advantage) in enumerate(sampled):
+        said = greedy(captioner.at_stage(number), memory, **stage.how_to_speak()).tokens
+        reward, own = pay(tokens, batch.rows), pay(said, batch.rows)
+        expected = reward - own if before is None else (reward - own) + eta * (reward - before)
+        assert torch.equal(advantage, expected)
+        assert before is None or not torch.equal(own, before)  # or it could not be told which one was meant
+        before = own
+    assert len(sampled) == 3
 
 
 def test_a_critic_meets_all_negatives_before_the_hardest() -> None:

@@ -50,7 +50,8 @@ _SHOW_ATTEND_TELL = {
     "patience": 10,
 }  # fmt: skip
 _ORT = {
-    **_NOAM, "batch": 15, "scst_rate": 5.4e-5, "scst_schedule": "step", "scst_by": "sampling", "baseline": "greedy",
+    **_NOAM, "batch": 15, "clamp": 0.1, "beam": 1, "scst_rate": 5.4e-5, "scst_schedule": "step", "scst_by": "sampling",
+    "baseline": "greedy",
 }  # fmt: skip
 
 # fmt: off
@@ -61,11 +62,12 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
     "stack_cap": {**_STEPS, "rate": 4e-4, "batch": 16},
     "top_down": _STEPS,
     "disc": {**_STEPS, "batch": 128, "captions": 1, "decay_every": 15, "epochs": 200, "critic_epochs": 30,
-             "scst_epochs": 100, "scst_samples": 1},
+             "scst_epochs": 100, "scst_samples": 1, "scst_rate": 2.7e-5, "scst_schedule": "step"},
     "disc-small": {"scst_epochs": 5},
     "ort": _ORT,
     "ort-no-geometry": _ORT,
-    "sgae": {**_STEPS, "batch": 100, "decay_every": 5, "sentence_epochs": 10, "dictionary_epochs": 10, "epochs": 20},
+    "sgae": {**_STEPS, "batch": 100, "decay_every": 5, "sentence_epochs": 10, "dictionary_epochs": 10, "epochs": 20,
+             "scst_rate": 8.4e-5, "scst_schedule": "step"},
     "aoa": {**_STEPS, "rate": 2e-4, "smoothing": 0.2, "scheduled_sampling": 0.5, "epochs": 25,
             "scst_rate": 2e-5, "scst_schedule": "plateau", "scst_decay": 0.5},
     "x_lan": {**_NOAM, "batch": 40, "epochs": 70, "scheduled_sampling": 0.5, "clip": 0.5,
@@ -73,7 +75,7 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
     "transformer": _NOAM,
     "smart": _NOAM,
     "m2": _NOAM,
-    "transformer-pre-norm": {**_NOAM, "warmup": 20_000, "epochs": 15, "scst_by": "sampling",
+    "transformer-pre-norm": {**_NOAM, "warmup": 20_000, "epochs": 15, "clamp": 0.1, "beam": 1, "scst_by": "sampling",
                              "baseline": "others"},
 }
 # fmt: on

@@ -45,5 +45,9 @@ def run() -> list[Row]:
     return rows
 
 
-if __name__ == "__main__":
+def main() -> None:
     show(run())
+
+
+if __name__ == "__main__":
+    main()

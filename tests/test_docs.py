@@ -171,6 +171,7 @@ def test_blocks_marked_run_do(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
     for block in BLOCK.finditer(page.read_text()):
         if block[1] and block[2] == "python":
             exec(block[3], {})
+            ran += 1
             continue
         for words in lines(block[3]) if block[1] else ():
             arguments = ours(words)

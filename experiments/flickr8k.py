@@ -77,6 +77,7 @@ PLAN: dict[str, Entry] = {
     },
     **{f"{name}-regions": Entry(f"{name}-small", XE, store="regions") for name in ("transformer", "smart", "m2")},
     "show_attend_tell-weak": Entry("show_attend_tell-small", {**XE, "supervision": "weak"}, detected=True),
+    "ort-fine": Entry("ort-small", XE, store="mirrored"),
     "ort-mirrored": Entry("ort-small", TWICE, store="mirrored", mirrored=True),
     "ort-mirrored-scst": Entry("ort-small", TWICE_SCST, after="ort-mirrored", store="mirrored", mirrored=True),
 }

@@ -16,6 +16,7 @@ KINDS = {
     "no_geometry": " without geometry",
     "regions": ", regions",
     "weak": ", weakly supervised attention",
+    "fine": ", 288 pixels",
     "mirrored": ", 288 pixels and mirror images",
 }
 

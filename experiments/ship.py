@@ -73,6 +73,8 @@ def _facts(
     training = f"{recipe['epochs']} epochs of cross-entropy (label smoothing {recipe['smoothing']})"
     if recipe["scst_epochs"]:
         training = f"cross-entropy, then self-critical training (CIDEr-D), the best of {result['epochs']} epochs"
+    if "mirrored" in experiment:
+        training += "; mirror images of the photographs, too"
     return {
         "name": name,
         "experiment": experiment,

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = ("__init__", "annotators", "measuring", "processes", "stages")  # no benchmarks, but parts of them
 NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in SHARED)
 COMPARING = (
-    "annotate, backbone, captions, decoding, explain, explain_parity, meteor, metrics, pool, readers, scale, selection, "
-    "serving, spice, tokenizer, toyworld, training_ranks, training_step"
+    "annotate, backbone, captions, decoding, explain, explain_parity, meteor, metrics, pool, readers, scale, "
+    "selection, serving, spice, tokenizer, toyworld, training_ranks, training_step"
 )
 
 

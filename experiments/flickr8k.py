@@ -67,9 +67,8 @@ PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
     "transformer": Entry("transformer-small", {**XE, "epochs": 10}),
     "sgae": Entry("sgae-small", XE, store="regions"),  # its picture graphs are made of labelled regions
-    "disc": Entry(
-        "disc-small", {**SCST, "critic_epochs": 8, "warmup": 100}, after="att2in"
-    ),  # until its critic speaks it is Att2in
+    # Until its critic speaks Disc is Att2in.
+    "disc": Entry("disc-small", {**SCST, "critic_epochs": 8, "warmup": 100}, after="att2in"),
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
     **{
         f"{name}-scst": Entry(f"{name}-small", SCST, after=name)

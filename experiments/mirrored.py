@@ -2,7 +2,7 @@
 
     python -m experiments.mirrored STORE
 
-Makes the feature store of the entries of `experiments.flickr8k` that have mirror images; a stopped one continues.
+Makes the feature store of the finer entries of `experiments.flickr8k`; a stopped one continues.
 Mirror images are new training pictures of the same captions, without those that tell left from right.
 """
 

@@ -47,8 +47,9 @@ class TrainedCaptioner:
         """From a checkpoint folder, or from a run folder (its best checkpoint).
 
         `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed`). Without a
-        `device` and a `precision` it is the first GPU that can be seen, else the CPU. `backbone` is a name to load its
-        backbone by (see `captrial.vision.loading`) where the weights are no longer where they were.
+        `device` it is the first GPU that can be seen; the CPU where there is none or a `precision` is asked for.
+        `backbone` is a name to load its backbone by (see `captrial.vision.loading`) where the weights are no longer
+        where they were.
         """
         path = Path(path)
         best = path / "best"
@@ -77,4 +78,6 @@ def _find_backbone(checkpoint: Checkpoint, name: str | None, path: Path) -> Back
     except InputError as error:
         if name is not None or identity(checkpoint.vision) == checkpoint.vision:  # no place of files in it
             raise
-        raise InputError(f"{error}; if the weights have moved, say where to: {path}?backbone=NAME") from None
+        raise InputError(
+            f"{error}; if the weights have moved, or are pickles (?pickle=yes), name them: {path}?backbone=NAME"
+        ) from None

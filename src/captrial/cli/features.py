@@ -10,6 +10,7 @@ import typer
 
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
+from captrial.errors import InputError
 
 TOLD = 5  # pictures that cannot be opened, by name
 DEFAULT_BACKBONE = "efficientnet-lite2"
@@ -45,9 +46,9 @@ def features(
     """
     from captrial.data import read_dataset
     from captrial.engines.sources import find_parts, holds_rows
-    from captrial.training.extraction import TRUTH, Extraction, extract, extract_truth, import_precomputed
+    from captrial.training.extraction import Extraction, extract, extract_truth, import_precomputed
     from captrial.vision.devices import best_device
-    from captrial.vision.loading import DEFAULT_GRID, is_precomputed, load_backbone
+    from captrial.vision.loading import DEFAULT_GRID, TRUTH, is_precomputed, load_backbone
     from captrial.vision.naming import split_grid
 
     kind, grid = split_grid(backbone)
@@ -55,6 +56,8 @@ def features(
     if is_precomputed(backbone):
         outcome = import_precomputed(read_dataset(data, split=split, images=images), backbone, out)
     elif kind == TRUTH:
+        if wants_engine(engine, workers):
+            raise InputError(f"{TRUTH}+GRID runs in one process; leave out --engine and --workers")
         looking = load_backbone(grid or DEFAULT_GRID).to(best_device())
         outcome = extract_truth(read_dataset(data, split=split, images=images), looking, out, batch)
     elif rows or wants_engine(engine, workers):

@@ -31,7 +31,7 @@ _OF_SCST = (
     "count_end",
     "eta",
 )
-_SINCE = ("data", "validated_on", "started_from")  # not in folders of earlier versions
+_SINCE = ("data", "validation", "regions", "started_from")  # not in folders of earlier versions
 
 
 def refuse_another(run: Path, config: Mapping[str, Any]) -> None:

@@ -12,19 +12,17 @@ from PIL import Image
 
 from captrial.data.pictures import PictureProblem, try_open
 from captrial.data.sizes import size_of, with_size
-from captrial.errors import DatasetError, InputError
+from captrial.errors import DatasetError
 from captrial.progress import progress_bar
 from captrial.records import Box, Sample
 from captrial.vision.backbone import Backbone
 from captrial.vision.features import Features
 from captrial.vision.graphs import true_regions
-from captrial.vision.loading import load_features
+from captrial.vision.loading import TRUTH, load_features
 from captrial.vision.precomputed import PrecomputedFeatures, import_features
-from captrial.vision.regions import Detection, RegionBackbone, pack_regions, pool_regions, region_notes
+from captrial.vision.regions import Detection, RegionBackbone, pack_regions, pool_regions, region_notes, require_whole
 from captrial.vision.restoring import PRECOMPUTED
 from captrial.vision.store import FeatureStore, FeatureWriter
-
-TRUTH = "truth"
 
 
 @dataclass
@@ -46,8 +44,9 @@ def extract_truth(samples: Sequence[Sample], grid: Backbone, directory: Path | s
 
     Their features are pooled from the `grid`. A captioner trained on them cannot see new pictures that way.
     """
-    if grid.preprocess.mode != "stretch":
-        raise InputError("regions are pooled from the whole picture; use a grid backbone with mode=stretch")
+    require_whole(grid)
+    for sample in samples:
+        true_regions(sample)  # says at once what has none, before a store is begun
     vision = {**grid.describe(), "backbone": f"{PRECOMPUTED}:{TRUTH}+{grid.name}", "grid": grid.describe()}
     return _extract(samples, partial(_true_features, grid), vision, directory, batch)
 

@@ -74,10 +74,8 @@ class Trainer:
         if resuming:
             self.counters = read_counters(state)
         if self.ranks.is_first:
-            done = self.counters.total_steps - (
-                1 if self.counters.batch else 0
-            )  # a begun epoch is not, to its last step
-            _forget_after(self.run / METRICS, done)
+            begun = self.counters.batch > 0  # its epoch may be logged already: that row is dropped
+            _forget_after(self.run / METRICS, self.counters.total_steps - begun)
         while self.counters.stage < len(self.stages):
             stage = self.stages[self.counters.stage]
             optimizer = self._optimizer(stage)

@@ -24,6 +24,7 @@ from captrial.training.schedules import Schedule
 from captrial.training.sgae import SentenceStage
 from captrial.training.stages import CrossEntropy, SelfCritical, Stage, StageWiseSelfCritical, on_tokens
 
+LINKS = ("table+vectors", "vectors", "own")  # of nouns and classes, see captrial.training.supervision
 AT_LEAST_ONE = (
     "batch",
     "captions",
@@ -56,7 +57,7 @@ class Recipe:
     scheduled_sampling: float = 0.0
     doubly_stochastic: float = 0.0
     supervision: str = "implicit"  # or "strong", "weak": supervised attention (003)
-    links: str = "table+vectors"  # weak: or "vectors", or "own", those of the captioner a run goes on from
+    links: str = LINKS[0]  # weak: or "vectors", or "own", those of the captioner a run goes on from
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
     scst_schedule: str = "constant"
@@ -88,8 +89,13 @@ class Recipe:
             least = int(name in AT_LEAST_ONE)
             if isinstance(value, int | float) and not value >= least:
                 raise InputError(f"--set {name}={value}: must be at least {least}")
-        if self.average >= 1:
-            raise InputError(f"--set average={self.average}: must be under 1, or the weights would never move")
+        for name in ("average", "beta"):
+            if getattr(self, name) >= 1:
+                raise InputError(f"--set {name}={getattr(self, name)}: must be under 1, or nothing new would count")
+        if self.average and not self.scst_epochs:
+            raise InputError(f"--set average={self.average}: is of self-critical training; add --set scst_epochs=...")
+        if self.links != LINKS[0] and self.supervision != "weak":
+            raise InputError(f"--set links={self.links}: is of weak supervision; add --set supervision=weak")
         if not self.epochs and not self.scst_epochs:
             raise InputError("--set epochs=0: there is nothing to train without scst_epochs")
 

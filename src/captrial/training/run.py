@@ -73,14 +73,16 @@ def train(
         captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
     else:
         vocabulary, captioner = _continue_from(start, preset, vision, sizes)
+    supervised = recipe.supervision != "implicit"
     config = {
         "preset": preset,
         "recipe": dataclasses.asdict(recipe),
         "sizes": dict(sizes),
         "vision": dict(vision),
         "vocabulary": vocabulary.fingerprint,
-        "data": _hash_of(train_samples, regions=recipe.supervision != "implicit"),
-        "validated_on": _hash_of(val_samples),
+        "data": _hash_of([(sample.id, sample.captions) for sample in train_samples]),
+        "validation": _hash_of([(sample.id, sample.captions) for sample in val_samples]),
+        "regions": _hash_of([repr((sample.regions, sample.phrases)) for sample in train_samples if supervised]),
         "started_from": None if start is None else content_hash(save(captioner.state_dict())),
     }
     refuse_another(run, config)
@@ -106,11 +108,7 @@ def train(
     return Checkpoint.from_pretrained(run / BEST)
 
 
-def _hash_of(samples: Sequence[Sample], regions: bool = False) -> str:
-    """What a run learns from or is validated on: pictures by id, captions, and with `regions` what supervises."""
-    rows: list[Any] = [(sample.id, sample.captions) for sample in samples]
-    if regions:
-        rows.append(repr([(sample.regions, sample.phrases) for sample in samples]))
+def _hash_of(rows: Sequence[object]) -> str:
     return content_hash(orjson.dumps(rows))
 
 

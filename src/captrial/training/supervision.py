@@ -24,10 +24,10 @@ from captrial.language.nouns import analyse
 from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.records import Sample
 from captrial.training.attention import AttentionTargets, strong_targets, weak_targets
+from captrial.training.recipe import LINKS
 from captrial.vision.preprocess import Preprocess
 
 KINDS = ("implicit", "strong", "weak")
-LINKS = ("table+vectors", "vectors", "own")
 
 
 class Linking(Protocol):

@@ -28,7 +28,7 @@ def find_device(name: str = AUTO) -> torch.device:
 
 @cache
 def keep_freed_memory() -> bool:
-    """Let this process use memory again that it has freed, up to 1 GiB, instead of giving it back to the system.
+    """Let this process use memory again that it has freed, about 1 GiB of it, instead of giving it back to the system.
 
     The feature maps of a batch are tens of megabytes each. By default glibc takes every one of them anew from the
     system, which fills it with zeros page by page: more than half of the time a backbone needs on a virtual machine
@@ -38,4 +38,5 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # not glibc; Windows
         return False
-    return all([mallopt(_MMAP_THRESHOLD, _KEPT), mallopt(_TRIM_THRESHOLD, _KEPT)])
+    # In this order: an older glibc refuses the first, and the second alone would make things worse.
+    return bool(mallopt(_MMAP_THRESHOLD, _KEPT) and mallopt(_TRIM_THRESHOLD, _KEPT))

@@ -168,7 +168,7 @@ def true_regions(sample: Sample) -> tuple[list[Detection], list[list[Any]]]:
     """Regions and relations of a picture of the toy world, by its scene graph: labels are the plainest nouns."""
     graph = sample.extra.get("scene_graph")
     if not isinstance(graph, Mapping):
-        raise DatasetError(f"picture {sample.id} has no scene graph; the toy world's pictures have one")
+        raise DatasetError(f"picture {sample.id} has no scene graph, as a toy world's have; use another --backbone")
     told = {entry["id"]: entry for entry in graph["objects"]}
     regions = [
         Detection(region.box, *_named(told.get(number), region.label), attributes=_described(told.get(number)))

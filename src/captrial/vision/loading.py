@@ -32,6 +32,7 @@ from captrial.vision.store import FeatureStore
 
 DEFAULT_GRID = "efficientnet-lite2"
 FORMATS = ("tsv", "hdf5", "npz")
+TRUTH = "truth"  # not detected but told by the data set, see captrial.training.extraction
 
 
 def load_backbone(vision: str | Mapping[str, Any], source: str | None = None) -> Backbone:
@@ -107,6 +108,8 @@ def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
     if kind.removeprefix(LITE).isdigit() and kind.startswith(LITE):
         return _lite
     if kind not in GRIDS:
+        if kind.partition("+")[0] == TRUTH:
+            raise InputError(f"{TRUTH}+GRID is for `captrial features` of a toy world; train on its store: --features")
         if kind in FORMATS:
             raise InputError(f"{kind} names features, not a backbone; copy them into a store first: captrial features")
         known = ", ".join([f"{LITE}0..2", *GRIDS, *DETECTORS])

@@ -87,8 +87,8 @@ class RegionBackbone(Backbone):
             grid = detector.grid
         if grid is None and detector.width is None:
             raise InputError(f"{detector.name} gives no features; pass the grid backbone to pool them from")
-        if grid is not None and grid.preprocess.mode != "stretch":
-            raise InputError("regions are pooled from the whole picture; use a grid backbone with mode='stretch'")
+        if grid is not None:
+            require_whole(grid)
         self.detector, self.most, self.whole = detector, most, whole
         self.grid = None if detector.width is not None else grid
         self.name = detector.name if self.grid is None else f"{detector.name}+{self.grid.name}"
@@ -158,6 +158,12 @@ class RegionBackbone(Backbone):
                 "grid backbone is there to see the whole of it; lower the detector's threshold"
             )
         return [Detection(Box(0, 0, *size), None, 0.0), *best]
+
+
+def require_whole(grid: Backbone) -> None:
+    """An error where a grid does not show all of a picture."""
+    if grid.preprocess.mode != "stretch":
+        raise InputError("regions are pooled from the whole picture; use a grid backbone with mode=stretch")
 
 
 def pool_regions(

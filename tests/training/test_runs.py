@@ -326,6 +326,7 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         ({"scst_samples": "1"}, "one sample has nothing to be compared with"),
         ({"average": "0.9", "scst_epochs": "0"}, "average=0.9: is of self-critical"),
         ({"beta": "1.5"}, "beta=1.5: must be under 1"),
+        ({"max_words": "128"}, "max_words=128: must be under 128"),
         ({"links": "own"}, "links=own: is of weak supervision"),
         ({"supervision": "some"}, "supervision=some"),
         ({"average": "1"}, "average=1.0: must be under 1"),

@@ -55,6 +55,9 @@ def caption(
     from captrial.captioners.loading import is_address, load_captioner, with_options
     from captrial.captioners.shipped import DEFAULT
 
+    for path in pictures:  # before a model is loaded, which takes seconds
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder")
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT, prompt=prompt, **trust)
     if wants_engine(engine, workers) or any(_is_many(path) for path in pictures):

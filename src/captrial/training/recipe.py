@@ -13,6 +13,7 @@ from captrial.captioners.contract import Captioner
 from captrial.captioners.disc import Disc, RetrievalCritic
 from captrial.captioners.sgae import Sgae
 from captrial.captioners.stack_cap import StackCap
+from captrial.captioners.transformer import MAX_WORDS
 from captrial.errors import InputError
 from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.reward import CiderReward
@@ -89,6 +90,8 @@ class Recipe:
             least = int(name in AT_LEAST_ONE)
             if isinstance(value, int | float) and not value >= least:
                 raise InputError(f"--set {name}={value}: must be at least {least}")
+        if self.max_words >= MAX_WORDS:
+            raise InputError(f"--set max_words={self.max_words}: must be under {MAX_WORDS}, as Transformers count")
         for name in ("average", "beta"):
             if getattr(self, name) >= 1:
                 raise InputError(f"--set {name}={getattr(self, name)}: must be under 1, or nothing new would count")

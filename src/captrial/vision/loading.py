@@ -109,7 +109,10 @@ def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
         return _lite
     if kind not in GRIDS:
         if kind.partition("+")[0] == TRUTH:
-            raise InputError(f"{TRUTH}+GRID is for `captrial features` of a toy world; train on its store: --features")
+            raise InputError(
+                f"{TRUTH}+GRID (such as {TRUTH}+{DEFAULT_GRID}) is for `captrial features` of a toy world; "
+                "train on its store: --features"
+            )
         if kind in FORMATS:
             raise InputError(f"{kind} names features, not a backbone; copy them into a store first: captrial features")
         known = ", ".join([f"{LITE}0..2", *GRIDS, *DETECTORS])

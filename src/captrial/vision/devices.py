@@ -31,7 +31,7 @@ def keep_freed_memory() -> bool:
     """Let this process use memory again that it has freed, about 1 GiB of it, instead of giving it back to the system.
 
     The feature maps of a batch are tens of megabytes each. By default glibc takes every one of them anew from the
-    system, which fills it with zeros page by page: more than half of the time a backbone needs on a virtual machine
+    system, which fills it with zeros page by page: about half of the time a backbone needs on a virtual machine
     (benchmarks/backbone.py). False where the C library has no such setting.
     """
     try:

@@ -1,8 +1,8 @@
-"""Every benchmark that compares, one after another, and one table at the end: `python -m benchmarks [NAME ...]`.
+"""Run the benchmarks one after another and print one table: `python -m benchmarks [NAME ...]`.
 
-A benchmark is a module of this folder with a function `run` that gives rows: what, against what, both figures, ratio
-(above 1: ours is better). It runs in a process of its own. The others here are parts of benchmarks, or studies and
-pictures for the documents, which are run by hand, see their first lines.
+A benchmark is a module of `benchmarks/speed` or `benchmarks/parity` with a function `run` that returns rows: what is
+measured, against which program, both figures, and their ratio (above 1: ours is better). Each runs in a process of its
+own. `NAME` is for example `speed.decoding`. `benchmarks/screenshots` makes the images of the documentation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from pathlib import Path
 from benchmarks.measuring import Row, show
 
 FOLDER = Path(__file__).parent
+KINDS = ("parity", "speed")
 CALL = "import json, sys; from benchmarks.{name} import run; json.dump(run(), open(sys.argv[1], 'w'))"
 
 
 def names() -> list[str]:
-    """The benchmarks of this folder that give rows."""
-    sources = {path.stem: path.read_text() for path in FOLDER.glob("*.py") if path.stem[0] != "_"}
+    """The benchmarks that return rows, as `speed.decoding`."""
+    paths = [path for kind in KINDS for path in (FOLDER / kind).glob("*.py")]
+    sources = {f"{path.parent.name}.{path.stem}": path.read_text() for path in paths}
     return sorted(name for name, source in sources.items() if re.search(r"^def run\(", source, re.MULTILINE))
 
 

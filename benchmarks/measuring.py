@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from experiments.shared import ROOT
+from studies.data_paths import ROOT
 
 Row = dict[str, Any]
 COLUMNS = ("what", "against", "ours", "theirs", "ratio")
@@ -75,6 +75,6 @@ def empty_cache() -> Iterator[None]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of a process that is to find this tree: captrial, benchmarks and experiments."""
+    """The environment of a process that is to find this tree: captrial, benchmarks and studies."""
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **changes}

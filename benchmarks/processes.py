@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.measuring import environment
-from experiments.shared import ROOT
+from studies.data_paths import ROOT
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Add a model
-# A captioner is anything with `caption(pictures) -> list[str]`. It can join a competition that is already decided:
-# only the pictures on which it differs most from the others need labels.
+# A captioner is anything with `caption(images) -> list[str]`. It can join a competition that is already decided:
+# only the images on which it differs most from the others need labels.
 
 # %%
 import json
@@ -13,15 +13,15 @@ from PIL import Image
 import captrial
 from captrial.compete import SelectionSettings
 from captrial.data import write_captions
-from captrial.data.toyworld import ToyWorld
+from captrial.toyworld import ToyWorld
 
-OUT, PICTURES, BUDGET = Path("out/add"), 60, 8
+OUT, IMAGES, BUDGET = Path("out/add"), 60, 8
 (OUT / "images").mkdir(parents=True, exist_ok=True)
 world, truth = ToyWorld(size=160), {}
-for number in range(PICTURES):
-    picture = world.render("test", number)
-    Image.fromarray(picture.pixels).save(OUT / "images" / f"{number}.png")
-    truth[f"{number}.png"] = list(picture.sample.captions)
+for number in range(IMAGES):
+    image = world.render("test", number)
+    Image.fromarray(image.pixels).save(OUT / "images" / f"{number}.png")
+    truth[f"{number}.png"] = list(image.sample.captions)
 
 
 # %% [markdown]
@@ -30,14 +30,14 @@ for number in range(PICTURES):
 
 # %%
 class GroundWatcher:
-    """Says what a picture's lower third is, by its mean colour."""
+    """Says what an image's lower third is, by its mean colour."""
 
-    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
-        """One caption a picture."""
-        return [self._describe(picture) for picture in pictures]
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        """One caption an image."""
+        return [self._describe(image) for image in images]
 
-    def _describe(self, picture: Image.Image) -> str:
-        ground = picture.crop((0, 2 * picture.height // 3, picture.width, picture.height))
+    def _describe(self, image: Image.Image) -> str:
+        ground = image.crop((0, 2 * image.height // 3, image.width, image.height))
         red, green, blue = ground.resize((1, 1)).getpixel((0, 0))
         place = "on the grass" if green > max(red, blue) else "on the beach" if red > blue else "on a street"
         return f"there is something {place}"
@@ -71,12 +71,12 @@ before = set(competition.images())
 if "watcher" not in competition.models:
     competition.add_model("watcher", OUT / "watcher.json")
     competition.select()
-print(f"{len(set(competition.images()) - before)} new pictures to label")
+print(f"{len(set(competition.images()) - before)} new images to label")
 for row in competition.rank("cider", competition.labels(OUT / "labels.json")).rows():
     print(f"{row['rank']}. {row['model']:8} {row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]")
 
 # %% [markdown]
-# It gives no gradients, but covering parts of a picture shows what its words hang on.
+# It gives no gradients, but covering parts of an image shows what its words hang on.
 
 # %%
 explanation = captrial.explain(GroundWatcher(), files["0.png"], method="occlusion")

@@ -10,11 +10,11 @@ from skimage import data
 
 import captrial
 
-photo = Path(data.__file__).parent / "motorcycle_left.png"  # or any picture of yours
+photo = Path(data.__file__).parent / "motorcycle_left.png"  # or any image of yours
 print(captrial.caption(photo))
 
 # %% [markdown]
-# Several pictures, one captioner loaded once. A picture is a path, a PIL image or bytes.
+# Several images, one captioner loaded once. An image is a path, a PIL image or bytes.
 
 # %%
 captioner = captrial.load("transformer", beam=3)
@@ -27,8 +27,8 @@ for path, said in zip(photos, captrial.caption(photos, captioner), strict=True):
 # torch, and is not asked before it has to caption.
 
 # %%
-endpoint = captrial.load("http://127.0.0.1:8000/v1#some-vlm", prompt="Describe the picture in one sentence.")
+endpoint = captrial.load("http://127.0.0.1:8000/v1#some-vlm", prompt="Describe the image in one sentence.")
 print(type(endpoint).__name__)  # captrial.caption(photo, endpoint) would ask it
 
 # %% [markdown]
-# For folders and millions of pictures: `captrial caption photos/ --out captions/ --workers 4`, which resumes.
+# For folders and millions of images: `captrial caption photos/ --out captions/ --workers 4`, which resumes.

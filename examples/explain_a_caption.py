@@ -30,13 +30,13 @@ figure = explanation.show()
 # better) say what the captioner looked at.
 
 # %%
-from captrial.explain.grounding import Grounder
-from captrial.explain.page import write_page
-from captrial.explain.sight import grounded_view
-from captrial.vision.loading import load_detector
+from captrial.attribution.page import write_page
+from captrial.grounding.grounded_view import grounded_view
+from captrial.grounding.grounding_score import Grounder
+from captrial.vision.registry import load_detector
 
 detector = load_detector("localiser")
-(regions,) = detector.detect([explanation.picture])
+(regions,) = detector.detect([explanation.image])
 view = grounded_view(explanation, regions, Grounder(detector.labels))
 for place, word in enumerate(explanation.words):
     print(f"{word:12} {view.grounding.looked[place]:12} {view.verdict(place) or ''}")
@@ -49,4 +49,4 @@ write_page([view], OUT / "grounded.html")
 # %%
 contrast = captrial.explain(captioner, photo, words="a man rides a motorcycle", contrast={"motorcycle": "horse"})
 cell = contrast.top(contrast.words.index("motorcycle"))
-print("motorcycle, not horse, because of the part of the picture at", contrast.attribution.boxes[cell].round(2))
+print("motorcycle, not horse, because of the part of the image at", contrast.attribution.boxes[cell].round(2))

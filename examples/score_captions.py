@@ -21,7 +21,7 @@ for name, scores in table.to_dict().items():
     print(name, {metric: round(value, 3) for metric, value in scores.items()})
 
 # %% [markdown]
-# Four pictures say little: the intervals tell.
+# Four images say little: the intervals tell.
 
 # %%
 for name, intervals in table.intervals().items():
@@ -31,7 +31,7 @@ for row in table.compare():
         print(f"{row.first} - {row.second}: {row.difference:+.2f}, p = {row.permutation_p:.3f}")
 
 # %% [markdown]
-# Every picture's own scores, as a table that pandas, Polars and Arrow read.
+# Every image's own scores, as a table that pandas, Polars and Arrow read.
 
 # %%
 print(table.per_image().select(["system", "image_id", "cider"]))

@@ -1,8 +1,8 @@
 # %% [markdown]
-# # Which of my two models is better on my pictures?
-# You have captions of both for many pictures and can label few. The pictures on which the two differ most decide.
+# # Which of my two models is better on my images?
+# You have captions of both for many images and can label few. The images on which the two differ most decide.
 #
-# Here the pictures are rendered and the two models are made up: each repeats a true sentence and gets some words wrong,
+# Here the images are rendered and the two models are made up: each repeats a true sentence and gets some words wrong,
 # the one more often than the other. With your own models there are only their two caption files.
 
 # %%
@@ -14,17 +14,17 @@ from PIL import Image
 
 import captrial
 from captrial.compete import SelectionSettings
-from captrial.compete.flip import flip_report
-from captrial.data.toyworld import ToyWorld
-from captrial.report.competition import write_competition_report
+from captrial.compete.analysis.flip import flip_report
+from captrial.report.competition_page import write_competition_report
+from captrial.toyworld import ToyWorld
 
-OUT, PICTURES, BUDGET = Path("out/which"), 120, 20
+OUT, IMAGES, BUDGET = Path("out/which"), 120, 20
 (OUT / "images").mkdir(parents=True, exist_ok=True)
 world, truth = ToyWorld(size=160), {}
-for number in range(PICTURES):
-    picture = world.render("wild", number)
-    Image.fromarray(picture.pixels).save(OUT / "images" / f"{number}.png")
-    truth[f"{number}.png"] = list(picture.sample.captions)
+for number in range(IMAGES):
+    image = world.render("wild", number)
+    Image.fromarray(image.pixels).save(OUT / "images" / f"{number}.png")
+    truth[f"{number}.png"] = list(image.sample.captions)
 
 # %%
 chance, files = random.Random(0), {}
@@ -37,7 +37,7 @@ for model, mistakes in (("ours", 0.15), ("theirs", 0.35)):
     files[model].write_text(json.dumps(said))
 
 # %% [markdown]
-# The competition is a directory. It selects the pictures that are worth a label.
+# The competition is a directory. It selects the images that are worth a label.
 
 # %%
 directory = OUT / "competition"
@@ -47,10 +47,10 @@ else:
     competition = captrial.Competition.create(directory, files, images=OUT / "images")
     competition.select(SelectionSettings(BUDGET, BUDGET))
 waiting = competition.images_to_label()
-print(f"{len(waiting)} of {PICTURES} pictures to label, first {waiting[:3]}")
+print(f"{len(waiting)} of {IMAGES} images to label, first {waiting[:3]}")
 
 # %% [markdown]
-# Now people write what is on those pictures: `captrial annotate serve out/which/competition`, or any file of reference
+# Now people write what is on those images: `captrial annotate serve out/which/competition`, or any file of reference
 # captions. Here the rendered world's own sentences are the labels.
 
 # %%

@@ -1,4 +1,4 @@
-"""Chromium for tests of pages, and for the pictures of pages that benchmarks take."""
+"""Chromium for tests of pages, and for the images of pages that benchmarks take."""
 
 from __future__ import annotations
 

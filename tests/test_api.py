@@ -11,24 +11,24 @@ import pytest
 from PIL import Image
 
 import captrial
-from captrial.errors import InputError, PictureError
+from captrial.errors import ImageError, InputError
 
 HEAVY = ("torch", "numpy", "PIL", "spacy", "pyarrow", "fastapi", "typer")
 
 
 class Namer:
-    """A captioner of somebody else: it says how wide a picture is, and remembers how many it was given at once."""
+    """A captioner of somebody else: it says how wide an image is, and remembers how many it was given at once."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []
 
-    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
-        self.batches.append(len(pictures))
-        return [f"{picture.width} wide" for picture in pictures]
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        self.batches.append(len(images))
+        return [f"{image.width} wide" for image in images]
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
+def image(tmp_path: Path) -> Path:
     path = tmp_path / "red.png"
     Image.new("RGB", (70, 50), "red").save(path)
     return path
@@ -66,39 +66,39 @@ except captrial.errors.MissingExtraError as error: print(error)
     assert "pip install 'captrial[models]'" in third
 
 
-def test_one_picture_gives_a_sentence_and_several_a_list(picture: Path) -> None:
+def test_one_image_gives_a_sentence_and_several_a_list(image: Path) -> None:
     namer = Namer()
-    assert captrial.caption(picture, namer) == "70 wide"
-    assert captrial.caption(str(picture), namer) == "70 wide"
-    assert captrial.caption(picture.read_bytes(), namer) == "70 wide"
+    assert captrial.caption(image, namer) == "70 wide"
+    assert captrial.caption(str(image), namer) == "70 wide"
+    assert captrial.caption(image.read_bytes(), namer) == "70 wide"
     assert captrial.caption(Image.new("RGB", (3, 3)), namer) == "3 wide"
     assert captrial.caption([], namer) == []
     namer.batches.clear()
-    assert captrial.caption((picture for _ in range(5)), namer, batch=2) == ["70 wide"] * 5
+    assert captrial.caption((image for _ in range(5)), namer, batch=2) == ["70 wide"] * 5
     assert namer.batches == [2, 2, 1]
 
 
-def test_what_cannot_be_done_is_said(picture: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_said(image: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="beam belongs to loading"):
-        captrial.caption(picture, Namer(), beam=3)
-    with pytest.raises(InputError, match="batch=0: at least one picture"):
-        captrial.caption([picture], Namer(), batch=0)
-    with pytest.raises(PictureError, match=r"none\.png"):
+        captrial.caption(image, Namer(), beam=3)
+    with pytest.raises(InputError, match="batch=0: at least one image"):
+        captrial.caption([image], Namer(), batch=0)
+    with pytest.raises(ImageError, match=r"none\.png"):
         captrial.caption([tmp_path / "none.png"], Namer())
     with pytest.raises(InputError, match="no option 'nonsense'"):
         captrial.load("transformer", nonsense=1)
 
 
 @pytest.mark.slow
-def test_the_shipped_captioner_is_loaded_once_and_explained(picture: Path) -> None:
-    from captrial.api import _shipped
+def test_the_shipped_captioner_is_loaded_once_and_explained(image: Path) -> None:
+    from captrial.captioners.loading import _shipped
     from captrial.captioners.shipped import DEFAULT
 
     _shipped.cache_clear()
-    said = captrial.caption(picture, beam=2)
-    assert captrial.caption([picture], DEFAULT, beam=2) == [said]
+    said = captrial.caption(image, beam=2)
+    assert captrial.caption([image], DEFAULT, beam=2) == [said]
     assert _shipped.cache_info().misses == 1
     captioner = captrial.load(beam=2)
-    explanation = captrial.explain(captioner, picture, method="saliency")
-    assert explanation.caption == said == captrial.caption(picture, captioner)
+    explanation = captrial.explain(captioner, image, method="saliency")
+    assert explanation.caption == said == captrial.caption(image, captioner)
     assert explanation.to_numpy().shape[0] == len(said.split())

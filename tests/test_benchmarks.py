@@ -12,11 +12,14 @@ from benchmarks import __main__ as bench
 from benchmarks.measuring import compare
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ("__init__", "annotators", "measuring", "processes", "stages")  # no benchmarks, but parts of them
-NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in SHARED)
+SHARED = ("__init__", "annotator_load", "stage_costs")  # parts of benchmarks
+NAMES = sorted(
+    f"{path.parent.name}.{path.stem}" for path in (ROOT / "benchmarks").glob("*/*.py") if path.stem not in SHARED
+)
 COMPARING = (
-    "annotate, backbone, captions, decoding, explain, explain_parity, meteor, metrics, pool, readers, scale, "
-    "selection, serving, spice, tokenizer, toyworld, training_ranks, training_step"
+    "parity.attribution, parity.spice, parity.training_ranks, speed.annotate, speed.backbone, speed.caption_files, "
+    "speed.datasets, speed.decoding, speed.explain, speed.meteor, speed.metrics, speed.pool, speed.scale, "
+    "speed.selection, speed.serving, speed.tokenizer, speed.toyworld, speed.training_step"
 )
 
 
@@ -35,17 +38,17 @@ def test_one_that_fails_is_named_after_the_table_of_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [compare("errors", "the goal", 0, 0, ""), compare("decoding", "a peer", 26.0, 10.0, "captions/s")]
-    monkeypatch.setattr(bench, "rows_of", {"meteor": None, "decoding": rows}.get)
-    assert bench.main(["meteor", "decoding"]) == 1
+    monkeypatch.setattr(bench, "rows_of", {"speed.meteor": None, "speed.decoding": rows}.get)
+    assert bench.main(["speed.meteor", "speed.decoding"]) == 1
     said = capsys.readouterr()
-    assert said.err == "\nfailed: meteor\n"
+    assert said.err == "\nfailed: speed.meteor\n"
     for cell in ("26 captions/s", "10 captions/s", "2.6 x", "–"):
         assert cell in said.out
 
 
 @pytest.mark.slow
 def test_a_benchmark_gives_its_rows_from_a_process_of_its_own() -> None:
-    done = run("-m", "benchmarks", "readers")
+    done = run("-m", "benchmarks", "speed.datasets")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("pycocotools' C") == 3
 

@@ -123,7 +123,7 @@ def test_modules_and_targets_exist(command: Command) -> None:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert set(rest) <= set(targets)
         return
-    if rest[0] != "-m" or rest[1].split(".")[0] not in ("benchmarks", "experiments", "captrial"):
+    if rest[0] != "-m" or rest[1].split(".")[0] not in ("benchmarks", "studies", "captrial"):
         assert rest[0] == "-m" or (ROOT / rest[0]).is_file() or "NAME" in rest[0]
         return
     base = ROOT / ("src" if rest[1].startswith("captrial") else "")
@@ -137,13 +137,13 @@ def test_modules_and_targets_exist(command: Command) -> None:
 
 
 def stage(folder: Path) -> None:
-    """What the pages speak of: a photograph, pictures, captions of four models and references for 150 of them."""
+    """What the pages speak of: a photograph, images, captions of four models and references for 150 of them."""
     Image.open(Path(data.__file__).parent / "motorcycle_left.png").resize((256, 172)).save(folder / "photo.jpg")
-    (folder / "pictures").mkdir()
+    (folder / "images").mkdir()
     things = ("dog", "cat", "horse", "bird", "bus")
     names = [f"{number}.jpg" for number in range(150)]
     for number, name in enumerate(names):
-        Image.new("RGB", (24, 16), (number, 90, 160)).save(folder / "pictures" / name)
+        Image.new("RGB", (24, 16), (number, 90, 160)).save(folder / "images" / name)
 
     def sentence(number: int, shift: int) -> str:
         return f"a {things[(number + shift) % 5]} near tree {number % 7} and house {number % (3 + shift)}"

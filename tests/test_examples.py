@@ -9,11 +9,11 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 SAID = {  # what must be in the output, and what must be written
-    "add_a_model.py": (["there is something on", "new pictures to label", "1. whole"], []),
+    "add_a_model.py": (["there is something on", "new images to label", "1. whole"], []),
     "caption_a_photo.py": (["motorcycle_right.png: a", "EndpointCaptioner"], []),
     "explain_a_caption.py": (["motorcycle, not horse"], ["explanation.html", "explanation.npz", "grounded.html"]),
     "score_captions.py": (["mine {'bleu_1'", "mine - theirs: +", "CIDEr between"], []),
-    "which_model_is_better.py": (["1. ours", "pictures to label", "ours wins; without"], ["which/report/index.html"]),
+    "which_model_is_better.py": (["1. ours", "images to label", "ours wins; without"], ["which/report/index.html"]),
 }
 
 

@@ -1,4 +1,4 @@
-"""Imports go one way: a room may import rooms of a lower rank, never of its own or a higher one."""
+"""Imports go one way: a package may import packages of a lower rank, never of its own or a higher one."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "captrial"
 RANKS = [
-    {"errors", "records", "version", "progress", "files", "html"},
-    {"data", "language", "vision", "decoding", "health"},
-    {"captioners", "metrics"},
-    {"training", "explain", "compete", "api"},
+    {"errors", "records", "version", "progress", "files", "html", "installation"},
+    {"data", "language", "vision", "decoding", "web"},
+    {"toyworld", "captioners", "metrics"},
+    {"training", "attribution", "compete"},
+    {"grounding"},
     {"annotate", "report", "engines"},
-    {"demo", "reproduce", "studio"},
+    {"studio", "demo", "papers"},
     {"cli"},
 ]
-RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
-WITHOUT_TORCH = ["metrics", "compete", "annotate", "report", "cli", "data", "language"]
+RANK = {package: rank for rank, packages in enumerate(RANKS) for package in packages}
+WITHOUT_TORCH = ["metrics", "compete", "annotate", "report", "cli", "data", "language", "web"]
 
 
-def rooms_imported(path: Path) -> set[str]:
+def packages_imported(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("captrial"):
@@ -36,16 +37,16 @@ def rooms_imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_one_way(path: Path) -> None:
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if room in {"__init__", "__main__"}:
-        return  # the public surface may import every room
-    assert room in RANK, f"{room} is a new room: give it a rank in tests/test_imports.py"
-    for other in rooms_imported(path) - {room}:
-        same_floor = RANK[other] == RANK[room] == 0
-        assert RANK[other] < RANK[room] or same_floor, f"{room} must not import {other}"
+    package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if package in {"__init__", "__main__"}:
+        return  # the public surface may import every package
+    assert package in RANK, f"{package} is a new package: give it a rank in tests/test_imports.py"
+    for other in packages_imported(path) - {package}:
+        lowest = RANK[other] == RANK[package] == 0
+        assert RANK[other] < RANK[package] or lowest, f"{package} must not import {other}"
 
 
-@pytest.mark.parametrize("room", WITHOUT_TORCH)
-def test_room_works_without_torch(room: str) -> None:
-    code = f"import sys; sys.modules['torch'] = None; import captrial.{room}"
+@pytest.mark.parametrize("package", WITHOUT_TORCH)
+def test_package_works_without_torch(package: str) -> None:
+    code = f"import sys; sys.modules['torch'] = None; import captrial.{package}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""What the front pages promise exists: links and pictures; commands have `test_docs.py`."""
+"""What the front pages promise exists: links and images; commands have `test_docs.py`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
-def test_pictures_of_the_readme_are_small() -> None:
-    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
-    assert len(pictures) >= 2
-    assert all((ROOT / picture).stat().st_size < 300_000 for picture in pictures)
+def test_images_of_the_readme_are_small() -> None:
+    images = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert len(images) >= 2
+    assert all((ROOT / image).stat().st_size < 300_000 for image in images)
 
 
 def test_figures_of_the_readme_are_on_the_pages_they_name() -> None:

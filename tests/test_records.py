@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captrial import errors
-from captrial.records import Box, Caption, Phrase, Picture, Region, Sample
+from captrial.records import Box, Caption, ImageRef, Phrase, Region, Sample
 
 sides = st.integers(-50, 50)
 boxes = st.builds(
@@ -21,7 +21,7 @@ boxes = st.builds(
 
 @pytest.mark.parametrize(
     "record",
-    [Picture("1"), Caption("1", "a dog"), Region(Box(0, 0, 1, 1)), Phrase("a dog", 0, 2), Sample(Picture("1"))],
+    [ImageRef("1"), Caption("1", "a dog"), Region(Box(0, 0, 1, 1)), Phrase("a dog", 0, 2), Sample(ImageRef("1"))],
     ids=lambda record: type(record).__name__,
 )
 def test_records_are_frozen_small_and_travel(record: object) -> None:

@@ -1,10 +1,10 @@
-"""captrial puts image captioners on trial: rank them on your pictures, explain every word, measure where they look.
+"""captrial puts image captioners on trial: rank them on your images, explain every word, measure where they look.
 
 captrial.load(source)                        a captioner: shipped, trained, from the hub, or behind an endpoint
-captrial.caption(pictures, model)            what it says
-captrial.explain(captioner, picture)         where it looked with every word
+captrial.caption(images, model)            what it says
+captrial.explain(captioner, image)         where it looked with every word
 captrial.score(captions, references)         BLEU, METEOR, ROUGE-L, CIDEr, SPICE ... without Java
-captrial.Competition                         which of several is best on your pictures, with few labels
+captrial.Competition                         which of several is best on your images, with few labels
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 from captrial.version import __version__
 
 if TYPE_CHECKING:
-    from captrial.api import caption, load
+    from captrial.attribution.explain import explain
+    from captrial.captioners.loading import caption, load
     from captrial.compete import Competition
-    from captrial.explain.explaining import explain
     from captrial.metrics import ScoreTable, score
 
 __all__ = ["Competition", "ScoreTable", "__version__", "caption", "explain", "load", "score"]
 _FROM = {  # imported when first used: `import captrial` is instant and needs no torch
     "Competition": "captrial.compete",
     "ScoreTable": "captrial.metrics",
-    "caption": "captrial.api",
-    "load": "captrial.api",
+    "caption": "captrial.captioners.loading",
+    "explain": "captrial.attribution.explain",
+    "load": "captrial.captioners.loading",
     "score": "captrial.metrics",
 }
 
@@ -30,8 +31,6 @@ _FROM = {  # imported when first used: `import captrial` is instant and needs no
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "explain":
-        return import_module("captrial.explain")  # a room that can be called
     if name in _FROM:
         return getattr(import_module(_FROM[name]), name)
     raise AttributeError(f"module 'captrial' has no attribute {name!r}")

@@ -4,10 +4,11 @@
     ├── InputError            a file, id or value given by the user is not usable
     │   ├── CaptionFileError      a caption file
     │   ├── DatasetError          annotations, splits, boxes, phrases
-    │   └── PictureError          a picture that cannot or must not be opened
+    │   └── ImageError          an image that cannot or must not be opened
     ├── MissingExtraError     an optional part is not installed; the message has its pip line
     ├── MismatchError         two things that must fit do not (vocabulary, backbone, configuration)
     └── StateError            a step was asked for too early, twice, or on changed input
+        └── NotAllowedError       an account may not do this
 
 The command line turns these into one sentence and exit code 2; `--debug` shows the traceback.
 """
@@ -31,8 +32,8 @@ class DatasetError(InputError):
     """A data set's annotations are malformed or contradict each other."""
 
 
-class PictureError(InputError):
-    """A picture cannot be opened, or must not be (too many pixels, format not allowed)."""
+class ImageError(InputError):
+    """An image cannot be opened, or must not be (too many pixels, format not allowed)."""
 
 
 class MismatchError(CaptrialError):
@@ -41,6 +42,10 @@ class MismatchError(CaptrialError):
 
 class StateError(CaptrialError):
     """A step cannot be taken in the present state."""
+
+
+class NotAllowedError(StateError):
+    """An account asked for something that its role or progress does not allow."""
 
 
 class MissingExtraError(CaptrialError):

@@ -1,7 +1,7 @@
-"""The nouns that every room shares: `Picture`, `Caption`, `Region`, `Phrase`, `Sample`.
+"""The nouns that every room shares: `ImageRef`, `Caption`, `Region`, `Phrase`, `Sample`.
 
-All are frozen. Boxes are `(x1, y1, x2, y2)` in pixels of the picture, x to the right, y down, `x1 < x2`, `y1 < y2`.
-Picture ids are strings everywhere: `"42"` from COCO, `"1000268201_693b08cb0e.jpg"` from Flickr, a relative path from
+All are frozen. Boxes are `(x1, y1, x2, y2)` in pixels of the image, x to the right, y down, `x1 < x2`, `y1 < y2`.
+Image ids are strings everywhere: `"42"` from COCO, `"1000268201_693b08cb0e.jpg"` from Flickr, a relative path from
 a folder.
 """
 
@@ -47,28 +47,28 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture by reference: where it is, never its pixels (see `captrial.data.open_picture`)."""
+class ImageRef:
+    """An image by reference: where it is, never its pixels (see `captrial.data.open_image`)."""
 
     id: str
     path: Path | None = None
     width: int | None = None
     height: int | None = None
-    label: str | None = None  # class of the picture in a pool, e.g. the sub-folder it came from
+    label: str | None = None  # class of the image in a pool, e.g. the sub-folder it came from
 
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What one captioner or person said about one picture."""
+    """What one captioner or person said about one image."""
 
-    picture_id: str
+    image_id: str
     text: str
     source: str | None = None  # model, annotator or data set
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of a picture: a box, optionally a mask of the whole picture, what it shows and how sure we are."""
+    """A part of an image: a box, optionally a mask of the whole image, what it shows and how sure we are."""
 
     box: Box
     label: str | None = None
@@ -90,9 +90,9 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A picture with everything a data set says about it."""
+    """An image with everything a data set says about it."""
 
-    picture: Picture
+    image: ImageRef
     captions: tuple[str, ...] = ()
     split: str | None = None
     regions: tuple[Region, ...] = ()
@@ -101,5 +101,5 @@ class Sample:
 
     @property
     def id(self) -> str:
-        """The picture's id."""
-        return self.picture.id
+        """The image's id."""
+        return self.image.id

@@ -14,15 +14,15 @@ from fastapi.testclient import TestClient
 
 from annotate.database import create_database, postgres_server
 from annotate.world import Clock, join, make_competition
-from captrial.annotate.app import create_app
-from captrial.annotate.room import Room
-from captrial.annotate.security import CLIENT_HEADER
-from captrial.annotate.store import Store
+from captrial.annotate.database.connection import Store
+from captrial.annotate.service import Room
+from captrial.annotate.web.app import create_app
+from captrial.web.security import CLIENT_HEADER
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A competition, made once; its pictures are shared by all tests."""
+    """A competition, made once; its images are shared by all tests."""
     return make_competition(tmp_path_factory.mktemp("made"))
 
 

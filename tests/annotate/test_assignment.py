@@ -15,12 +15,23 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from sqlalchemy import Connection, select
 
 from annotate.world import Clock, join, make_competition
-from captrial.annotate.people import Person
-from captrial.annotate.room import Room
-from captrial.annotate.rounds import STANDING, given, inspect_work, write_work
-from captrial.annotate.schema import leases, pictures, refusals, sentences, votes
+from captrial.annotate.accounts import Person
+from captrial.annotate.database.connection import Store
+from captrial.annotate.database.schema import (
+    images,
+    leases,
+    refusals,
+    sentences,
+    votes,
+)
+from captrial.annotate.rounds.rounds import (
+    STANDING,
+    given,
+    inspect_work,
+    write_work,
+)
+from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, read_settings, write_settings
-from captrial.annotate.store import Store
 from captrial.errors import StateError
 
 WRITERS, INSPECTORS = 2, 2
@@ -38,8 +49,8 @@ def teardown_module() -> None:
 
 
 @dataclass
-class PictureState:
-    """What was done about a picture."""
+class ImageState:
+    """What was done about an image."""
 
     written: int = 0  # sentences, discarded ones included
     live: int = 0
@@ -51,19 +62,19 @@ class PictureState:
         return first if first > 0 else max(0, settings.min_sentences - self.live)
 
 
-def picture_states(connection: Connection) -> dict[int, PictureState]:
-    """The state of every active picture."""
-    active = select(pictures.c.id).where(pictures.c.active, ~pictures.c.qualification)
-    states = {number: PictureState() for number in connection.execute(active).scalars()}
-    for row in connection.execute(select(sentences.c.picture, sentences.c.person, sentences.c.state)):
-        if row.picture in states:
-            state = states[row.picture]
+def image_states(connection: Connection) -> dict[int, ImageState]:
+    """The state of every active image."""
+    active = select(images.c.id).where(images.c.active, ~images.c.qualification)
+    states = {number: ImageState() for number in connection.execute(active).scalars()}
+    for row in connection.execute(select(sentences.c.image, sentences.c.person, sentences.c.state)):
+        if row.image in states:
+            state = states[row.image]
             state.written += row.state in STANDING
             state.live += row.state == "live"
             state.people.add(row.person)
-    for picture, person in connection.execute(select(refusals.c.picture, refusals.c.person)):
-        if picture in states:
-            states[picture].people.add(person)
+    for image, person in connection.execute(select(refusals.c.image, refusals.c.person)):
+        if image in states:
+            states[image].people.add(person)
     return states
 
 
@@ -146,7 +157,7 @@ class AnnotationMachine(RuleBasedStateMachine):
         """What the database counts as open work is what a plain loop over everything counts."""
         with self.room.store.read() as connection:
             chosen = read_settings(self.room.store, connection)
-            states = picture_states(connection)
+            states = image_states(connection)
             found = {
                 row.item: (row.missing, row.done) for row in connection.execute(write_work(), given(chosen, person.id))
             }
@@ -165,7 +176,7 @@ class AnnotationMachine(RuleBasedStateMachine):
             }
             for row in connection.execute(select(sentences)):
                 by = cast.get(row.id, set())
-                ready = row.picture in states and states[row.picture].written >= WRITERS and row.state == "live"
+                ready = row.image in states and states[row.image].written >= WRITERS and row.state == "live"
                 if ready and row.person != person.id and person.id not in by and len(by) < INSPECTORS:
                     assert open_.pop(row.id) == (INSPECTORS - len(by), len(by))
             assert not open_
@@ -178,10 +189,10 @@ class AnnotationMachine(RuleBasedStateMachine):
                 voted = connection.execute(select(votes.c.person).where(votes.c.sentence == item)).scalars()
                 assert person.id not in set(voted), "nobody inspects a sentence twice"
             if round_ == "write":
-                states = picture_states(connection)
+                states = image_states(connection)
                 chosen = read_settings(self.room.store, connection)
                 if item is not None:
-                    assert person.id not in states[item].people, "nobody describes a picture twice"
+                    assert person.id not in states[item].people, "nobody describes an image twice"
                 else:  # nothing is starved: whatever this person could do is held by others
                     live = connection.execute(select(leases.c.item).where(leases.c.expires > self.clock.now)).scalars()
                     held = list(live)
@@ -195,20 +206,20 @@ class AnnotationMachine(RuleBasedStateMachine):
             return
         with self.room.store.read() as connection:
             chosen = read_settings(self.room.store, connection)
-            states = picture_states(connection)
+            states = image_states(connection)
             held: dict[tuple[str, int], int] = {}
             for row in connection.execute(select(leases).where(leases.c.expires > self.clock.now)):
                 held[row.round, row.item] = held.get((row.round, row.item), 0) + 1
             for number, state in states.items():
                 assert held.get(("write", number), 0) <= max(state.missing(chosen), 0), "more people than needed"
-                assert len({*state.people}) >= state.written, "one sentence a person and picture"
+                assert len({*state.people}) >= state.written, "one sentence a person and image"
             cast: dict[int, int] = {}
             for sentence in connection.execute(select(votes.c.sentence)).scalars():
                 cast[sentence] = cast.get(sentence, 0) + 1
             assert all(count <= INSPECTORS for count in cast.values()), "exact overlap"
-            for picture in connection.execute(select(pictures.c.id).where(~pictures.c.active)).scalars():
-                said = connection.execute(select(refusals.c.person).where(refusals.c.picture == picture)).all()
-                assert len(said) >= 2, "a picture leaves only when two could not describe it"
+            for image in connection.execute(select(images.c.id).where(~images.c.active)).scalars():
+                said = connection.execute(select(refusals.c.person).where(refusals.c.image == image)).all()
+                assert len(said) >= 2, "an image leaves only when two could not describe it"
 
     def teardown(self) -> None:
         if hasattr(self, "room"):

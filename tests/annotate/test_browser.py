@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 from annotate.world import SENTENCE, join, make_competition
-from captrial.annotate import live, people
-from captrial.annotate.importing import import_references
-from captrial.annotate.room import Room
+from captrial.annotate import accounts, live_ranking
+from captrial.annotate.caption_import import import_references
+from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, write_settings
 from captrial.annotate.simulate import serving
 from captrial.cli import main
 from captrial.compete.competition import Competition
-from captrial.compete.state import SelectionSettings
+from captrial.compete.storage.manifest import SelectionSettings
 from chromium import chromium
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
 PATIENCE = 240_000  # milliseconds; a busy machine is no failure
 ATTACK = "<img src=x onerror=alert(4)><svg onload=alert(5)>"
-SCREEN = """() => ["picture", "sentence", "finished"].map((id) => document.getElementById(id))
+SCREEN = """() => ["image", "sentence", "finished"].map((id) => document.getElementById(id))
     .map((part) => part && [part.getAttribute("src"), part.hidden, part.id === "sentence" && part.textContent])
     .join()"""  # what is to be seen, as one text
 
@@ -60,17 +60,17 @@ class Desk:
 
     @property
     def item(self) -> int | None:
-        """The number of the picture on the screen."""
+        """The number of the image on the screen."""
         self.page.wait_for_function(
-            "() => document.querySelector('.task').hidden || document.getElementById('picture').getAttribute('src')"
+            "() => document.querySelector('.task').hidden || document.getElementById('image').getAttribute('src')"
         )
         if self.page.locator(".task").is_hidden():
             return None
-        return int((self.page.locator("#picture").get_attribute("src") or "").rpartition("/")[2])
+        return int((self.page.locator("#image").get_attribute("src") or "").rpartition("/")[2])
 
 
 def prepare(folder: Path) -> tuple[Path, Path]:
-    """A competition, and known good captions of two more pictures."""
+    """A competition, and known good captions of two more images."""
     directory = make_competition(folder, k=2, reserve=4)
     for name in ("q0", "q1"):
         Image.new("RGB", (80, 60), (90, 160, 60)).save(folder / "source" / "images" / f"{name}.png")
@@ -98,14 +98,14 @@ def qualify(desk: Desk) -> None:
 
 
 def write(desk: Desk, name: str, refused: int | None = None) -> int:
-    """Describe pictures until none is left; returns how many."""
+    """Describe images until none is left; returns how many."""
     count = 0
     desk.page.goto(desk.page.url)
     while (item := desk.item) is not None:
         if item == refused:
             desk.press("Alt+x", "/api/refuse")
             continue
-        desk.page.keyboard.type(f"A horse that {name} saw in picture {item} stands in a field")
+        desk.page.keyboard.type(f"A horse that {name} saw in image {item} stands in a field")
         desk.press("Control+Enter", "/api/write")
         count += 1
     return count
@@ -166,7 +166,7 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
             for number, writer in enumerate(writers):
                 written += write(writer, f"writer{number}", refused if number < 2 else None)
         after = set(room.competition.images())
-        assert room.picture_id(refused or 0) not in after
+        assert room.image_id(refused or 0) not in after
         assert len(after - before) >= 1
         inspectors = [Desk(browser, link) for link in links[3:]]
         for desk in inspectors:
@@ -192,7 +192,9 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
 def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """Captions, sentences, reasons, models, people and files are named to run a script; no page runs it."""
     # the test above sees the process of its own
-    monkeypatch.setattr(live, "_elsewhere", lambda of, metric: live.live_ranking(Competition.open(of), metric))
+    monkeypatch.setattr(
+        live_ranking, "_elsewhere", lambda of, metric: live_ranking.live_ranking(Competition.open(of), metric)
+    )
     name = "<img src=x onerror=alert(1)>.png"
     images, files = tmp_path / "images", {}
     images.mkdir()
@@ -205,7 +207,7 @@ def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, m
         with room.store.change() as connection:
             chosen = Settings(writers=1, inspectors=1, discards=1, min_sentences=1, judges=2, consent=ATTACK)
             write_settings(room.store, connection, chosen)
-            room.refresh_pictures(connection)
+            room.refresh_images(connection)
         roles = ("annotator", "inspector", "lead")
         desks = {role: Desk(browser, f"{base}/join/{join(room, ATTACK[:80], role)[1]}") for role in roles}
         fired: list[str] = []
@@ -236,7 +238,7 @@ def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, m
 
 def _lead(room: Room) -> str:
     with room.store.change() as connection:
-        return people.invite(room.store, connection, "lead", "lead")[1]
+        return accounts.invite(room.store, connection, "lead", "lead")[1]
 
 
 def _invite(lead: Desk, role: str, number: int) -> str:
@@ -248,13 +250,13 @@ def _invite(lead: Desk, role: str, number: int) -> str:
     return lead.page.locator("#invited code").text_content() or ""
 
 
-def _export(lead: Desk, pictures: int) -> None:
+def _export(lead: Desk, images: int) -> None:
     page = lead.page
     page.reload()
-    page.get_by_text(f"Votes on sentences: {9 * pictures} of {9 * pictures}").wait_for()
+    page.get_by_text(f"Votes on sentences: {9 * images} of {9 * images}").wait_for()
     page.locator("#ranking table").wait_for()
     with page.expect_download() as download:
         page.get_by_text("References (COCO JSON)").click()
     content = json.loads(Path(download.value.path()).read_bytes())
-    assert len(content["images"]) == pictures
-    assert len(content["annotations"]) == 3 * pictures
+    assert len(content["images"]) == images
+    assert len(content["annotations"]) == 3 * images

@@ -12,10 +12,10 @@ from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError
 
 from annotate.world import SENTENCE, join
-from captrial.annotate.changes import Changes
-from captrial.annotate.room import Room
-from captrial.annotate.schema import audit, sentences
-from captrial.annotate.store import Store
+from captrial.annotate.database.connection import Store
+from captrial.annotate.database.schema import audit, sentences
+from captrial.annotate.database.write_queue import Changes
+from captrial.annotate.service import Room
 from captrial.errors import StateError
 
 
@@ -108,7 +108,7 @@ def test_submissions_made_together_are_as_good_as_alone(room: Room) -> None:
     found = make_together(room.store, actions)
     assert all(answer["taken"] for answer in found)
     with room.store.read() as connection:
-        rows = connection.execute(select(sentences.c.person, sentences.c.picture)).all()
+        rows = connection.execute(select(sentences.c.person, sentences.c.image)).all()
     assert sorted(tuple(row) for row in rows) == sorted((p.id, item) for p, item in zip(writers, items, strict=True))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from annotate.world import PICTURES, SENTENCE, join
-from captrial.annotate import people
-from captrial.annotate.room import Room
-from captrial.annotate.schema import judgements
+from annotate.world import IMAGES, SENTENCE, join
+from captrial.annotate import accounts
+from captrial.annotate.database.schema import judgements
+from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, write_settings
 from captrial.annotate.simulate import simulate_experiment
 from captrial.cli import main
@@ -36,10 +36,10 @@ def run(directory: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture
 def references(tmp_path: Path) -> Path:
-    """Two captions of every picture, and of one that nobody knows."""
-    names = [*(f"p{n}.png" for n in range(PICTURES)), "elsewhere.png"]
+    """Two captions of every image, and of one that nobody knows."""
+    names = [*(f"p{n}.png" for n in range(IMAGES)), "elsewhere.png"]
     path = tmp_path / "references.json"
-    path.write_text(json.dumps({name: [SENTENCE, f"{SENTENCE} near picture {name}"] for name in names}))
+    path.write_text(json.dumps({name: [SENTENCE, f"{SENTENCE} near image {name}"] for name in names}))
     return path
 
 
@@ -79,21 +79,21 @@ def test_names_are_exported_only_when_asked_for(directory: Path, run: Any, tmp_p
         assert "Ada Lovelace" in out.read_text()
 
 
-def test_the_qualification_has_pictures_of_its_own(run: Any, tmp_path: Path, directory: Path) -> None:
+def test_the_qualification_has_images_of_its_own(run: Any, tmp_path: Path, directory: Path) -> None:
     good = tmp_path / "good.json"
     good.write_text(json.dumps({"practice.png": [SENTENCE]}))
-    assert "1 pictures" in run("qualification", str(good))
+    assert "1 images" in run("qualification", str(good))
     good.write_text(json.dumps({Competition.open(directory).images()[0]: [SENTENCE]}))
     assert "in the competition" in run("qualification", str(good), code=2)
 
 
 @pytest.mark.slow
 def test_simulated_people_finish_an_experiment(directory: Path, references: Path) -> None:
-    """One picture makes no sense to them and is replaced; sentences about other pictures are found and discarded."""
+    """One image makes no sense to them and is replaced; sentences about other images are found and discarded."""
     room = Room(directory)
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(judges=1))
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     refused = room.competition.images()[0]
     room.close()
     known = json.loads(references.read_text())
@@ -101,7 +101,7 @@ def test_simulated_people_finish_an_experiment(directory: Path, references: Path
     known = {name: [f"{caption} in {name}" for caption in captions] for name, captions in known.items()}
     outcome = simulate_experiment(directory, known, noise=0.2, seed=1)
     competition = Competition.open(directory)
-    assert outcome["replaced_pictures"] == 1
+    assert outcome["replaced_images"] == 1
     assert refused not in competition.images()
     assert outcome["discarded"] > 0
     assert outcome["min_refs"] >= 2
@@ -109,7 +109,7 @@ def test_simulated_people_finish_an_experiment(directory: Path, references: Path
     again = Room(directory)
     with again.store.read() as connection:
         cast = connection.execute(select(judgements)).all()
-        names = [person.name for person in people.everybody(connection)]
+        names = [person.name for person in accounts.everybody(connection)]
     again.close()
     assert len(cast) >= sum(len(part.images) for part in competition.selections().values())
     assert len(set(names)) == len(names) == outcome["people"]

@@ -1,4 +1,4 @@
-"""What a running room notices and keeps: models that join, removed people, older databases, pictures in shards."""
+"""What a running room notices and keeps: models that join, removed people, older databases, images in shards."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from PIL import Image
 from sqlalchemy import select
 
 from annotate.conftest import SignIn
-from annotate.world import ANIMALS, PICTURES, SENTENCE, join, make_competition
-from captrial.annotate import live, people, schema
-from captrial.annotate.importing import import_references
-from captrial.annotate.qualification import set_pictures
-from captrial.annotate.room import Room
-from captrial.annotate.schema import pictures
-from captrial.annotate.serving import PictureServer
+from annotate.world import ANIMALS, IMAGES, SENTENCE, join, make_competition
+from captrial.annotate import accounts, live_ranking
+from captrial.annotate.caption_import import import_references
+from captrial.annotate.database import schema
+from captrial.annotate.database.connection import Store
+from captrial.annotate.database.schema import images
+from captrial.annotate.rounds.qualification import set_images
+from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, write_settings
-from captrial.annotate.store import Store
+from captrial.annotate.web.images import ImageServer
 from captrial.compete.competition import Competition
-from captrial.compete.pictures import Pictures
-from captrial.compete.state import SelectionSettings
-from captrial.data.pool import build_pool
-from captrial.errors import MismatchError, PictureError, StateError
+from captrial.compete.storage.image_source import ImageSource
+from captrial.compete.storage.manifest import SelectionSettings
+from captrial.data.pools import build_pool
+from captrial.errors import ImageError, MismatchError, StateError
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -39,8 +40,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def add_model(directory: Path, folder: Path) -> Competition:
-    """A model that says what model0 says, but of one picture."""
-    said = [f"a {ANIMALS[n % 6]} stands in field number {n}" for n in range(PICTURES)]
+    """A model that says what model0 says, but of one image."""
+    said = [f"a {ANIMALS[n % 6]} stands in field number {n}" for n in range(IMAGES)]
     said[7] = "something quite different"
     records = [{"image_id": f"p{n}.png", "caption": text} for n, text in enumerate(said)]
     (folder / "late.json").write_text(json.dumps(records))
@@ -50,7 +51,7 @@ def add_model(directory: Path, folder: Path) -> Competition:
 
 
 def active(room: Room) -> set[str]:
-    return set(room.active_pictures())
+    return set(room.active_images())
 
 
 def test_a_model_that_joins_is_noticed_while_people_work(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_model_that_joins_is_noticed_while_people_work(tmp_path: Path) -> None
     room = Room(directory)
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(judges=1))
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     person, before = join(room, "ann", "annotator")[0], active(room)
     item = room.next("write", person)["item"]
     add_model(directory, tmp_path).select()
@@ -74,14 +75,14 @@ def test_a_model_that_joins_is_noticed_while_people_work(tmp_path: Path) -> None
     room.close()
 
 
-def test_pictures_stay_while_others_are_being_selected(directory: Path) -> None:
+def test_images_stay_while_others_are_being_selected(directory: Path) -> None:
     room = Room(directory)
     before = active(room)
     for path in (directory / "selection").glob("*.json"):
         path.rename(path.with_suffix(".gone"))  # as while `select --again` runs
     assert not room.reopen()
     with room.store.change() as connection:
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     assert active(room) == before
     for path in (directory / "selection").glob("*.gone"):
         path.rename(path.with_suffix(".json"))
@@ -91,16 +92,16 @@ def test_pictures_stay_while_others_are_being_selected(directory: Path) -> None:
     room.close()
 
 
-def test_a_picture_of_the_qualification_may_be_selected_later(tmp_path: Path) -> None:
+def test_a_image_of_the_qualification_may_be_selected_later(tmp_path: Path) -> None:
     directory = make_competition(tmp_path, k=1, reserve=0)
     room = Room(directory)
-    rest = sorted({f"p{n}.png" for n in range(PICTURES)} - active(room))
+    rest = sorted({f"p{n}.png" for n in range(IMAGES)} - active(room))
     with room.store.change() as connection:
-        set_pictures(room.store, connection, {name: [SENTENCE] for name in rest})
+        set_images(room.store, connection, {name: [SENTENCE] for name in rest})
     add_model(directory, tmp_path).select()
     room.reopen()
     with room.store.read() as connection:
-        practised = set(connection.execute(select(pictures.c.picture).where(pictures.c.qualification)).scalars())
+        practised = set(connection.execute(select(images.c.image).where(images.c.qualification)).scalars())
     wanted = set(Competition.open(directory).images())
     assert wanted & set(rest)
     assert practised == set(rest) - wanted
@@ -111,7 +112,7 @@ def test_nothing_is_taken_from_somebody_who_was_removed_meanwhile(room: Room) ->
     person = join(room, "ann", "annotator")[0]
     item = room.next("write", person)["item"]
     with room.store.change() as connection:
-        people.remove(room.store, connection, person.id, None)
+        accounts.remove(room.store, connection, person.id, None)
     with pytest.raises(StateError, match="closed"):
         room.write(person, item, SENTENCE, "a-key-of-ann")
     with pytest.raises(StateError, match="closed"):
@@ -133,7 +134,7 @@ def test_people_are_remembered_until_somebody_is_removed(site: tuple[Room, SignI
 def test_a_database_of_the_first_version_is_brought_up_to_date(database: str) -> None:
     store = Store(database)
     with store.change() as connection:
-        person, _ = people.invite(store, connection, "ann", "annotator")
+        person, _ = accounts.invite(store, connection, "ann", "annotator")
         connection.exec_driver_sql("ALTER TABLE receipts ADD COLUMN answer TEXT NOT NULL DEFAULT '{}'")
         connection.execute(schema.schema_version.update().values(version=1))
         connection.exec_driver_sql(f"INSERT INTO receipts VALUES ({person.id}, 'an-old-key', 1.0, '{{}}')")
@@ -155,7 +156,7 @@ def test_a_database_of_a_later_version_is_refused(database: str) -> None:
         Store(database)
 
 
-def test_pictures_in_shards_are_served(tmp_path: Path) -> None:
+def test_images_in_shards_are_served(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     Image.effect_noise((300, 200), 90).convert("RGB").save(buffer, "PNG")
     with tarfile.open(tmp_path / "shard.tar", "w") as shard:
@@ -163,13 +164,13 @@ def test_pictures_in_shards_are_served(tmp_path: Path) -> None:
         entry.size = len(buffer.getvalue())
         shard.addfile(entry, io.BytesIO(buffer.getvalue()))
     build_pool([tmp_path / "shard.tar"], tmp_path / "pool")
-    found = Pictures(tmp_path / "pool")
+    found = ImageSource(tmp_path / "pool")
     (name,) = found._known
-    server = PictureServer(tmp_path / "served", found)
+    server = ImageServer(tmp_path / "served", found)
     assert Image.open(io.BytesIO(server.jpeg(name))).size == (300, 200)
     assert len(list((tmp_path / "served").iterdir())) == 1
     assert server.jpeg(name) == server.jpeg(name)
-    with pytest.raises(PictureError):
+    with pytest.raises(ImageError):
         server.jpeg("another")
 
 
@@ -178,16 +179,18 @@ def test_the_live_ranking_is_computed_elsewhere_and_remembered(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = Room(directory)
-    ranking = live.LiveRanking(room)
+    ranking = live_ranking.LiveRanking(room)
     assert ranking.get("cider") == {"ready": False, "labelled": 0}
-    import_references(room, {picture: [SENTENCE, f"{SENTENCE} again"] for picture in room.competition.images()})
+    import_references(room, {image: [SENTENCE, f"{SENTENCE} again"] for image in room.competition.images()})
     with monkeypatch.context() as here:  # one other process is enough: it is the one below
-        here.setattr(live, "_elsewhere", lambda of, metric: live.live_ranking(Competition.open(of), metric))
+        here.setattr(
+            live_ranking, "_elsewhere", lambda of, metric: live_ranking.live_ranking(Competition.open(of), metric)
+        )
         found = ranking.get("cider")
     assert found["ready"]
     assert [entry["rank"] for entry in found["ranking"]] == sorted(entry["rank"] for entry in found["ranking"])
     with monkeypatch.context() as nowhere:
-        nowhere.setattr(live, "_elsewhere", lambda *_: pytest.fail("the labels have not changed"))
+        nowhere.setattr(live_ranking, "_elsewhere", lambda *_: pytest.fail("the labels have not changed"))
         assert ranking.get("cider") is found
     with pytest.raises(StateError, match="computed: there is no metric 'nonsense'"):
         ranking.get("nonsense")

@@ -19,13 +19,13 @@ import pytest
 from sqlalchemy import select
 
 from annotate.world import join, make_competition
-from captrial.annotate.room import Room
-from captrial.annotate.schema import sentences, votes
-from captrial.annotate.security import CLIENT_HEADER
+from captrial.annotate.database.connection import Store
+from captrial.annotate.database.schema import sentences, votes
+from captrial.annotate.service import Room
 from captrial.annotate.settings import read_settings
-from captrial.annotate.store import Store
+from captrial.web.security import CLIENT_HEADER
 
-WRITERS, INSPECTORS = 6, 3  # people; a picture needs three of either
+WRITERS, INSPECTORS = 6, 3  # people; an image needs three of either
 PATIENCE = 20_000  # naps of 10 ms, counted: a machine that is busy, or stops us, is no failure
 
 
@@ -97,7 +97,7 @@ class Client(threading.Thread):
         item = following.json()["item"]
         body: dict[str, Any] = {"item": item, "key": f"{random.getrandbits(128):032x}"}
         if self.round == "write":
-            body["text"] = f"sentence of client {self.number} about picture {item} in attempt {body['key']}"
+            body["text"] = f"sentence of client {self.number} about image {item} in attempt {body['key']}"
             path = "/api/write"
         else:
             body["right"], path = True, "/api/vote"
@@ -123,8 +123,8 @@ class Client(threading.Thread):
         return None
 
 
-def kill_often(folder: Path, database: str | None, kills: int, pictures: int, seed: int = 0) -> None:
-    directory = make_competition(folder, k=pictures // 2, reserve=0, pictures=pictures)
+def kill_often(folder: Path, database: str | None, kills: int, images: int, seed: int = 0) -> None:
+    directory = make_competition(folder, k=images // 2, reserve=0, images=images)
     room = Room(directory, Store.in_directory(directory, database))
     tokens = [join(room, f"writer {number}", "annotator")[1] for number in range(WRITERS)]
     tokens += [join(room, f"inspector {number}", "inspector")[1] for number in range(INSPECTORS)]
@@ -183,8 +183,8 @@ def check(room: Room, clients: list[Client]) -> None:
     voted = {(row.sentence, row.person) for row in cast}
     expected = [body["item"] for client in clients for body in client.acknowledged if "right" in body]
     assert not Counter(expected) - Counter(sentence for sentence, _ in voted), "an acknowledged vote is lost"
-    assert len({(row.picture, row.person) for row in written}) == len(written), "somebody described a picture twice"
-    assert max(Counter(row.picture for row in written).values()) <= settings.writers, "exact overlap"
+    assert len({(row.image, row.person) for row in written}) == len(written), "somebody described an image twice"
+    assert max(Counter(row.image for row in written).values()) <= settings.writers, "exact overlap"
     assert max(Counter(sentence for sentence, _ in voted).values(), default=0) <= settings.inspectors
     lost = len(written) - len(acknowledged)
     assert 0 <= lost <= WRITERS, "at the end a client may stop before it hears of its last sentence, no more"
@@ -192,20 +192,20 @@ def check(room: Room, clients: list[Client]) -> None:
 
 @pytest.mark.slow
 def test_a_kill_on_sqlite(tmp_path: Path) -> None:
-    kill_often(tmp_path, None, kills=1, pictures=500)
+    kill_often(tmp_path, None, kills=1, images=500)
 
 
 @pytest.mark.slow
 @pytest.mark.needs("postgres")
 def test_a_kill_on_postgresql(tmp_path: Path, postgres: str) -> None:
-    kill_often(tmp_path, postgres, kills=1, pictures=500)
+    kill_often(tmp_path, postgres, kills=1, images=500)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("quarter", range(4))
 def test_a_hundred_kills_on_sqlite(tmp_path: Path, quarter: int) -> None:
-    kill_often(tmp_path, None, kills=25, pictures=2000, seed=quarter)
+    kill_often(tmp_path, None, kills=25, images=2000, seed=quarter)
 
 
 @pytest.mark.full
@@ -213,4 +213,4 @@ def test_a_hundred_kills_on_sqlite(tmp_path: Path, quarter: int) -> None:
 @pytest.mark.needs("postgres")
 @pytest.mark.parametrize("quarter", range(4))
 def test_a_hundred_kills_on_postgresql(tmp_path: Path, postgres: str, quarter: int) -> None:
-    kill_often(tmp_path, postgres, kills=25, pictures=2000, seed=quarter)
+    kill_often(tmp_path, postgres, kills=25, images=2000, seed=quarter)

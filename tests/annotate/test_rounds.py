@@ -8,17 +8,22 @@ import pytest
 from sqlalchemy import select
 
 from annotate.world import SENTENCE, Clock, join
-from captrial.annotate import people
-from captrial.annotate.importing import import_references
-from captrial.annotate.outcome import export
+from captrial.annotate import accounts
+from captrial.annotate.caption_import import import_references
+from captrial.annotate.database.connection import Store
+from captrial.annotate.database.schema import (
+    drafts,
+    images,
+    sentences,
+    votes,
+)
+from captrial.annotate.export import export
 from captrial.annotate.overview import krippendorff, progress, speeds, statistics
-from captrial.annotate.qualification import set_pictures
-from captrial.annotate.room import Room
-from captrial.annotate.rounds import accepted
-from captrial.annotate.rules import RULES, check
-from captrial.annotate.schema import drafts, pictures, sentences, votes
+from captrial.annotate.rounds.qualification import set_images
+from captrial.annotate.rounds.rounds import accepted
+from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, read_settings, write_settings
-from captrial.annotate.store import Store
+from captrial.annotate.writing_rules import RULES, check
 from captrial.compete.competition import Competition
 from captrial.errors import InputError, StateError
 
@@ -29,7 +34,7 @@ def key() -> str:
     return f"key-{next(_keys):08d}"
 
 
-def write_everything(room: Room, count: int = 3) -> list[people.Person]:
+def write_everything(room: Room, count: int = 3) -> list[accounts.Person]:
     writers = [join(room, f"writer {n}", "annotator")[0] for n in range(count)]
     for person in writers:
         following = room.next("write", person)
@@ -46,24 +51,24 @@ def inspect_everything(room: Room, right: bool = True) -> None:
             following = room.vote(person, following["item"], right, "", key())["next"]
 
 
-def test_every_picture_gets_exactly_three_sentences_by_different_people(room: Room) -> None:
+def test_every_image_gets_exactly_three_sentences_by_different_people(room: Room) -> None:
     write_everything(room, 5)
     with room.store.read() as connection:
-        rows = connection.execute(select(sentences.c.picture, sentences.c.person)).all()
+        rows = connection.execute(select(sentences.c.image, sentences.c.person)).all()
     pairs = [tuple(row) for row in rows]
     assert len(set(pairs)) == len(pairs) == 3 * len(room.competition.images())
 
 
-def test_two_refusals_replace_a_picture_in_every_pair(room: Room) -> None:
+def test_two_refusals_replace_a_image_in_every_pair(room: Room) -> None:
     first, second = (join(room, name, "annotator")[0] for name in ("ann", "ben"))
     before = room.competition.selections()
     item = room.next("write", first)["item"]
-    name = room.picture_id(item)
+    name = room.image_id(item)
     room.refuse(first, item, "black", key())
     room.flush()
     assert name in Competition.open(room.directory).images()  # one vote is not enough
-    with room.store.change() as connection:  # the second person happens to get the same picture
-        from captrial.annotate.schema import leases
+    with room.store.change() as connection:  # the second person happens to get the same image
+        from captrial.annotate.database.schema import leases
 
         connection.execute(leases.delete())
     following = room.next("write", second)
@@ -116,7 +121,7 @@ def test_undo_brings_the_sentence_back_as_a_draft(room: Room) -> None:
 def test_a_refusal_a_vote_and_a_choice_can_be_taken_back(room: Room, clock: Clock) -> None:
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(writers=1, inspectors=2, min_sentences=1, judges=1))
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     ann, ivy = join(room, "ann", "annotator")[0], join(room, "ivy", "inspector")[0]
     first = room.next("write", ann)["item"]
     second = room.write(ann, first, SENTENCE, key())["next"]["item"]
@@ -185,13 +190,13 @@ def test_a_late_sentence_is_taken_while_it_is_needed(room: Room, clock: Clock) -
 def test_judging_is_blind_and_feeds_the_competition(room: Room) -> None:
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(judges=1))
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     person = join(room, "ann", "annotator")[0]
     following = room.next("judge", person)
     count = 0
     while following["item"] is not None:
         standing = {"done", "left", "minutes", "together"}
-        assert set(following) == {"round", "item", "expires", "picture", "captions"} | standing  # no model names
+        assert set(following) == {"round", "item", "expires", "image", "captions"} | standing  # no model names
         following = room.judge(person, following["item"], ("left", "right", "tie")[count % 3], key())["next"]
         count += 1
     room.flush()
@@ -202,7 +207,7 @@ def test_judging_is_blind_and_feeds_the_competition(room: Room) -> None:
 def test_the_left_caption_is_credited_to_the_right_model(room: Room) -> None:
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(judges=2))
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     for name in ("ann", "ben"):
         person = join(room, name, "annotator")[0]
         following = room.next("judge", person)
@@ -212,19 +217,17 @@ def test_the_left_caption_is_credited_to_the_right_model(room: Room) -> None:
     room.flush()
     competition = Competition.open(room.directory)
     for judgement in competition.judgements():
-        said = competition.captions_of(judgement.picture)
+        said = competition.captions_of(judgement.image)
         if said[judgement.first] != said[judgement.second]:
             assert judgement.outcome == float(said[judgement.first] <= said[judgement.second])
 
 
 def test_qualification_teaches_and_gates(room: Room) -> None:
     with room.store.change() as connection:
-        set_pictures(
-            room.store, connection, {"q1": [SENTENCE], "q2": ["a small red car parked near an old brick house"]}
-        )
+        set_images(room.store, connection, {"q1": [SENTENCE], "q2": ["a small red car parked near an old brick house"]})
     person, _ = join(room, "ann", "annotator", ready=False)
     with room.store.change() as connection:
-        people.consent(room.store, connection, person.id)
+        accounts.consent(room.store, connection, person.id)
     person = replace(person, consented=True)
     with pytest.raises(StateError, match="qualification"):
         room.next("write", person)
@@ -236,21 +239,21 @@ def test_qualification_teaches_and_gates(room: Room) -> None:
         answer = room.try_sentence(person, room.next_trial(person)["item"], text)
     assert answer["standing"]["qualified"]
     with room.store.read() as connection:
-        assert people.by_id(connection, person.id) == replace(person, qualified=True)
+        assert accounts.by_id(connection, person.id) == replace(person, qualified=True)
     with room.store.change() as connection, pytest.raises(InputError, match="in the competition"):
-        set_pictures(room.store, connection, {room.competition.images()[0]: [SENTENCE]})
+        set_images(room.store, connection, {room.competition.images()[0]: [SENTENCE]})
 
 
 def test_removing_a_person_erases_their_work(room: Room) -> None:
     writers = write_everything(room)
     inspect_everything(room)
     with room.store.change() as connection:
-        people.remove(room.store, connection, writers[0].id, None)
+        accounts.remove(room.store, connection, writers[0].id, None)
         rows = connection.execute(select(sentences).where(sentences.c.person == writers[0].id)).all()
         assert all(row.text == "" and row.state == "removed" for row in rows)
         left = accepted(connection, read_settings(room.store, connection))
         assert all(len(captions) == 2 for captions in left.values())
-        assert people.by_id(connection, writers[0].id) is None
+        assert accounts.by_id(connection, writers[0].id) is None
 
 
 def test_overview_and_exports(room: Room) -> None:
@@ -294,13 +297,13 @@ def test_people_who_stand_out_are_marked_with_the_reason(room: Room, clock: Cloc
 
 
 def test_import_counts_as_accepted(room: Room) -> None:
-    wanted = {picture: [SENTENCE, f"{SENTENCE} indeed"] for picture in room.competition.images()}
+    wanted = {image: [SENTENCE, f"{SENTENCE} indeed"] for image in room.competition.images()}
     taken, unknown = import_references(room, {**wanted, "elsewhere": [SENTENCE]})
     assert (taken, unknown) == (2 * len(wanted), 1)
     assert import_references(room, wanted)[0] == 0
-    picture = next(iter(wanted))
-    assert import_references(room, {picture: [f"{SENTENCE} at last"]})[0] == 1  # by somebody who has not described it
-    wanted[picture].append(f"{SENTENCE} at last")
+    image = next(iter(wanted))
+    assert import_references(room, {image: [f"{SENTENCE} at last"]})[0] == 1  # by somebody who has not described it
+    wanted[image].append(f"{SENTENCE} at last")
     assert Competition.open(room.directory).labels().references == {p: sorted(c, key=len) for p, c in wanted.items()}
 
 
@@ -317,7 +320,7 @@ def test_the_store_reopens_where_it_was(room: Room, clock: Clock) -> None:
     again = Room(room.directory, Store(room.store.engine.url.render_as_string(hide_password=False)))
     with again.store.read() as connection:
         assert len(connection.execute(select(sentences)).all()) == 3 * len(room.competition.images())
-        assert connection.execute(select(pictures)).first()
+        assert connection.execute(select(images)).first()
     again.close()
 
 
@@ -361,7 +364,7 @@ def test_whose_lease_has_ended_does_not_take_the_place_of_who_holds_one(room: Ro
     late, _ = join(room, "late", "annotator")
     item = room.next("write", late)["item"]
     clock.now += 60 * 60
-    holders: list[people.Person] = []
+    holders: list[accounts.Person] = []
     for number in range(3 * len(room.competition.images())):
         person, _ = join(room, f"on time {number}", "annotator")
         if room.next("write", person)["item"] == item:

@@ -13,9 +13,10 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, settings
 
 from annotate.world import join
-from captrial.annotate.app import create_app
-from captrial.annotate.security import CLIENT_HEADER, COOKIE
 from captrial.annotate.settings import Settings, write_settings
+from captrial.annotate.web.app import create_app
+from captrial.annotate.web.sessions import COOKIE
+from captrial.web.security import CLIENT_HEADER
 
 ROUTES = 21  # operations in the description; a new one is tested for free, a lost one is noticed
 
@@ -27,7 +28,7 @@ def application(directory: Path) -> Iterator[FastAPI]:
     room = made.state.context.room
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(judges=1))
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
     with TestClient(made):
         yield made
 

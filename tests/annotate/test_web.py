@@ -20,16 +20,16 @@ from PIL import Image, PngImagePlugin
 
 from annotate.conftest import SignIn, signing_in
 from annotate.world import SENTENCE, join, make_competition
-from captrial.annotate import people
-from captrial.annotate.app import create_app
-from captrial.annotate.context import Context
-from captrial.annotate.guard import MAX_BODY
-from captrial.annotate.qualification import set_pictures
-from captrial.annotate.room import Room
-from captrial.annotate.security import CLIENT_HEADER, COOKIE, RateLimit
+from captrial.annotate import accounts
+from captrial.annotate.rounds.qualification import set_images
+from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, write_settings
+from captrial.annotate.web.app import create_app
+from captrial.annotate.web.context import Context
+from captrial.annotate.web.sessions import COOKIE
 from captrial.cli import main
-from captrial.compete.pictures import find_picture
+from captrial.compete.storage.image_source import find_image
+from captrial.web.security import CLIENT_HEADER, MAX_BODY, RateLimit
 
 Site = tuple[Room, SignIn]
 ROLES = ("stranger", "annotator", "inspector", "lead")
@@ -56,7 +56,7 @@ API = [
     ("POST", "/api/check", {"text": "a dog"}, MEMBERS),
     ("GET", "/api/qualification", None, {"annotator"}),
     ("POST", "/api/qualification", {"item": 1, "text": "a dog"}, {"annotator"}),
-    ("GET", "/picture/1", None, MEMBERS),
+    ("GET", "/image/1", None, MEMBERS),
     ("GET", "/api/lead/overview", None, {"lead"}),
     ("GET", "/api/lead/ranking", None, {"lead"}),
     ("POST", "/api/lead/invite", {"name": "x", "role": "annotator"}, {"lead"}),
@@ -88,14 +88,14 @@ def context_of(client: TestClient) -> Context:
 def use_settings(room: Room, chosen: Settings) -> None:
     with room.store.change() as connection:
         write_settings(room.store, connection, chosen)
-        room.refresh_pictures(connection)
+        room.refresh_images(connection)
 
 
 def test_the_matrix_covers_every_route_of_the_api(site: Site) -> None:
     _, sign_in = site
     described = sign_in("", "stranger").get("/openapi.json").json()["paths"]
     routes = {(method.upper(), path) for path, methods in described.items() for method in methods}
-    replaced = [("999", "{number}"), ("/coco", "/{form}"), ("/picture/1", "/picture/{number}")]
+    replaced = [("999", "{number}"), ("/coco", "/{form}"), ("/image/1", "/image/{number}")]
     replaced += [(f"/{verb}/{name}", f"/{verb}/{{round_}}") for verb in ("next", "undo") for name in ROUNDS]
     covered = set()
     for method, path, _, _ in API:
@@ -135,7 +135,7 @@ def test_pages_are_for_those_they_are_for(site: Site, role: str) -> None:
 def test_nobody_works_before_consent_and_qualification(site: Site) -> None:
     room, sign_in = site
     with room.store.change() as connection:
-        set_pictures(room.store, connection, {"practice": [SENTENCE]})
+        set_images(room.store, connection, {"practice": [SENTENCE]})
     client = sign_in("", "stranger")
     client.get(f"/join/{join(room, 'ann', 'annotator', ready=False)[1]}")
     assert client.get("/", follow_redirects=True).url.path == "/consent"
@@ -212,7 +212,7 @@ def test_requests_from_other_sites_change_nothing(site: Site, headers: dict[str,
 
 def test_our_own_forms_keep_their_origin() -> None:
     """With `no-referrer` a browser sends `Origin: null` from our own forms, and over plain HTTP nothing else."""
-    from captrial.annotate.security import HEADERS
+    from captrial.web.security import HEADERS
 
     assert HEADERS["Referrer-Policy"] == "same-origin"
 
@@ -317,7 +317,7 @@ def hostile(tmp_path: Path) -> Iterator[tuple[Room, SignIn]]:
         files[model] = source / f"{len(files)}.json"
         files[model].write_text(json.dumps([{"image_id": name, "caption": f"{EVIL} by {len(files)}"}]))
     from captrial.compete.competition import Competition
-    from captrial.compete.state import SelectionSettings
+    from captrial.compete.storage.manifest import SelectionSettings
 
     made = Competition.create(tmp_path / "competition", files, images=source / "images")
     made.select(SelectionSettings(1, 0))
@@ -368,7 +368,7 @@ def test_scripts_put_answers_into_pages_as_text_only() -> None:
 def test_every_answer_carries_the_security_headers(site: Site) -> None:
     _, sign_in = site
     clients = [sign_in(role, role) for role in ROLES]
-    paths = [path for _, path, _ in PAGES] + ["/nothing/here", "/static/style.css", "/static/none", "/picture/1"]
+    paths = [path for _, path, _ in PAGES] + ["/nothing/here", "/static/style.css", "/static/none", "/image/1"]
     for client in clients:
         for path in [*paths, "/api/me", "/api/lead/overview", "/openapi.json"]:
             answer = client.get(path)
@@ -396,36 +396,36 @@ def test_an_annotator_never_sees_others_sentences_or_models(site: Site) -> None:
     seen = " ".join(ben.get(path).text for path in asked)
     assert "zebra" not in seen
     assert not any(model in seen for model in room.competition.models)
-    assert not any(picture in seen for picture in room.competition.images())  # nor file names
+    assert not any(image in seen for image in room.competition.images())  # nor file names
     judged = ben.get("/api/next/judge").json()
-    assert set(judged) >= {"item", "picture", "captions"}
+    assert set(judged) >= {"item", "image", "captions"}
 
 
-# Pictures -------------------------------------------------------------------------------------------------------------
+# Images -------------------------------------------------------------------------------------------------------------
 
 
-def test_pictures_are_reencoded_without_metadata(tmp_path: Path) -> None:
+def test_images_are_reencoded_without_metadata(tmp_path: Path) -> None:
     directory = make_competition(tmp_path)
     exif = Image.Exif()
     exif[0x010E] = "taken at a secret place"
     information = PngImagePlugin.PngInfo()
-    information.add_text("Comment", "a secret caption of this picture")
+    information.add_text("Comment", "a secret caption of this image")
     for path in (tmp_path / "source" / "images").iterdir():
         Image.new("RGB", (2400, 30), (200, 10, 10)).save(path, pnginfo=information, exif=exif)
     application = create_app(directory)
     with TestClient(application, headers={CLIENT_HEADER: "test"}) as client:
         client.get(f"/join/{join(application.state.context.room, 'ann', 'annotator')[1]}")
-        answer = client.get("/picture/1")
+        answer = client.get("/image/1")
         assert answer.headers["content-type"] == "image/jpeg"
         assert b"secret" not in answer.content
-        picture = Image.open(io.BytesIO(answer.content))
-        assert picture.format == "JPEG"
-        assert picture.size == (1600, 20)
-        assert not picture.getexif()
+        image = Image.open(io.BytesIO(answer.content))
+        assert image.format == "JPEG"
+        assert image.size == (1600, 20)
+        assert not image.getexif()
         kept = list((directory / "served").iterdir())
         assert [file.read_bytes() for file in kept] == [answer.content]  # encoded once
-        assert client.get("/picture/1").content == answer.content
-        assert not set(picture.info) & {"exif", "comment", "icc_profile", "xmp"}
+        assert client.get("/image/1").content == answer.content
+        assert not set(image.info) & {"exif", "comment", "icc_profile", "xmp"}
 
 
 traps = st.lists(
@@ -460,12 +460,12 @@ def trap() -> Iterator[Path]:
 @example(name="\ud800")
 @example(name="a\0.png")
 def test_no_id_leads_out_of_the_image_root(trap: Path, name: str) -> None:
-    found = find_picture(trap, name)
+    found = find_image(trap, name)
     assert found is None or found.resolve() == (trap / "a.png").resolve()
 
 
-def test_ids_of_pictures_inside_are_found(trap: Path) -> None:
-    assert find_picture(trap, "a.png") == find_picture(trap, "a") == (trap / "a.png").resolve()
+def test_ids_of_images_inside_are_found(trap: Path) -> None:
+    assert find_image(trap, "a.png") == find_image(trap, "a") == (trap / "a.png").resolve()
 
 
 def test_no_address_leads_to_a_file(site: Site) -> None:
@@ -481,7 +481,7 @@ def test_no_address_leads_to_a_file(site: Site) -> None:
     @example(name="..%2fsecret.png")
     @example(name="%2e%2e/%2e%2e/etc/passwd")
     def ask(name: str) -> None:
-        for path in ("/picture/", "/static/"):
+        for path in ("/image/", "/static/"):
             address = path + quote(name.encode(errors="replace"), safe="/%~")
             answer = client.get(address)
             assert b"a secret" not in answer.content
@@ -491,16 +491,16 @@ def test_no_address_leads_to_a_file(site: Site) -> None:
     ask()
 
 
-def test_a_picture_that_is_not_there_is_not_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_image_that_is_not_there_is_not_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     room, sign_in = site
     client = sign_in("ann", "annotator")
-    assert client.get("/picture/1").status_code == 200
-    assert client.get("/picture/99999").status_code == 404
-    (room.directory / "broken.png").write_bytes(b"not a picture")
-    monkeypatch.setattr(room.competition.pictures, "path", lambda _: room.directory / "broken.png")
-    assert client.get("/picture/2").status_code == 404
-    monkeypatch.setattr(room.competition.pictures, "path", lambda _: room.directory / "gone.png")
-    assert client.get("/picture/3").status_code == 404
+    assert client.get("/image/1").status_code == 200
+    assert client.get("/image/99999").status_code == 404
+    (room.directory / "broken.png").write_bytes(b"not an image")
+    monkeypatch.setattr(room.competition.image_source, "path", lambda _: room.directory / "broken.png")
+    assert client.get("/image/2").status_code == 404
+    monkeypatch.setattr(room.competition.image_source, "path", lambda _: room.directory / "gone.png")
+    assert client.get("/image/3").status_code == 404
 
 
 # The command line -----------------------------------------------------------------------------------------------------
@@ -558,4 +558,4 @@ def test_removed_people_leave_no_name(site: Site) -> None:
     everything = "".join(lead.get(f"/api/lead/export/{form}").text for form in ("sentences", "audit", "coco"))
     assert "Onymous" not in everything
     with room.store.read() as connection:
-        assert people.by_id(connection, person.id) is None
+        assert accounts.by_id(connection, person.id) is None

@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def lesson() -> Any:
-    """Twenty toy pictures and their captions."""
+    """Twenty toy images and their captions."""
     from captioners.tiny_checkpoints import lesson as make
 
     return make()
@@ -23,7 +23,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[[str
     import torch
 
     from captioners.tiny_checkpoints import MAKERS, UNTRAINED
-    from captrial.vision.checkpoints import quiet_transformers
+    from captrial.vision.transformers_checkpoints import quiet_transformers
 
     made: dict[str, Path] = {}
 

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, Checkpoint, create
-from captrial.captioners.sgae import SentenceGraphs, Sgae
-from captrial.captioners.stack_cap import StackCap
+from captrial.captioners.architectures.sgae import SentenceGraphs, Sgae
+from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.decoding import BOS, EOS, PAD, beam_search, greedy
 from captrial.decoding.trees import pick_hypotheses
 from captrial.errors import InputError
 from captrial.language.vocabulary import Vocabulary
-from captrial.vision.features import Features, stack_features
+from captrial.vision.features.visual_features import Features, stack_features
 
-WORDS, ELEMENTS, SIZE, PICTURES = 23, 7, 12, 3
+WORDS, ELEMENTS, SIZE, IMAGES = 23, 7, 12, 3
 TINY = {
     "width": 24,
     "heads": 4,
@@ -57,17 +57,17 @@ def tiny(name: str, seed: int = 0, words: int = WORDS, **options: object) -> Cap
     return create(name, words=words, features=SIZE, **{**sizes, **options}).double().eval()
 
 
-def make_features(pictures: int = PICTURES, elements: int = ELEMENTS, seed: int = 1, words: int = WORDS) -> Features:
+def make_features(images: int = IMAGES, elements: int = ELEMENTS, seed: int = 1, words: int = WORDS) -> Features:
     generator = torch.Generator().manual_seed(seed)
-    corners = torch.rand(pictures, elements, 2, 2, generator=generator).double().sort(2).values
-    relations = torch.randint(0, elements, (pictures, 4, 3), generator=generator)
+    corners = torch.rand(images, elements, 2, 2, generator=generator).double().sort(2).values
+    relations = torch.randint(0, elements, (images, 4, 3), generator=generator)
     relations[0, 2:] = -1
-    attributes = torch.randint(4, words, (pictures, elements, 2), generator=generator)
+    attributes = torch.randint(4, words, (images, elements, 2), generator=generator)
     attributes[:, ::2, 1] = -1
     attributes[:, 1] = -1
     return Features(
-        torch.randn(pictures, elements, SIZE, generator=generator).double(),
-        torch.ones(pictures, elements, dtype=torch.bool),
+        torch.randn(images, elements, SIZE, generator=generator).double(),
+        torch.ones(images, elements, dtype=torch.bool),
         corners.flatten(2),
         relations,
         attributes,
@@ -75,7 +75,7 @@ def make_features(pictures: int = PICTURES, elements: int = ELEMENTS, seed: int 
 
 
 def make_tokens(captions: int = 2, length: int = 6) -> Tensor:
-    tokens = torch.randint(4, WORDS, (PICTURES, captions, length), generator=torch.Generator().manual_seed(2))
+    tokens = torch.randint(4, WORDS, (IMAGES, captions, length), generator=torch.Generator().manual_seed(2))
     tokens[:, :, 0] = BOS
     return tokens
 
@@ -94,8 +94,8 @@ def captioner(variant: tuple[str, dict[str, Any]]) -> Captioner:
 
 def test_shapes_and_attention(captioner: Captioner) -> None:
     logits, attention = captioner(make_features(), make_tokens())
-    assert logits.shape == (PICTURES, 2, 6, WORDS)
-    assert attention.shape == (PICTURES, 2, 6, ELEMENTS)
+    assert logits.shape == (IMAGES, 2, 6, WORDS)
+    assert attention.shape == (IMAGES, 2, 6, ELEMENTS)
     assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))
     assert (attention >= 0).all()
     assert logits.isfinite().all()
@@ -105,7 +105,7 @@ def test_step_by_step_equals_teacher_forcing(captioner: Captioner) -> None:
     features, tokens = make_features(), make_tokens(3)
     forced = captioner(features, tokens)
     memory = captioner.encode(features)
-    state = pick_hypotheses(captioner.start(memory), torch.zeros(PICTURES, 3, dtype=torch.long))
+    state = pick_hypotheses(captioner.start(memory), torch.zeros(IMAGES, 3, dtype=torch.long))
     for position in range(tokens.shape[-1]):
         step = captioner.step(tokens[:, :, position], state, memory)
         state = step.state
@@ -116,7 +116,7 @@ def test_step_by_step_equals_teacher_forcing(captioner: Captioner) -> None:
 def test_padding_changes_nothing(captioner: Captioner) -> None:
     features, tokens = make_features(), make_tokens()
     longer = make_features(1, ELEMENTS + 4, seed=5)
-    padded = stack_features([features, longer]).select(torch.arange(PICTURES))
+    padded = stack_features([features, longer]).select(torch.arange(IMAGES))
     junk = padded.elements.masked_fill(~padded.mask.unsqueeze(-1), 1e3)
     plain, with_padding = captioner(features, tokens), captioner(padded.with_elements(junk), tokens)
     assert torch.allclose(plain.logits, with_padding.logits, atol=1e-9)
@@ -124,14 +124,14 @@ def test_padding_changes_nothing(captioner: Captioner) -> None:
     assert (with_padding.attention[..., ELEMENTS:].abs() < 1e-12).all()
 
 
-def test_pictures_and_captions_do_not_mix(captioner: Captioner) -> None:
+def test_images_and_captions_do_not_mix(captioner: Captioner) -> None:
     features, tokens = make_features(), make_tokens(3)
     together = captioner(features, tokens).logits
-    for picture in range(PICTURES):
-        row = torch.tensor([picture])
+    for image in range(IMAGES):
+        row = torch.tensor([image])
         for caption in range(3):
             alone = captioner(features.select(row), tokens[row, caption : caption + 1]).logits
-            assert torch.allclose(alone[0, 0], together[picture, caption], atol=1e-9)
+            assert torch.allclose(alone[0, 0], together[image, caption], atol=1e-9)
 
 
 def test_future_words_are_not_seen(captioner: Captioner) -> None:
@@ -142,7 +142,7 @@ def test_future_words_are_not_seen(captioner: Captioner) -> None:
     assert torch.allclose(before[:, :, :4], after[:, :, :4], atol=1e-10)
 
 
-def test_the_picture_matters(captioner: Captioner) -> None:
+def test_the_image_matters(captioner: Captioner) -> None:
     features, tokens = make_features(), make_tokens()
     other = features.with_elements(features.elements.flip(0))
     assert not torch.allclose(captioner(features, tokens).logits, captioner(other, tokens).logits)
@@ -163,13 +163,13 @@ def test_full_width_beam_is_exhaustive_search(variant: tuple[str, dict[str, Any]
     said = [(*start, EOS) for n in range(length) for start in itertools.product(spoken, repeat=n)]
     said += itertools.product(spoken, repeat=length)
     captions = [(*caption, *[PAD] * (length - len(caption))) for caption in said]
-    log_probs = caption_log_probs(captioner, features, torch.tensor(captions).expand(PICTURES, -1, -1))
+    log_probs = caption_log_probs(captioner, features, torch.tensor(captions).expand(IMAGES, -1, -1))
     memory, everything = captioner.encode(features), len(captions)
     found = beam_search(captioner, memory, beam=everything, keep=everything, max_words=length)
-    for picture in range(PICTURES):
-        by_beam = map(tuple, found.tokens[picture].tolist())
-        expected = dict(zip(captions, log_probs[picture].tolist(), strict=True))
-        assert dict(zip(by_beam, found.scores[picture].tolist(), strict=True)) == pytest.approx(expected, abs=1e-5)
+    for image in range(IMAGES):
+        by_beam = map(tuple, found.tokens[image].tolist())
+        expected = dict(zip(captions, log_probs[image].tolist(), strict=True))
+        assert dict(zip(by_beam, found.scores[image].tolist(), strict=True)) == pytest.approx(expected, abs=1e-5)
     assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
 
 
@@ -201,7 +201,7 @@ def learns_elsewhere(captioner: Captioner) -> tuple[str, ...]:
     if isinstance(captioner, StackCap):
         return tuple(f"heads.{stage}." for stage in range(captioner.config.stages - 1))
     if isinstance(captioner, Sgae):
-        graphs = () if captioner.config.relations else ("picture_graph.", "embed_label.")
+        graphs = () if captioner.config.relations else ("image_graph.", "embed_label.")
         return ("sentence_", *graphs)
     return ()
 
@@ -224,10 +224,10 @@ def test_a_flag_changes_what_weights_mean_not_the_weights(name: str, flag: str) 
 
 
 def test_m2_legacy_mask_attends_to_padding() -> None:
-    """Padding counts as elements: what a picture is stacked with changes what is said of it."""
+    """Padding counts as elements: what an image is stacked with changes what is said of it."""
     captioner, tokens = tiny("m2", legacy_mask=True), make_tokens()
     features, longer = make_features(), make_features(1, ELEMENTS + 4, seed=5)
-    padded = stack_features([features, longer]).select(torch.arange(PICTURES))
+    padded = stack_features([features, longer]).select(torch.arange(IMAGES))
     found = captioner(padded, tokens)
     assert not torch.allclose(captioner(features, tokens).logits, found.logits)
     everything = dataclasses.replace(padded, mask=torch.ones_like(padded.mask))
@@ -284,11 +284,11 @@ def test_sgae_stages_speak_from_sentences() -> None:
     features = make_features()
     assert features.relations is not None
     assert features.attributes is not None
-    objects = torch.randint(4, WORDS, (PICTURES, ELEMENTS))
+    objects = torch.randint(4, WORDS, (IMAGES, ELEMENTS))
     graphs = SentenceGraphs(objects, features.relations, features.attributes)
     tokens = make_tokens()
     for use_dictionary in (False, True):
         memory = captioner.encode_sentences(graphs, use_dictionary)
         logits, attention = captioner.speak(tokens, memory)
-        assert logits.shape == (PICTURES, 2, 6, WORDS)
+        assert logits.shape == (IMAGES, 2, 6, WORDS)
         assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))

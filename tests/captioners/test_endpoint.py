@@ -19,18 +19,18 @@ import pytest
 from PIL import Image
 
 from captrial.captioners.endpoint import KEY, EndpointCaptioner
-from captrial.captioners.running import caption_to_file
+from captrial.captioners.runner import caption_to_file
 from captrial.errors import CaptrialError, InputError
-from captrial.records import Picture
+from captrial.records import ImageRef
 
 
 class Server(ThreadingHTTPServer):
-    """Says the colour of a picture; fails as often as told."""
+    """Says the colour of an image; fails as often as told."""
 
     failures = 0
     asked: list[dict[str, object]]
     keys: set[str | None]
-    answers: dict[bool, object]  # by whether a picture is red, in place of its colour
+    answers: dict[bool, object]  # by whether an image is red, in place of its colour
     times: list[float]  # when each request came
     delays: Iterator[float]  # seconds before each answer; none where they are used up
     open_now: int = 0
@@ -52,8 +52,8 @@ class Handler(BaseHTTPRequestHandler):
         if body["model"] == "broken":
             return self._answer(400, {"error": "no such model"})
         url = body["messages"][0]["content"][1]["image_url"]["url"]
-        picture = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
-        red, green, _ = picture.resize((1, 1)).getpixel((0, 0))  # type: ignore[misc]
+        image = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+        red, green, _ = image.resize((1, 1)).getpixel((0, 0))  # type: ignore[misc]
         text = self.server.answers.get(red > green, "a red\nthing" if red > green else "a green thing")
         message = {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 10, "completion_tokens": 3}}
         return self._answer(200, message)
@@ -160,17 +160,17 @@ def test_pauses_double(server: Server) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, "", " \n", [{"type": "text", "text": "a red thing"}], 7])
-def test_an_answer_that_is_no_caption_is_that_pictures_alone(server: Server, tmp_path: Path, answer: object) -> None:
+def test_an_answer_that_is_no_caption_is_that_images_alone(server: Server, tmp_path: Path, answer: object) -> None:
     server.answers = {True: answer}
-    pictures = []
+    images = []
     for number, colour in enumerate(["green", "red", "green"]):
         Image.new("RGB", (8, 8), colour).save(tmp_path / f"{number}.png")
-        pictures.append(Picture(str(number), tmp_path / f"{number}.png"))
-    said, why, again = captioner(server).try_caption([Image.open(str(picture.path)) for picture in pictures])
+        images.append(ImageRef(str(number), tmp_path / f"{number}.png"))
+    said, why, again = captioner(server).try_caption([Image.open(str(image.path)) for image in images])
     assert said == again == "a green thing"
     assert "not a caption" in str(why)
-    cost = caption_to_file(captioner(server), pictures, tmp_path / "said.jsonl")
-    assert (cost.pictures, cost.unreadable) == (2, 1)
+    cost = caption_to_file(captioner(server), images, tmp_path / "said.jsonl")
+    assert (cost.images, cost.unreadable) == (2, 1)
     assert "not a caption" in (tmp_path / "said.errors.jsonl").read_text()
     with pytest.raises(InputError, match="not a caption"):
         captioner(server).caption([Image.new("RGB", (9, 9), "red")])
@@ -182,12 +182,12 @@ def test_half_an_emoji_can_be_written(server: Server) -> None:
 
 
 def test_cost_counts_tokens_and_resumes(server: Server, tmp_path: Path) -> None:
-    pictures = []
+    images = []
     for number in range(4):
         Image.new("RGB", (8, 8), "red").save(tmp_path / f"{number}.png")
-        pictures.append(Picture(str(number), tmp_path / f"{number}.png"))
-    caption_to_file(captioner(server), pictures[:2], tmp_path / "said.jsonl")
-    cost = caption_to_file(captioner(server), pictures, tmp_path / "said.jsonl")
+        images.append(ImageRef(str(number), tmp_path / f"{number}.png"))
+    caption_to_file(captioner(server), images[:2], tmp_path / "said.jsonl")
+    cost = caption_to_file(captioner(server), images, tmp_path / "said.jsonl")
     assert len(server.asked) == 4
     assert (cost.prompt_tokens, cost.completion_tokens) == (40, 12)
 
@@ -206,9 +206,9 @@ def test_endpoints_need_no_torch(server: Server, tmp_path: Path) -> None:
     said = run("caption", str(tmp_path / "images" / "0.png"), "--model", address, "--json")
     assert said.returncode == 0, said.stderr
     assert list(json.loads(said.stdout).values()) == ["a red thing"]
-    pictures = ["--images", str(tmp_path / "images")]
+    images = ["--images", str(tmp_path / "images")]
     made = run(
-        "compete", "new", str(tmp_path / "c"), "--captioner", f"a={address}", "--captioner", f"b={address}", *pictures
+        "compete", "new", str(tmp_path / "c"), "--captioner", f"a={address}", "--captioner", f"b={address}", *images
     )
     assert made.returncode == 0, made.stderr
     lines = (tmp_path / "c.captions" / "a.jsonl").read_text().splitlines()

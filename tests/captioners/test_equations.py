@@ -17,7 +17,7 @@ from torch.nn.functional import celu, group_norm
 
 from captioners.test_contract import make_features, make_tokens, tiny
 from captrial.captioners import ARCHITECTURES
-from captrial.vision.features import Features
+from captrial.vision.features.visual_features import Features
 
 State = tuple[Tensor, Tensor]  # hidden, cell
 CELU_ALPHA = 1.3
@@ -169,13 +169,13 @@ def x_linear(block: Any, query: Tensor, elements: Tensor) -> Tensor:
 
 def x_lan(model: Any, features: Features, tokens: Tensor) -> Tensor:
     elements = celu(model.embed[0](features.elements), CELU_ALPHA)
-    pictures = [elements.mean(1)]  # g_0
+    images = [elements.mean(1)]  # g_0
     for block in model.blocks:
-        picture = x_linear(block.look, pictures[-1], elements)
-        both = torch.cat([picture[:, None].expand_as(elements), elements], -1)
+        image = x_linear(block.look, images[-1], elements)
+        both = torch.cat([image[:, None].expand_as(elements), elements], -1)
         elements = block.norm(elements + relu(block.mix[0](both)))
-        pictures.append(picture)
-    joined = model.join_norm(model.join(torch.cat(pictures, -1)))  # of g_0 ... g_4
+        images.append(image)
+    joined = model.join_norm(model.join(torch.cat(images, -1)))  # of g_0 ... g_4
     hidden = cell = context = zeros(model, joined)
     logits = []
     for read in tokens.T:
@@ -187,11 +187,11 @@ def x_lan(model: Any, features: Features, tokens: Tensor) -> Tensor:
     return torch.stack(logits, 1)
 
 
-# SGAE: a picture at a time, and no node that is padding.
+# SGAE: an image at a time, and no node that is padding.
 
 
-def picture_nodes(model: Any, elements: Tensor, relations: Tensor, attributes: Tensor) -> Tensor:
-    """Objects, relations and attributes of one picture: elements (k, d) -> (nodes, d)."""
+def image_nodes(model: Any, elements: Tensor, relations: Tensor, attributes: Tensor) -> Tensor:
+    """Objects, relations and attributes of one image: elements (k, d) -> (nodes, d)."""
 
     def message(projection: Any, *parts: Tensor) -> Tensor:
         return relu(projection[0](torch.cat(parts, -1)))
@@ -199,7 +199,7 @@ def picture_nodes(model: Any, elements: Tensor, relations: Tensor, attributes: T
     def label(word: Tensor) -> Tensor:
         return relu(model.embed_label[0](relu(model.words[0](word))))
 
-    net = model.picture_graph
+    net = model.image_graph
     objects = [[element] for element in elements]  # itself, and a message for every relation it is in
     between, described = [], []
     for subject, target, word in relations[relations[:, 0] >= 0]:
@@ -219,17 +219,17 @@ def sgae(model: Any, features: Features, tokens: Tensor) -> Tensor:
     assert features.attributes is not None
     embedded = relu(model.embed[0](features.elements))
     graphs = zip(embedded, features.relations, features.attributes, tokens, strict=True)
-    return torch.cat([sgae_picture(model, picture_nodes(model, *graph), said) for *graph, said in graphs])
+    return torch.cat([sgae_image(model, image_nodes(model, *graph), said) for *graph, said in graphs])
 
 
-def sgae_picture(model: Any, nodes: Tensor, tokens: Tensor) -> Tensor:
-    """The logits of one picture (1, t, words)."""
+def sgae_image(model: Any, nodes: Tensor, tokens: Tensor) -> Tensor:
+    """The logits of one image (1, t, words)."""
     first, _, _, second, _, _, third = model.to_dictionary
     leaky = nn.LeakyReLU(0.1)
     recalled = third(leaky(second(leaky(first(nodes)))))
     recalled = (recalled @ model.dictionary.T).softmax(-1) @ model.dictionary  # D^T softmax(D x)
     nodes, recalled = nodes[None], recalled[None]
-    core, mean = model.picture_core, relu(model.embed_mean[0](nodes.mean(1)))
+    core, mean = model.image_core, relu(model.embed_mean[0](nodes.mean(1)))
     to_recalled, to_seen = core.attention
     looking = speaking = (zeros(model, nodes), zeros(model, nodes))
     logits = []
@@ -275,7 +275,7 @@ def causal(length: int) -> Tensor:
 
 
 def encode(model: Any, features: Features) -> list[Tensor]:
-    """LN(x + f(x)) around attention and feed-forward (000 Eq. 6): the elements after every layer."""
+    """LN(x + f(x)) around attention and feed-forward (Cornia 2022 Eq. 6): the elements after every layer."""
     levels = [model.embed_norm(relu(model.embed(features.elements)))]
     for layer in model.encoder:
         looked = layer.residual_1.norm(levels[-1] + multi_head(layer.attention, levels[-1], levels[-1]))
@@ -284,7 +284,7 @@ def encode(model: Any, features: Features) -> list[Tensor]:
 
 
 def transformer(model: Any, features: Features, tokens: Tensor) -> Tensor:
-    """000's Transformer; SMArT is the same with memory slots."""
+    """Cornia 2022's Transformer; SMArT is the same with memory slots."""
     elements = encode(model, features)[-1]
     words = model.words(tokens) + sinusoids(tokens.shape[1], model.config.width)
     for layer in model.decoder:

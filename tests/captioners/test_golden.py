@@ -6,14 +6,18 @@ import pytest
 import torch
 
 from captrial.captioners import create
-from captrial.captioners.attention import MultiHeadAttention
-from captrial.captioners.disc import Disc, RetrievalCritic
-from captrial.captioners.m2 import M2
-from captrial.captioners.norms import LegacyNorm
-from captrial.captioners.ort import Ort, SkippingAttention, compare_boxes, embed_geometry
-from captrial.captioners.smart import Smart
-from captrial.captioners.stack_cap import StackCap
-from captrial.vision.features import Features
+from captrial.captioners.architectures.attention import LegacyNorm, MultiHeadAttention
+from captrial.captioners.architectures.disc import Disc, RetrievalCritic
+from captrial.captioners.architectures.m2 import M2
+from captrial.captioners.architectures.ort import (
+    Ort,
+    SkippingAttention,
+    compare_boxes,
+    embed_geometry,
+)
+from captrial.captioners.architectures.smart import Smart
+from captrial.captioners.architectures.stack_cap import StackCap
+from captrial.vision.features.visual_features import Features
 
 COUNTS = [
     ("att2in", 9488, 14_451_985),
@@ -117,11 +121,11 @@ def test_critic_hinges_on_the_hardest_negative() -> None:
     captioner = create("disc", words=20, features=6)
     assert isinstance(captioner, Disc)
     critic = RetrievalCritic(captioner.config)
-    pictures = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    images = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     captions = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    # similarities [[1, 0, 0], [0, 1, 1], [.6, .8, .8]], margin 0.2; hardest caption + hardest picture of each pair
+    # similarities [[1, 0, 0], [0, 1, 1], [.6, .8, .8]], margin 0.2; hardest caption + hardest image of each pair
     expected = [0.0 + 0.0, 0.2 + 0.0, 0.2 + 0.4]
-    assert critic.loss(pictures, captions).tolist() == pytest.approx(expected, abs=1e-6)
+    assert critic.loss(images, captions).tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_stack_cap_supervises_every_stage() -> None:

@@ -1,4 +1,4 @@
-"""Transformers adapters on complete local checkpoints that were fine-tuned until they know 20 toy pictures by heart."""
+"""Transformers adapters on complete local checkpoints that were fine-tuned until they know 20 toy images by heart."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from captioners.tiny_checkpoints import Lesson
+from captrial.attribution.explain import explain
 from captrial.captioners.explainable import Explainable, SpokenWord
-from captrial.captioners.hf import HfCaptioner, HfOptions, load_transformers
-from captrial.captioners.hf_pixels import visible_window
+from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions, load_transformers, visible_window
 from captrial.captioners.loading import load_captioner, read_options, split_source
 from captrial.cli.app import app
 from captrial.errors import InputError
-from captrial.explain.explaining import explain
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,21 +41,21 @@ def load(tiny: Tiny, name: str, **options: Any) -> HfCaptioner:
 @pytest.mark.parametrize("name", TRAINED)
 def test_says_its_captions_word_for_word(tiny: Tiny, lesson: Lesson, name: str) -> None:
     """Greedy and by beam, all together, in batches of three, and alone: neighbours in a batch do not matter."""
-    assert load(tiny, name).caption(lesson.pictures) == lesson.captions
-    assert load(tiny, name, beam=1, batch=3).caption(lesson.pictures) == lesson.captions
+    assert load(tiny, name).caption(lesson.images) == lesson.captions
+    assert load(tiny, name, beam=1, batch=3).caption(lesson.images) == lesson.captions
     alone = load(tiny, name, beam=2, batch=1)
-    assert alone.caption(lesson.pictures[:5]) == lesson.captions[:5]
+    assert alone.caption(lesson.images[:5]) == lesson.captions[:5]
     assert "torchvision" not in sys.modules
     assert type(alone.image_processor).__name__.endswith("Pil")
 
 
 @pytest.mark.parametrize("name", ["qwen2_vl", "smolvlm", "paligemma", "llava"])
-def test_pictures_of_all_sizes_share_a_batch(tiny: Tiny, lesson: Lesson, name: str) -> None:
-    """Where size decides how many tokens a picture has, prompts differ in length and are padded on the left."""
-    pictures = [picture.resize(size) for picture, size in zip(lesson.pictures, SIZES, strict=False)]
+def test_images_of_all_sizes_share_a_batch(tiny: Tiny, lesson: Lesson, name: str) -> None:
+    """Where size decides how many tokens an image has, prompts differ in length and are padded on the left."""
+    images = [image.resize(size) for image, size in zip(lesson.images, SIZES, strict=False)]
     captioner = load(tiny, name, max_tokens=6)
-    together = captioner._generate(pictures)
-    assert together == [captioner.say(picture) for picture in pictures]
+    together = captioner._generate(images)
+    assert together == [captioner.say(image) for image in images]
     assert all(together)
     assert captioner.tokenizer.padding_side == "left"
 
@@ -66,14 +65,14 @@ def test_forced_words_are_the_spoken_ones(tiny: Tiny, lesson: Lesson, name: str)
     """Position i of the explainable path scores token i: its best words are what greedy decoding says."""
     captioner = load(tiny, name, beam=1)
     assert isinstance(captioner, Explainable)
-    said = [captioner.say(picture) for picture in lesson.pictures[:3]]
-    seen = torch.stack([captioner.see(picture).inputs for picture in lesson.pictures[:3]])
+    said = [captioner.say(image) for image in lesson.images[:3]]
+    seen = torch.stack([captioner.see(image).inputs for image in lesson.images[:3]])
     length = max(map(len, said))
     tokens = torch.tensor([row + [row[-1]] * (length - len(row)) for row in said])
     logits = captioner.decode(captioner.encode(seen), tokens).logits
     assert logits.shape[:3] == (3, 3, length)
-    for picture, row in enumerate(said):
-        assert logits[picture, picture].argmax(-1)[: len(row)].tolist() == row
+    for image, row in enumerate(said):
+        assert logits[image, image].argmax(-1)[: len(row)].tolist() == row
     one = captioner.decode(captioner.encode(seen[1:2]), tokens[2:]).logits
     assert torch.allclose(one[0, 0], logits[1, 2], atol=1e-4)  # neither neighbours nor other sentences matter
 
@@ -88,7 +87,7 @@ def test_gradients_reach_the_pixels(tiny: Tiny, lesson: Lesson, name: str) -> No
     def score(pixels: torch.Tensor) -> torch.Tensor:
         return captioner.decode(captioner.encode(pixels), tokens).logits[0, 0, place, tokens[0, place]]
 
-    pixels = captioner.see(lesson.pictures[4]).inputs[None].requires_grad_()
+    pixels = captioner.see(lesson.images[4]).inputs[None].requires_grad_()
     (gradient,) = torch.autograd.grad(score(pixels), pixels)
     size = float(gradient.norm())
     assert size > 0
@@ -102,7 +101,7 @@ def test_gradients_reach_the_pixels(tiny: Tiny, lesson: Lesson, name: str) -> No
 @pytest.mark.parametrize("name", TRAINED)
 def test_every_word_is_explained_in_one_call(tiny: Tiny, lesson: Lesson, name: str) -> None:
     captioner = load(tiny, name)
-    found = explain(captioner, lesson.pictures[0], tolerance=0.02)
+    found = explain(captioner, lesson.images[0], tolerance=0.02)
     assert found.caption == lesson.captions[0]
     assert found.attribution.error is not None
     assert found.attribution.error < 0.02
@@ -138,8 +137,8 @@ def test_a_prompt_is_continued_not_repeated(tiny: Tiny, lesson: Lesson) -> None:
     first = lesson.captions[0].split()[0]
     rest = lesson.captions[0].removeprefix(f"{first} ")
     for name in ("blip", "git"):
-        assert load(tiny, name, prompt=first, beam=1).caption(lesson.pictures[:1]) == [rest]
-    assert load(tiny, "vit_gpt2", prompt=first, beam=1).caption(lesson.pictures[:1]) == [rest]
+        assert load(tiny, name, prompt=first, beam=1).caption(lesson.images[:1]) == [rest]
+    assert load(tiny, "vit_gpt2", prompt=first, beam=1).caption(lesson.images[:1]) == [rest]
 
 
 def test_what_is_cropped_away_is_outside_the_window(tiny: Tiny) -> None:
@@ -153,21 +152,21 @@ def test_what_is_cropped_away_is_outside_the_window(tiny: Tiny) -> None:
     assert torch.allclose(cropping.see(wide).inputs[..., 4:], plain.inputs[..., 4:])  # up to the resampling's edge
 
 
-def test_pictures_in_pieces_are_not_explained(tiny: Tiny, lesson: Lesson) -> None:
+def test_images_in_pieces_are_not_explained(tiny: Tiny, lesson: Lesson) -> None:
     for name in ("qwen2_vl", "smolvlm"):
         with pytest.raises(InputError, match="one tensor of fixed size"):
-            load(tiny, name).see(lesson.pictures[0])
+            load(tiny, name).see(lesson.images[0])
     pali = load(tiny, "paligemma", max_tokens=4)
-    said = torch.tensor([pali.say(lesson.pictures[0])])
-    logits = pali.decode(pali.encode(pali.see(lesson.pictures[0]).inputs[None]), said).logits
+    said = torch.tensor([pali.say(lesson.images[0])])
+    logits = pali.decode(pali.encode(pali.see(lesson.images[0]).inputs[None]), said).logits
     assert torch.equal(logits[0].argmax(-1), said)
 
 
 def test_caption_command_and_competition(tiny: Tiny, lesson: Lesson, tmp_path: Path) -> None:
     images = tmp_path / "images"
     images.mkdir()
-    for number, picture in enumerate(lesson.pictures[:4]):
-        picture.save(images / f"{number}.png")
+    for number, image in enumerate(lesson.images[:4]):
+        image.save(images / f"{number}.png")
     run = CliRunner()
     said = run.invoke(app, ["caption", str(images / "2.png"), "--model", str(tiny("git")), "--beam", "2", "--json"])
     assert said.exit_code == 0, said.output
@@ -189,7 +188,7 @@ def test_only_safetensors_unless_told(tiny: Tiny, lesson: Lesson, tmp_path: Path
     with pytest.raises(InputError, match=r"only pytorch_model.bin.*--allow-pickle"):
         load_captioner(str(folder))
     trusted = load_captioner(f"{folder}?allow_pickle=yes")
-    assert trusted.caption(lesson.pictures[:1]) == lesson.captions[:1]
+    assert trusted.caption(lesson.images[:1]) == lesson.captions[:1]
     (folder / "pytorch_model.bin").unlink()
     with pytest.raises(InputError, match="nor any other file of weights"):
         load_captioner(str(folder))
@@ -239,7 +238,7 @@ def test_names_come_from_the_cache_or_say_that_there_is_no_network(tiny: Tiny, l
     (cached / "refs").mkdir(parents=True)
     (cached / "refs" / "main").write_text("0" * 40)
     shutil.copytree(tiny("git"), cached / "snapshots" / ("0" * 40))
-    lesson.pictures[0].save(tmp_path / "0.png")
+    lesson.images[0].save(tmp_path / "0.png")
     nowhere = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "hub")}
     nowhere |= {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captrial.captioners.manners import say, usual_constraints
+from captrial.captioners.trained import say, usual_constraints
 from captrial.decoding import greedy
 from captrial.language.vocabulary import Vocabulary
 from decoding.bigrams import Bigrams

@@ -7,21 +7,21 @@ import torch
 from torch import nn
 
 from captrial.captioners import ARCHITECTURES, create
-from captrial.captioners.packed import PackedLinear, packed
+from captrial.captioners.packed_weights import PackedLinear, packed
 from captrial.decoding import beam_search
 from captrial.errors import InputError
-from captrial.vision.features import Features
+from captrial.vision.features.visual_features import Features
 
 WORDS = 40
 
 
-def features(pictures: int = 6) -> Features:
+def features(images: int = 6) -> Features:
     generator = torch.Generator().manual_seed(1)
-    mask = torch.ones(pictures, 5, dtype=torch.bool)
-    boxes = torch.rand(pictures, 5, 4, generator=generator).sort(-1).values  # left, top before right, bottom
-    relations = torch.randint(0, 5, (pictures, 3, 3), generator=generator)
-    attributes = torch.randint(4, WORDS, (pictures, 5, 2), generator=generator)
-    return Features(torch.randn(pictures, 5, 16, generator=generator), mask, boxes, relations, attributes)
+    mask = torch.ones(images, 5, dtype=torch.bool)
+    boxes = torch.rand(images, 5, 4, generator=generator).sort(-1).values  # left, top before right, bottom
+    relations = torch.randint(0, 5, (images, 3, 3), generator=generator)
+    attributes = torch.randint(4, WORDS, (images, 5, 2), generator=generator)
+    return Features(torch.randn(images, 5, 16, generator=generator), mask, boxes, relations, attributes)
 
 
 @pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16), (1, 16)])

@@ -1,4 +1,4 @@
-"""SGAE trained on a store of labelled regions of the toy world with their true graphs, and asked about new pictures."""
+"""SGAE trained on a store of labelled regions of the toy world with their true graphs, and asked about new images."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import pytest
 import torch
 from PIL import Image
 
-from captrial.captioners.picture_graphs import see_for, wants_graphs, with_graphs
 from captrial.captioners.registry import create
-from captrial.data.toyworld import ToyWorld
+from captrial.captioners.scene_graph_inputs import see_for, wants_graphs, with_graphs
 from captrial.errors import DatasetError, InputError
 from captrial.language.vocabulary import Vocabulary
-from captrial.training.batches import tokenize_captions
+from captrial.toyworld import ToyWorld
+from captrial.training.data import tokenize_captions
 from captrial.training.run import train
-from captrial.vision.efficientnet import EfficientNetLite
-from captrial.vision.features import Features
-from captrial.vision.graphs import true_regions
-from captrial.vision.localiser import NounLocaliser
-from captrial.vision.regions import RegionBackbone, pack_regions, region_notes
-from captrial.vision.store import FeatureStore, FeatureWriter
+from captrial.vision.backbones.efficientnet import EfficientNetLite
+from captrial.vision.detectors.base import RegionBackbone, pack_regions, region_notes
+from captrial.vision.detectors.noun_localiser import NounLocaliser
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from captrial.vision.features.visual_features import Features
+from captrial.vision.scene_graphs import true_regions
 
 SIZES = {"width": "32", "dictionary": "20", "dropout": "0.0"}
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, FeatureStore]:  # type: ignore[type-arg]
-    """Pictures of the toy world; features of a thing are its mean colour and its place."""
+    """Images of the toy world; features of a thing are its mean colour and its place."""
     world, folder = ToyWorld(seed=0, size=64), tmp_path_factory.mktemp("store")
-    shown = [picture for index in range(30) if (picture := world.render("train", index)).sample.regions]
+    shown = [image for index in range(30) if (image := world.render("train", index)).sample.regions]
     vision = {"backbone": "truth", "preprocess": {"size": 64}, "width": 7}
     with FeatureWriter(folder, vision) as writer:
-        for picture in shown:
-            regions, relations = true_regions(picture.sample)
-            pixels = torch.from_numpy(picture.pixels.copy()).float() / 255
+        for image in shown:
+            regions, relations = true_regions(image.sample)
+            pixels = torch.from_numpy(image.pixels.copy()).float() / 255
             features = [
                 torch.cat([pixels[int(r.box.y1) :, int(r.box.x1) :].mean((0, 1)), torch.tensor(r.box) / 64])
                 for r in regions
@@ -43,8 +43,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, FeatureStore]: 
 
             seen = [replace(region, feature=feature) for region, feature in zip(regions, features, strict=True)]
             notes = [{**region_notes([seen])[0], "relations": relations}]
-            writer.add([picture.sample.id], pack_regions([seen], [(64, 64)]), notes)
-    return [picture.sample for picture in shown], FeatureStore(folder, vision)
+            writer.add([image.sample.id], pack_regions([seen], [(64, 64)]), notes)
+    return [image.sample for image in shown], FeatureStore(folder, vision)
 
 
 @pytest.mark.slow
@@ -95,15 +95,15 @@ def test_a_grid_is_refused_with_the_way_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_new_pictures_bring_their_graphs() -> None:
-    """A captioner on the localiser's regions sees labels, adjectives and relations of a picture it was never given."""
+def test_new_images_bring_their_graphs() -> None:
+    """A captioner on the localiser's regions sees labels, adjectives and relations of an image it was never given."""
     grid = EfficientNetLite(0, 64)
     torch.manual_seed(0)
     localiser = NounLocaliser(["dog", "ball"], ["red"], grid)
     vocabulary = Vocabulary.build([["a", "red", "dog", "on", "in", "near", "behind", "above", "ball"]], 1)
     captioner = create("sgae-small", words=len(vocabulary), features=1280, width=32, attention=16, dictionary=20)
-    picture = Image.fromarray(ToyWorld(seed=0, size=64).render("train", 0).pixels)
-    features = see_for(captioner, vocabulary, RegionBackbone(localiser, most=6), [picture])
+    image = Image.fromarray(ToyWorld(seed=0, size=64).render("train", 0).pixels)
+    features = see_for(captioner, vocabulary, RegionBackbone(localiser, most=6), [image])
     assert features.attributes is not None
     assert set(features.attributes.flatten().tolist()) <= {-1, vocabulary["dog"], vocabulary["ball"], vocabulary["red"]}
     assert bool((features.attributes >= 0).any())

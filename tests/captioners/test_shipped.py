@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from captrial.captioners.checkpoint import CONFIG, WEIGHTS
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.shipped import DEFAULT, shipped
-from captrial.data.pictures import open_picture
+from captrial.data.images import open_image
 from captrial.errors import InputError
 
 LARGEST = 30_000_000  # bytes, all together
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "flickr8k"
+RESULTS = Path(__file__).resolve().parents[2] / "studies" / "results" / "flickr8k"
 SCORES = {"BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider", "SPICE": "spice"}  # in a card and in a result
 
 
@@ -50,7 +50,7 @@ def test_their_scores_are_those_of_the_experiment(name: str) -> None:
     card = (shipped()[name] / "README.md").read_text()
     titles, _, scores = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table_of_scores(card))
     assert dict(zip(titles, scores, strict=True)) == expected
-    assert f"experiments.flickr8k {notes['experiment']}`" in card
+    assert f"studies.flickr8k {notes['experiment']}`" in card
     assert notes["scores"] == f"Flickr8k test: CIDEr {expected['CIDEr']}, BLEU-4 {expected['BLEU-4']}"
 
 
@@ -74,7 +74,7 @@ def test_options_that_are_no_amount_are_refused(source: str) -> None:
         load_captioner(source)
 
 
-def test_no_pictures_and_no_address() -> None:
+def test_no_images_and_no_address() -> None:
     assert load_captioner(DEFAULT).caption([]) == []
     with pytest.raises(InputError, match="is no address"):
         load_captioner("http://h:x/v1#m")
@@ -86,5 +86,5 @@ def test_they_describe_photographs(name: str) -> None:
     from skimage import data
 
     motorcycle = Path(data.__file__).parent / "motorcycle_left.png"
-    (said,) = load_captioner(name).caption([open_picture(motorcycle)])
+    (said,) = load_captioner(name).caption([open_image(motorcycle)])
     assert {"motorcycle", "motorbike", "bike", "bicycle"} & set(said.split())

@@ -1,4 +1,4 @@
-"""A captioner trained on real pictures' features, used through the command line and in a competition."""
+"""A captioner trained on real images' features, used through the command line and in a competition."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from typer.testing import CliRunner
 from captrial.captioners import create
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.running import caption_to_file
+from captrial.captioners.runner import caption_to_file
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
-from captrial.data.toyworld import ToyWorld
 from captrial.errors import InputError, MismatchError
 from captrial.language.vocabulary import Vocabulary
-from captrial.records import Picture, Sample
+from captrial.records import ImageRef, Sample
+from captrial.toyworld import ToyWorld
 from captrial.training.run import train
-from captrial.vision.efficientnet import EfficientNetLite
-from captrial.vision.features import Features
-from captrial.vision.loading import load_backbone
-from captrial.vision.store import FeatureStore, FeatureWriter
-from captrial.vision.vgg import VGG19, VGG19Convolutions
+from captrial.vision.backbones.efficientnet import EfficientNetLite
+from captrial.vision.backbones.vgg import VGG19, VGG19Convolutions
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from captrial.vision.features.visual_features import Features
+from captrial.vision.registry import load_backbone
 
-PICTURES = 6
+IMAGES = 6
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Toy pictures, and two captioners that have learnt to say one sentence about each."""
+    """Toy images, and two captioners that have learnt to say one sentence about each."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "images").mkdir()
     backbone = EfficientNetLite(0, 128)
     samples = []
     with FeatureWriter(folder / "features", backbone.describe()) as writer:
-        for number in range(PICTURES):
+        for number in range(IMAGES):
             toy = ToyWorld(size=128).render("train", number)
-            picture = Image.fromarray(toy.pixels)
-            picture.save(folder / "images" / f"{number}.png")
-            writer.add([f"{number}.png"], backbone.see([picture]))
-            samples.append(Sample(Picture(f"{number}.png"), toy.sample.captions[:1]))
+            image = Image.fromarray(toy.pixels)
+            image.save(folder / "images" / f"{number}.png")
+            writer.add([f"{number}.png"], backbone.see([image]))
+            samples.append(Sample(ImageRef(f"{number}.png"), toy.sample.captions[:1]))
     store = FeatureStore(folder / "features", backbone.describe())
     options = {"epochs": "60", "min_count": "1", "batch": "6", "captions": "1", "rate": "3e-3", "warmup": "5"}
     quick = {**options, "smoothing": "0", "dropout": "0", "patience": "60", "width": "64"}
@@ -59,18 +59,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_says_what_it_learnt(world: Path) -> None:
     captioner = TrainedCaptioner.load(world / "a")
-    opened = [Image.open(world / "images" / f"{number}.png") for number in range(PICTURES)]
+    opened = [Image.open(world / "images" / f"{number}.png") for number in range(IMAGES)]
     said = captioner.caption(opened)
-    truth = [ToyWorld(size=128).sample("train", number).captions[0] for number in range(PICTURES)]
-    assert sum(a == b.lower().replace(",", "").rstrip(".") for a, b in zip(said, truth, strict=True)) >= PICTURES - 1
+    truth = [ToyWorld(size=128).sample("train", number).captions[0] for number in range(IMAGES)]
+    assert sum(a == b.lower().replace(",", "").rstrip(".") for a, b in zip(said, truth, strict=True)) >= IMAGES - 1
 
 
 @pytest.mark.slow
 def test_caption_command(world: Path, tmp_path: Path) -> None:
-    picture = str(world / "images" / "0.png")
-    result = CliRunner().invoke(app, ["caption", picture, "--model", str(world / "a"), "--json"])
+    image = str(world / "images" / "0.png")
+    result = CliRunner().invoke(app, ["caption", image, "--model", str(world / "a"), "--json"])
     assert result.exit_code == 0
-    assert list(orjson.loads(result.stdout)) == [picture]
+    assert list(orjson.loads(result.stdout)) == [image]
 
 
 @pytest.mark.slow
@@ -82,14 +82,14 @@ def test_captioners_compete(world: Path, tmp_path: Path) -> None:
     made = run.invoke(app, ["compete", "new", str(directory), *captioners, "--images", str(world / "images")])
     assert made.exit_code == 0, made.output
     assert run.invoke(app, ["compete", "select", str(directory), "--k", "4"]).exit_code == 0
-    truth = {f"{n}.png": list(ToyWorld(size=128).sample("train", n).captions) for n in range(PICTURES)}
+    truth = {f"{n}.png": list(ToyWorld(size=128).sample("train", n).captions) for n in range(IMAGES)}
     (tmp_path / "refs.json").write_bytes(orjson.dumps(truth))
     line = ["compete", "rank", str(directory), "--references", str(tmp_path / "refs.json"), "--json"]
     ranked = run.invoke(app, line)
     assert ranked.exit_code == 0, ranked.output
     found = orjson.loads(ranked.stdout)
     assert found["ranking"][0]["model"] == "a"
-    assert found["costs"]["a"]["pictures"] == PICTURES
+    assert found["costs"]["a"]["images"] == IMAGES
     assert found["costs"]["a"]["seconds"] > 0
 
 
@@ -99,26 +99,26 @@ class Counting:
     def __init__(self) -> None:
         self.asked = 0
 
-    def caption(self, pictures: list[Image.Image]) -> list[str]:
-        self.asked += len(pictures)
-        return ["a thing"] * len(pictures)
+    def caption(self, images: list[Image.Image]) -> list[str]:
+        self.asked += len(images)
+        return ["a thing"] * len(images)
 
 
-def test_running_resumes_and_survives_bad_pictures(tmp_path: Path) -> None:
-    pictures = []
+def test_running_resumes_and_survives_bad_images(tmp_path: Path) -> None:
+    images = []
     for number in range(5):
         path = tmp_path / f"{number}.png"
         Image.new("RGB", (8, 8)).save(path)
-        pictures.append(Picture(str(number), path))
-    (tmp_path / "3.png").write_bytes(b"not a picture")
+        images.append(ImageRef(str(number), path))
+    (tmp_path / "3.png").write_bytes(b"not an image")
     out = tmp_path / "said.jsonl"
     captioner = Counting()
-    caption_to_file(captioner, pictures[:2], out, batch=1)
+    caption_to_file(captioner, images[:2], out, batch=1)
     with out.open("ab") as file:
         file.write(b'{"id": "2", "capt')  # killed in the middle of a line
-    cost = caption_to_file(captioner, pictures, out, batch=2)
+    cost = caption_to_file(captioner, images, out, batch=2)
     assert captioner.asked == 4
-    assert (cost.pictures, cost.unreadable) == (4, 1)
+    assert (cost.images, cost.unreadable) == (4, 1)
     assert [orjson.loads(line)["id"] for line in out.read_bytes().splitlines()] == ["0", "1", "2", "4"]
     assert "3" in (tmp_path / "said.errors.jsonl").read_text()
 

@@ -1,6 +1,6 @@
 """Complete transformers checkpoints, small enough to be made and fine-tuned here: weights, tokeniser, image processor.
 
-Each is trained on 20 pictures of the toy world until greedy decoding says their captions word for word.
+Each is trained on 20 images of the toy world until greedy decoding says their captions word for word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import Tensor
 
 from captrial.captioners.endpoint import PROMPT
-from captrial.data.toyworld import ToyWorld
+from captrial.toyworld import ToyWorld
 
 SIDE, PATCH, WIDTH, WORDS = 64, 32, 64, 160
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[DEC]", "<image>"]
@@ -33,24 +33,24 @@ Loss = Callable[[], Tensor]
 
 @dataclass(frozen=True)
 class Lesson:
-    """Pictures and what is to be said about them."""
+    """Images and what is to be said about them."""
 
-    pictures: list[Image.Image]
+    images: list[Image.Image]
     captions: list[str]
 
 
 def lesson(count: int = 20) -> Lesson:
-    """Toy pictures, each with one caption of its own, lower case and without punctuation."""
-    world, pictures, captions = ToyWorld(size=SIDE), [], []
+    """Toy images, each with one caption of its own, lower case and without punctuation."""
+    world, images, captions = ToyWorld(size=SIDE), [], []
     number = 0
     while len(captions) < count:
         toy = world.render("train", number)
         text = toy.sample.captions[0].lower().replace(",", "").rstrip(".")
         if text not in captions:
-            pictures.append(Image.fromarray(toy.pixels))
+            images.append(Image.fromarray(toy.pixels))
             captions.append(text)
         number += 1
-    return Lesson(pictures, captions)
+    return Lesson(images, captions)
 
 
 def word_pieces(captions: Iterable[str]) -> Any:
@@ -88,7 +88,7 @@ def _ids(tokenizer: Any) -> dict[str, int]:
 
 
 def _stretch(kind: str) -> Any:
-    """An image processor on Pillow that stretches pictures to the model's side."""
+    """An image processor on Pillow that stretches images to the model's side."""
     size = {"height": SIDE, "width": SIDE}
     return getattr(transformers, kind)(size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
@@ -112,13 +112,13 @@ def blip(folder: Path, told: Lesson) -> None:
     processor = transformers.BlipProcessor(_stretch("BlipImageProcessorPil"), tokenizer)
     start = [tokenizer.bos_token_id]
     ids, labels = _padded(tokenizer, [start + tokenizer(text)["input_ids"][1:] for text in told.captions])
-    pixels = processor.image_processor(told.pictures, return_tensors="pt")["pixel_values"]
+    pixels = processor.image_processor(told.images, return_tensors="pt")["pixel_values"]
     _learn(model, lambda: model(pixel_values=pixels, input_ids=ids, labels=labels).loss)
     _save(folder, model, processor)
 
 
 def git(folder: Path, told: Lesson) -> None:
-    """GIT with two layers each, its pictures cropped to the middle as CLIP's are."""
+    """GIT with two layers each, its images cropped to the middle as CLIP's are."""
     tokenizer = word_pieces(told.captions)
     sizes = {**SIZES, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = transformers.GitConfig(
@@ -136,7 +136,7 @@ def git(folder: Path, told: Lesson) -> None:
     )
     processor = transformers.GitProcessor(image_processor, tokenizer)
     ids, labels = _padded(tokenizer, [tokenizer(text)["input_ids"] for text in told.captions])
-    pixels = image_processor(told.pictures, return_tensors="pt")["pixel_values"]
+    pixels = image_processor(told.images, return_tensors="pt")["pixel_values"]
     _learn(model, lambda: model(pixel_values=pixels, input_ids=ids, labels=labels).loss)
     _save(folder, model, processor)
 
@@ -156,7 +156,7 @@ def vit_gpt2(folder: Path, told: Lesson) -> None:
     model = transformers.VisionEncoderDecoderModel(config)
     image_processor = _stretch("ViTImageProcessorPil")
     _, labels = _padded(tokenizer, [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for text in told.captions])
-    pixels = image_processor(told.pictures, return_tensors="pt")["pixel_values"]
+    pixels = image_processor(told.images, return_tensors="pt")["pixel_values"]
     _learn(model, lambda: model(pixel_values=pixels, labels=labels).loss)
     _save(folder, model, image_processor, tokenizer)
 
@@ -183,7 +183,7 @@ def llava(folder: Path, told: Lesson) -> None:
     processor = transformers.LlavaProcessor(image_processor, tokenizer, chat_template=CHAT, **options)
     content = [{"type": "image"}, {"type": "text", "text": PROMPT}]
     asked = processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
-    shown = processor(text=[asked] * len(told.pictures), images=told.pictures, return_tensors="pt")
+    shown = processor(text=[asked] * len(told.images), images=told.images, return_tensors="pt")
     prompt = shown["input_ids"][0].tolist()
     said = [[*tokenizer(f" {text}")["input_ids"], tokenizer.eos_token_id] for text in told.captions]
     ids, labels = _padded(tokenizer, [prompt + row for row in said])
@@ -194,7 +194,7 @@ def llava(folder: Path, told: Lesson) -> None:
 
 
 def qwen2_vl(folder: Path, told: Lesson) -> None:
-    """Qwen2-VL, untrained: pictures become as many tokens as their size asks for; its processor wants video, too."""
+    """Qwen2-VL, untrained: images become as many tokens as their size asks for; its processor wants video, too."""
     tokenizer = bytes_pairs(told.captions, extra_special_tokens={"image_token": "<|image_pad|>"})
     names = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     tokenizer.add_tokens(names, special_tokens=True)
@@ -214,7 +214,7 @@ def qwen2_vl(folder: Path, told: Lesson) -> None:
 
 
 def smolvlm(folder: Path, told: Lesson) -> None:
-    """SmolVLM, untrained: large pictures are cut into tiles."""
+    """SmolVLM, untrained: large images are cut into tiles."""
     tokenizer = bytes_pairs(told.captions)
     tiles = [f"<row_{row}_col_{column}>" for row in range(1, 4) for column in range(1, 4)]
     names = ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>", *tiles]
@@ -254,7 +254,7 @@ def _text(tokenizer: Any) -> dict[str, Any]:
 
 
 def _learn(model: Any, loss: Loss, steps: int = 400, enough: float = 0.02) -> None:
-    """Adam on all pictures at once until the loss is small."""
+    """Adam on all images at once until the loss is small."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
     model.train()
     for step in range(steps):

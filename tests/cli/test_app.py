@@ -68,7 +68,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[i
 def test_what_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A path that no room checks by itself: the file system's own complaint, not a traceback."""
     (tmp_path / "file").touch()
-    line = ("data", "contact-sheet", tmp_path / "file" / "sheet.png", "--pictures", "1", "--size", "32")
+    line = ("data", "contact-sheet", tmp_path / "file" / "sheet.png", "--images", "1", "--size", "32")
     code, err = complaint(capsys, *line)
     assert code == 2
     assert err.count("\n") == 1
@@ -89,41 +89,41 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 def test_tables_take_nothing_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
     names = ["[b]old.jpg", "a[/x].jpg", ":dog:", "C:\\[1]"]
-    print_table("title [/b] :cat:", ["picture [b]"], [[name] for name in names], ["note [/b] :cow:"])
+    print_table("title [/b] :cat:", ["image [b]"], [[name] for name in names], ["note [/b] :cow:"])
     out = capsys.readouterr().out
-    for text in (*names, "title [/b] :cat:", "picture [b]", "note [/b] :cow:"):
+    for text in (*names, "title [/b] :cat:", "image [b]", "note [/b] :cow:"):
         assert text in out
 
 
 def test_doctor_speaks_json() -> None:
     result = captrial("doctor", "--json")
     assert result.returncode == 0
-    health = orjson.loads(result.stdout)
-    parts = {part["name"]: part for part in health["parts"]}
+    installation = orjson.loads(result.stdout)
+    parts = {part["name"]: part for part in installation["parts"]}
     assert parts["spacy"]["present"]
-    assert health["version"] == __version__
-    assert health["word_vectors"]
+    assert installation["version"] == __version__
+    assert installation["word_vectors"]
     assert "captrial doctor" in captrial("doctor").stdout
 
 
 def test_doctor_names_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    from captrial import health
+    from captrial import installation
 
-    real = health.importlib.util.find_spec
-    monkeypatch.setattr(health.importlib.util, "find_spec", lambda name: None if name == "ray" else real(name))
-    part = next(part for part in health.examine().parts if part.name == "ray")
+    real = installation.importlib.util.find_spec
+    monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None if name == "ray" else real(name))
+    part = next(part for part in installation.examine().parts if part.name == "ray")
     assert not part.present
     assert "pip install 'captrial[ray]'" in part.state
 
 
 def test_doctor_survives_a_broken_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from captrial import health
+    from captrial import installation
 
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: cannot open shared object file')")
     (tmp_path / "psycopg.py").touch()  # a module without a distribution
-    monkeypatch.setattr(health, "_PARTS", [("no-such-distribution", "psycopg", "postgres", "annotations")])
+    monkeypatch.setattr(installation, "_PARTS", [("no-such-distribution", "psycopg", "postgres", "annotations")])
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    found = health.examine()
+    found = installation.examine()
     assert "cannot be imported: libcudart.so" in found.devices[0]
     assert found.parts[0].state == "there, version unknown"

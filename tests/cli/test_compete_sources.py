@@ -25,14 +25,14 @@ class Echo:
     def __init__(self, source: str) -> None:
         self.source = source
 
-    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
-        Echo.asked += len(pictures)
-        return [self.source] * len(pictures)
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        Echo.asked += len(images)
+        return [self.source] * len(images)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three pictures, and captioners that say what they are called."""
+    """Three images, and captioners that say what they are called."""
     monkeypatch.setattr(loading, "load_captioner", Echo)
     monkeypatch.setattr(Echo, "asked", 0)
     monkeypatch.chdir(tmp_path)
@@ -69,7 +69,7 @@ def test_another_source_is_refused(folder: Path, other: str) -> None:
     assert new(other) == ""
     assert said(folder) == {other}
     cost = orjson.loads((folder / "trial.captions" / "a.cost.json").read_bytes())
-    assert cost["pictures"] == 3  # of this captioner alone
+    assert cost["images"] == 3  # of this captioner alone
 
 
 def test_added_models_are_checked_too(folder: Path) -> None:

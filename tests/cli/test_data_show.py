@@ -42,7 +42,7 @@ def test_json(dataset: Path) -> None:
     assert document["form"] == "karpathy"
     (row,) = document["splits"]
     assert row == {
-        "split": "train", "pictures": 1, "files there": 1, "captions": 2, "regions": 0, "phrases": 0, "classes": 0
+        "split": "train", "images": 1, "files there": 1, "captions": 2, "regions": 0, "phrases": 0, "classes": 0
     }  # fmt: skip
     assert document["not_english"] == [{"id": "a.jpg", "caption": "Un perro y un gato."}]
 

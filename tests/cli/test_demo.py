@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from captrial.demo.demonstration import Demo
 from captrial.demo.plan import IMPLICIT, SUPERVISED, TRAINEES, Plan
-from captrial.demo.run import Demo
 
 CHOSEN = tuple(trainee for trainee in TRAINEES if trainee.name in (IMPLICIT, SUPERVISED, "transformer"))
 
 
 def small() -> Plan:
-    """Three captioners, a few pictures: enough for every step, too little to learn."""
+    """Three captioners, a few images: enough for every step, too little to learn."""
     plan = Plan(trainees=CHOSEN, k=4, crew=3, explained=1, photographs=(), size=96)
-    pictures = {"train": 32, "val": 4, "test": 6, "wild": 16}
-    return replace(plan, pictures=pictures, recipe={**plan.recipe, "epochs": "2", "min_count": "1"})
+    images = {"train": 32, "val": 4, "test": 6, "wild": 16}
+    return replace(plan, images=images, recipe={**plan.recipe, "epochs": "2", "min_count": "1"})
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_a_small_trial_from_end_to_end_and_once_more(tmp_path: Path) -> None:
     first = Demo(tmp_path, said.append, small())
     result = first.run()
     assert {row["model"] for row in result["ranking"]} == {trainee.name for trainee in CHOSEN}
-    assert result["labels"]["pictures"] > 0
+    assert result["labels"]["images"] > 0
     page = result["report"].read_text()
     for name in (IMPLICIT, SUPERVISED, "transformer", "GroundingScore", "competition/index.html"):
         assert name in page

@@ -111,7 +111,7 @@ def test_mistakes_are_reported_and_strict_refuses_them(files: Path, capsys: pyte
     code, out, err = run(capsys, "score", odd, "-r", files / "refs.json", *METRICS, "--json")
     assert code == 0
     assert list(json.loads(out)) == ["odd"]
-    for words in ("1 unknown id", "1 empty caption", "1 picture without a caption", "2 of 3 images"):
+    for words in ("1 unknown id", "1 empty caption", "1 image without a caption", "2 of 3 images"):
         assert words in err
     code, out, err = run(capsys, "score", odd, "-r", files / "refs.json", *METRICS, "--json", "--strict")
     assert (code, out) == (2, "")
@@ -168,7 +168,7 @@ def test_objects_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = ["score", files / "bad.json", "-r", files / "refs.json", "-m", "chair,coverage", "--json", "--objects"]
     code, out, err = run(capsys, *base, objects)
     assert code == 0, err
-    assert json.loads(out)["bad"]["chair_s"] == 1  # a cat, a horse, a man: all in the wrong picture
+    assert json.loads(out)["bad"]["chair_s"] == 1  # a cat, a horse, a man: all in the wrong image
     code, _, err = run(capsys, *base, write(files / "wrong.json", {"1": "horse"}))
     assert code == 2
     assert "wrong.json" in err

@@ -9,15 +9,15 @@ import pytest
 
 from captrial.cli.app import main
 from captrial.cli.train import divide
-from captrial.data.toyworld import write_toyworld
 from captrial.errors import DatasetError
-from captrial.records import Picture, Sample
-from captrial.vision.loading import load_backbone
-from captrial.vision.store import FeatureWriter
+from captrial.records import ImageRef, Sample
+from captrial.toyworld import write_toyworld
+from captrial.vision.features.feature_store import FeatureWriter
+from captrial.vision.registry import load_backbone
 
 TINY = ["--set", "width=32", "--set", "heads=2", "--set", "hidden=32", "--set", "min_count=1"]
 
-# 002 Table 1, in our words: object level is regions, self-attention in a decoder is what looks with several heads.
+# Wan 2022 Table 1, in our words: object level is regions, self-attention in a decoder is what looks with several heads.
 TABLE_1 = [
     ("x_lan", "regions", "LSTM", "X-linear", "X-linear"),
     ("m2", "regions", "Transformer", "self", "multi-head"),
@@ -61,14 +61,14 @@ def answer(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> dict[str
 @pytest.mark.slow
 def test_an_extraction_is_not_repeated(world: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = answer(capsys, ["features", str(world), "--out", str(store), "--backbone", "efficientnet-lite0"])
-    assert (again["pictures"], again["extracted"], again["refused"]) == (30, 0, {})
+    assert (again["images"], again["extracted"], again["refused"]) == (30, 0, {})
 
 
 @pytest.mark.slow
-def test_a_broken_picture_is_reported_and_the_rest_extracted(
+def test_a_broken_image_is_reported_and_the_rest_extracted(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "pictures"
+    folder = tmp_path / "images"
     folder.mkdir()
     (folder / "good.png").write_bytes(next(world.rglob("*.png")).read_bytes())
     (folder / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
@@ -80,14 +80,14 @@ def test_a_broken_picture_is_reported_and_the_rest_extracted(
 
 
 @pytest.mark.slow
-def test_of_many_broken_pictures_a_few_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "pictures"
+def test_of_many_broken_images_a_few_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "images"
     folder.mkdir()
     for number in range(8):
         (folder / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
     run_captrial(["features", str(folder), "--out", str(tmp_path / "store"), "--backbone", "efficientnet-lite0"])
     told = capsys.readouterr().err
-    assert "PictureProblem" not in told
+    assert "ImageProblem" not in told
     assert "4.png" in told
     assert "5.png" not in told
     assert "and 3 more" in told
@@ -105,15 +105,15 @@ def test_train_continue_and_caption(world: Path, store: Path, capsys: pytest.Cap
     )
     assert second["epochs"] == 1
     assert second["parameters"] == first["parameters"]
-    picture = str(next(world.rglob("*.png")))
-    said = answer(capsys, ["caption", picture, "--model", str(after)])
-    assert list(said) == [picture]
+    image = str(next(world.rglob("*.png")))
+    said = answer(capsys, ["caption", image, "--model", str(after)])
+    assert list(said) == [image]
     out = world.parent / "explained"
     explained = answer(
         capsys,
-        ["explain", picture, "--model", str(after), "--method", "saliency", "--regions", "none", "--out", str(out)],
+        ["explain", image, "--model", str(after), "--method", "saliency", "--regions", "none", "--out", str(out)],
     )
-    assert explained["caption"] == said[picture]
+    assert explained["caption"] == said[image]
     assert {path.name for path in out.iterdir()} == {"index.html", "words.png", "explanation.npz"}
 
 
@@ -122,7 +122,7 @@ def test_sgae_learns_from_the_graphs_of_the_toy_world(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = ["--backbone", "truth+efficientnet-lite0", "--out", str(tmp_path / "truth")]
-    assert answer(capsys, ["features", str(world), *found])["pictures"] == 30
+    assert answer(capsys, ["features", str(world), *found])["images"] == 30
     (entry, *_) = (tmp_path / "truth" / "index.jsonl").read_text().splitlines()
     assert {"labels", "attributes", "relations"} <= json.loads(entry).keys()
     sizes = ["width=24", "dictionary=20", "min_count=1", "epochs=1", "sentence_epochs=1", "dictionary_epochs=1"]
@@ -131,7 +131,7 @@ def test_sgae_learns_from_the_graphs_of_the_toy_world(
     run_captrial(["train", "sgae-small", "--data", str(world), *run, *chosen])
     with pytest.raises(SystemExit):
         main(["caption", str(next((world / "images").rglob("*.png"))), "--model", str(tmp_path / "run")])
-    assert "new pictures cannot be seen that way" in capsys.readouterr().err
+    assert "new images cannot be seen that way" in capsys.readouterr().err
 
 
 def test_models_lists_all_architectures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,10 +169,10 @@ def test_a_backbone_must_be_the_one_of_the_store(
         assert why in " ".join(capsys.readouterr().err.split())
 
 
-def test_every_tenth_picture_validates_where_no_split_does() -> None:
-    samples = [Sample(Picture(str(number)), ("a dog",)) for number in range(20)]
+def test_every_tenth_image_validates_where_no_split_does() -> None:
+    samples = [Sample(ImageRef(str(number)), ("a dog",)) for number in range(20)]
     training, validation = divide(samples)
     assert [sample.id for sample in validation] == ["0", "10"]
     assert len(training) == 18
     with pytest.raises(DatasetError, match="nothing to learn"):
-        divide([Sample(Picture("1"), ("a dog",), split="test")])
+        divide([Sample(ImageRef("1"), ("a dog",), split="test")])

@@ -1,4 +1,4 @@
-"""A small competition on disk: three models, sixty pictures, references for all."""
+"""A small competition on disk: three models, sixty images, references for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions of 002 section 3.2, written down a second time: slowly, with exact fractions and full sorts."""
+"""The definitions of Wan 2022 section 3.2, written down a second time: slowly, with exact fractions and full sorts."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def key(first: Sequence[str], second: Sequence[str]) -> tuple[float, ...]:
 def order(
     captions: Mapping[str, Mapping[str, Sequence[str]]], pair: tuple[str, str], seed: int = 0
 ) -> list[tuple[str, float]]:
-    """All pictures of the pool with their S, most different captions first; `captions[model][picture]` are tokens."""
+    """All images of the pool with their S, most different captions first; `captions[model][image]` are tokens."""
     first, second = captions[pair[0]], captions[pair[1]]
-    keys = {picture: key(first[picture], second[picture]) for picture in first}
-    hashes = {picture: hashlib.blake2b(f"{seed}:{picture}".encode()).digest()[:8] for picture in first}
-    ordered = sorted(first, key=lambda picture: (keys[picture], hashes[picture]))
-    return [(picture, keys[picture][0]) for picture in ordered]
+    keys = {image: key(first[image], second[image]) for image in first}
+    hashes = {image: hashlib.blake2b(f"{seed}:{image}".encode()).digest()[:8] for image in first}
+    ordered = sorted(first, key=lambda image: (keys[image], hashes[image]))
+    return [(image, keys[image][0]) for image in ordered]
 
 
 def selection(
     captions: Mapping[str, Mapping[str, Sequence[str]]], k: int, seed: int = 0
 ) -> dict[tuple[str, str], list[tuple[str, float]]]:
-    """The first 2k pictures of every pair: D_ij and its reserve."""
+    """The first 2k images of every pair: D_ij and its reserve."""
     return {pair: order(captions, pair, seed)[: 2 * k] for pair in combinations(captions, 2)}

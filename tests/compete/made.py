@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete.evidence import Evidence, PairEvidence
+from captrial.compete.ranking.evidence import Evidence, PairEvidence
 
 NOUNS = ["dog", "cat", "bird", "horse", "sheep", "cow", "bear", "zebra", "giraffe", "elephant"]
 PLACES = ["grass", "street", "beach", "field", "bed", "couch", "table", "road", "hill", "boat"]
@@ -22,7 +22,7 @@ def mean(totals: np.ndarray) -> np.ndarray:
 
 
 def evidence(models: int = 3, images: int = 12, share: float = 0.5, seed: int = 0, zeros: bool = False) -> Evidence:
-    """Random scores: model 0 is better than model 1 and so on, each D_ij holds some of the pictures."""
+    """Random scores: model 0 is better than model 1 and so on, each D_ij holds some of the images."""
     generator = np.random.default_rng(seed)
     pairs = []
     for i, j in combinations(range(models), 2):
@@ -37,7 +37,7 @@ def evidence(models: int = 3, images: int = 12, share: float = 0.5, seed: int = 
 
 
 def restrict(evidence: Evidence, keep: Sequence[NDArray[np.int64]]) -> Evidence:
-    """Only some pictures of each pair: `keep[pair]` are positions in that pair's list."""
+    """Only some images of each pair: `keep[pair]` are positions in that pair's list."""
     pairs = [
         replace(pair, images=pair.images[rows], statistics=pair.statistics[rows], per_image=pair.per_image[rows])
         for pair, rows in zip(evidence.pairs, keep, strict=True)
@@ -45,18 +45,18 @@ def restrict(evidence: Evidence, keep: Sequence[NDArray[np.int64]]) -> Evidence:
     return replace(evidence, pairs=tuple(pairs))
 
 
-def captions(pictures: int, models: int, seed: int = 0) -> dict[str, dict[str, str]]:
+def captions(images: int, models: int, seed: int = 0) -> dict[str, dict[str, str]]:
     """Short captions; later models see the wrong thing more often."""
     generator = np.random.default_rng(seed)
     found: dict[str, dict[str, str]] = {f"model{index}": {} for index in range(models)}
-    for picture in range(pictures):
+    for image in range(images):
         noun, place = generator.choice(NOUNS), generator.choice(PLACES)
         for index, name in enumerate(found):
             said = noun if generator.random() > 0.15 * (index + 1) else generator.choice(NOUNS)
             where = place if generator.random() > 0.15 * (index + 1) else generator.choice(PLACES)
             verb = generator.choice(["standing", "sitting", "lying", "playing"])
-            found[name][f"{picture}"] = f"a {said} {verb} on the {where}"
-        found.setdefault("truth", {})[f"{picture}"] = f"a {noun} is on the {place}"
+            found[name][f"{image}"] = f"a {said} {verb} on the {where}"
+        found.setdefault("truth", {})[f"{image}"] = f"a {noun} is on the {place}"
     return found
 
 
@@ -66,9 +66,9 @@ def write_files(folder: Path, made: dict[str, dict[str, str]]) -> tuple[dict[str
     files = {}
     for name, texts in made.items():
         files[name] = folder / f"{name}.json"
-        rows = [{"image_id": int(picture), "caption": text} for picture, text in texts.items()]
+        rows = [{"image_id": int(image), "caption": text} for image, text in texts.items()]
         files[name].write_text(json.dumps(rows))
     references = folder / "references.json"
-    people = {picture: [text, text.replace("is on", "stands on"), f"{text} outside"] for picture, text in truth.items()}
+    people = {image: [text, text.replace("is on", "stands on"), f"{text} outside"] for image, text in truth.items()}
     references.write_text(json.dumps(people))
     return files, references

@@ -41,7 +41,7 @@ def test_from_files_to_a_ranking(
 ) -> None:
     directory, references = tmp_path / "c", files[1]
     text = run(capsys, "new", directory, *captions(files[0]))
-    assert "60 pictures" in text
+    assert "60 images" in text
     assert f"captrial compete select {directory}" in text
     selected = run_json(capsys, "select", directory, "--k", 6)
     assert selected["k"] == 6
@@ -92,14 +92,14 @@ def test_every_verb_prints_json(small: Small, capsys: pytest.CaptureFixture[str]
     assert run_json(capsys, "flip", small.directory, *labelled)["winner"] == "model0"
     plan = run_json(capsys, "plan", small.directory)
     assert plan["stable"] is False
-    assert len(plan["next_pictures"]) == min(20, plan["to_label"])
+    assert len(plan["next_images"]) == min(20, plan["to_label"])
     facts = run_json(capsys, "statistics", small.directory, *labelled)
     assert facts["annotations"]["refs"] == 3
     assert len(facts["outcomes"]) == 3
 
 
 def test_adding_a_model(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"id": picture, "caption": text} for picture, text in made.captions(60, 4, seed=3)["model3"].items()]
+    rows = [{"id": image, "caption": text} for image, text in made.captions(60, 4, seed=3)["model3"].items()]
     (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, rows)))
     added = run_json(capsys, "add", small.directory, "--captions", f"newcomer={tmp_path / 'new.jsonl'}")
     assert added == {"models": ["model0", "model1", "model2", "newcomer"], "new_pairs": 3}
@@ -143,17 +143,17 @@ def test_small_sets_and_single_references_are_said(
     tmp_path: Path, files: tuple[dict[str, Path], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     single = tmp_path / "single.json"
-    single.write_text(json.dumps({picture: texts[:1] for picture, texts in json.loads(files[1].read_text()).items()}))
+    single.write_text(json.dumps({image: texts[:1] for image, texts in json.loads(files[1].read_text()).items()}))
     run(capsys, "new", tmp_path / "c", *captions(files[0]))
     run(capsys, "select", tmp_path / "c", "--k", 3)
-    assert "fewer than 5 pictures" in run(capsys, "stability", tmp_path / "c", "--references", single)
+    assert "fewer than 5 images" in run(capsys, "stability", tmp_path / "c", "--references", single)
     assert "the median of all models' captions" in run(capsys, "statistics", tmp_path / "c", "--references", single)
     assert "people's own sentences" in run(capsys, "statistics", tmp_path / "c", "--references", files[1])
 
 
 def test_people_s_judgements_appear_beside_the_ranking(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     images = small.competition.selection(0, 1).images
-    lines = [{"id": picture, "a": "model0", "b": "model1", "winner": "a"} for picture in images]
+    lines = [{"id": image, "a": "model0", "b": "model1", "winner": "a"} for image in images]
     (small.directory / "judgements.jsonl").write_text("\n".join(map(json.dumps, lines)))
     people = run_json(capsys, "rank", small.directory, "--references", small.references)["people"]
     assert people["judgements"] == 8
@@ -172,7 +172,7 @@ def test_export(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     names = {path.name for path in out.iterdir()}
     assert names == {
         "selection.csv",
-        "pictures.csv",
+        "images.csv",
         "p_cider.csv",
         "f_cider.csv",
         "beats_cider.csv",
@@ -190,7 +190,7 @@ def test_mistakes_are_one_sentence(
         capsys, "new", tmp_path / "x", "--captions", "a=1", "--captions", "a=2"
     )
     assert "at least two models" in fail(capsys, "new", tmp_path / "x", *captions(files[0])[:2])
-    assert "no selected picture has a reference" in fail(capsys, "rank", small.directory)
+    assert "no selected image has a reference" in fail(capsys, "rank", small.directory)
     assert "--again" in fail(capsys, "select", small.directory, "--k", 9)
     assert "no goal 'fame'; choose from winner, order" in fail(capsys, "plan", small.directory, "--goal", "fame")
     assert "are both named a" in fail(capsys, "new", tmp_path / "x", "--captions", "a=1", "--captioner", "a=m2")

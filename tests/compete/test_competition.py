@@ -30,7 +30,7 @@ def test_selection_follows_the_definition(small: Small) -> None:
         tokens[name] = {str(row["image_id"]): text.split() for row, text in zip(rows, texts, strict=True)}
     for pair, expected in direct.selection(tokens, 8).items():
         chosen = small.competition.chosen(*pair)
-        assert [*chosen.images, *chosen.reserve] == [picture for picture, _ in expected]
+        assert [*chosen.images, *chosen.reserve] == [image for image, _ in expected]
         assert [*chosen.similarity, *chosen.reserve_similarity] == [value for _, value in expected]
 
 
@@ -38,7 +38,7 @@ def test_opening_again_gives_the_same(small: Small) -> None:
     again = Competition.open(small.directory)
     assert again.models == small.competition.models
     assert again.selections() == small.competition.selections()
-    assert again.images() == sorted({picture for s in again.selections().values() for picture in s.images})
+    assert again.images() == sorted({image for s in again.selections().values() for image in s.images})
     assert again.captions_of(again.images()[0]).keys() == set(again.models)
 
 
@@ -94,7 +94,7 @@ def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
     (small.directory / "selection" / "0-2.json").unlink()
     reopened = Competition.open(small.directory)
     assert reopened.selected_pairs() == [(0, 1), (1, 2)]
-    with pytest.raises(StateError, match="no pictures are selected for model0 and model2"):
+    with pytest.raises(StateError, match="no images are selected for model0 and model2"):
         reopened.selection(0, 2)
     assert reopened.select() == [(0, 2)]
     assert reopened.selections() == expected
@@ -104,7 +104,7 @@ def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_pat
     labels = small.competition.labels(small.references)
     before, p = contents(small.directory), small.competition.jury(labels).evidence("cider").scores()
     fourth = made.captions(60, 4, seed=9)
-    rows = [{"image_id": int(picture), "caption": text} for picture, text in fourth["model3"].items()]
+    rows = [{"image_id": int(image), "caption": text} for image, text in fourth["model3"].items()]
     (tmp_path / "fourth.json").write_text(json.dumps(rows))
     small.competition.add_model("fourth", tmp_path / "fourth.json")
     assert small.competition.select() == [(0, 3), (1, 3), (2, 3)]
@@ -122,15 +122,15 @@ def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_pat
         small.competition.add_model("fourth", small.files["model0"])
 
 
-def test_missing_and_surplus_pictures_are_named(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+def test_missing_and_surplus_images_are_named(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
     rows = json.loads(files[0]["model1"].read_text())
     files[0]["model1"].write_text(json.dumps(rows[2:]))
-    with pytest.raises(MismatchError, match=r"model model1 has no caption for picture 0 and 1 more.*--common"):
+    with pytest.raises(MismatchError, match=r"model model1 has no caption for image 0 and 1 more.*--common"):
         Competition.create(tmp_path / "one", files[0])
     assert not (tmp_path / "one").exists()
-    assert Competition.create(tmp_path / "two", files[0], common=True).state.pictures == 58
+    assert Competition.create(tmp_path / "two", files[0], common=True).state.image_count == 58
     files[0]["model1"].write_text(json.dumps([*rows, {"image_id": 999, "caption": "a dog"}]))
-    with pytest.raises(MismatchError, match="has a caption that others lack for picture 999"):
+    with pytest.raises(MismatchError, match="has a caption that others lack for image 999"):
         Competition.create(tmp_path / "three", files[0])
 
 
@@ -175,31 +175,31 @@ def test_changed_captions_are_noticed(small: Small) -> None:
     assert Competition.open(small.directory, check_sources=True).models
 
 
-def test_an_indescribable_picture_leaves_every_pair_and_reserves_move_up(small: Small) -> None:
+def test_an_indescribable_image_leaves_every_pair_and_reserves_move_up(small: Small) -> None:
     competition = small.competition
     before = competition.selections()
-    shared = max(competition.images(), key=lambda picture: sum(picture in s.images for s in before.values()))
+    shared = max(competition.images(), key=lambda image: sum(image in s.images for s in before.values()))
     competition.mark_indescribable(shared)
     competition.mark_indescribable(shared)
     for pair, active in competition.selections().items():
         assert shared not in active.images
         assert len(active.images) == 8
         if shared in before[pair].images:
-            kept = [picture for picture in before[pair].images if picture != shared]
-            moved_up = next(picture for picture in before[pair].reserve if picture != shared)
+            kept = [image for image in before[pair].images if image != shared]
+            moved_up = next(image for image in before[pair].reserve if image != shared)
             assert list(active.images) == [*kept, moved_up]
             assert active.replaced == (shared,)
         else:
             assert active.images == before[pair].images
     assert Competition.open(small.directory).selections() == competition.selections()
     with pytest.raises(InputError, match="not among the selected"):
-        competition.mark_indescribable("no such picture")
+        competition.mark_indescribable("no such image")
 
 
 def test_an_exhausted_reserve_leaves_a_smaller_set(small: Small) -> None:
     chosen = small.competition.chosen(0, 1)
-    for picture in (*chosen.images, *chosen.reserve[:-3]):
-        small.competition.mark_indescribable(picture)
+    for image in (*chosen.images, *chosen.reserve[:-3]):
+        small.competition.mark_indescribable(image)
     active = small.competition.selection(0, 1)
     assert active.images == chosen.reserve[-3:]
     assert (active.wanted, active.reserve) == (8, ())
@@ -209,7 +209,7 @@ def test_labels_in_the_directory(small: Small) -> None:
     competition = small.competition
     truth = json.loads(small.references.read_text())
     images = competition.images()
-    lines = [json.dumps({"id": picture, "captions": truth[picture]}) for picture in images[:-1]]
+    lines = [json.dumps({"id": image, "captions": truth[image]}) for image in images[:-1]]
     (small.directory / "references.jsonl").write_text("\n".join(lines))
     assert competition.images_to_label() == images[-1:]
     with_one_bad = [*lines, json.dumps({"id": images[-1], "indescribable": True})]
@@ -224,10 +224,10 @@ def test_labels_in_the_directory(small: Small) -> None:
 
 def test_ranking_needs_labels_and_a_selection(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
     competition = Competition.create(tmp_path / "early", files[0])
-    with pytest.raises(StateError, match="no pictures are selected yet"):
+    with pytest.raises(StateError, match="no images are selected yet"):
         competition.rank()
     competition.select(SelectionSettings(4, 4))
-    with pytest.raises(StateError, match="no selected picture has a reference caption"):
+    with pytest.raises(StateError, match="no selected image has a reference caption"):
         competition.rank()
 
 
@@ -253,7 +253,7 @@ def test_broken_captions_are_listed_and_can_be_left_out(tmp_path: Path, files: t
 
 
 def test_first_sentences_and_verbosity(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
-    from captrial.compete.founding import verbosity_note
+    from captrial.compete.storage.creation import verbosity_note
 
     rows = json.loads(files[0]["model2"].read_text())
     for row in rows:
@@ -266,7 +266,7 @@ def test_first_sentences_and_verbosity(tmp_path: Path, files: tuple[dict[str, Pa
     cut = Competition.create(tmp_path / "cut", files[0], first_sentence=True)
     assert verbosity_note(cut.state) is None
     cut.select(SelectionSettings(3, 3))
-    assert all("warm" not in cut.captions_of(picture)["model2"] for picture in cut.images())
+    assert all("warm" not in cut.captions_of(image)["model2"] for image in cut.images())
 
 
 def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
@@ -276,7 +276,7 @@ def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path],
         Competition.create(tmp_path / "one", {"model0": files[0]["model0"]})
     with pytest.raises(InputError, match="cannot be read"):
         Competition.create(tmp_path / "two", {"a": tmp_path / "none.json", "b": tmp_path / "none.json"})
-    with pytest.raises(InputError, match="no such folder of pictures"):
+    with pytest.raises(InputError, match="no such folder of images"):
         Competition.create(tmp_path / "three", files[0], images=tmp_path / "nowhere")
     competition = Competition.create(tmp_path / "four", files[0])
     with pytest.raises(InputError, match="no model 'GPT'"):
@@ -286,8 +286,8 @@ def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path],
         Competition.open(tmp_path / "four")
 
 
-def test_pictures_are_found_inside_the_root_only(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
-    from captrial.compete.pictures import find_picture
+def test_images_are_found_inside_the_root_only(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+    from captrial.compete.storage.image_source import find_image
 
     root = tmp_path / "images"
     (root / "dogs").mkdir(parents=True)
@@ -295,18 +295,18 @@ def test_pictures_are_found_inside_the_root_only(tmp_path: Path, files: tuple[di
         (root / name).write_bytes(b"")
     (tmp_path / "secret.jpg").write_bytes(b"")
     (root / "link.jpg").symlink_to(tmp_path / "secret.jpg")
-    assert find_picture(root, "42") == root / "42.jpg"
-    assert find_picture(root, "7") == root / "000000000007.jpg"
-    assert find_picture(root, "8") == root / "COCO_val2014_000000000008.jpg"
-    assert find_picture(root, "dogs/a.png") == root / "dogs" / "a.png"
+    assert find_image(root, "42") == root / "42.jpg"
+    assert find_image(root, "7") == root / "000000000007.jpg"
+    assert find_image(root, "8") == root / "COCO_val2014_000000000008.jpg"
+    assert find_image(root, "dogs/a.png") == root / "dogs" / "a.png"
     for outside in ("../secret", "../secret.jpg", str(tmp_path / "secret.jpg"), "link", "a\0b", "9"):
-        assert find_picture(root, outside) is None
+        assert find_image(root, outside) is None
 
 
-def test_pictures_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
+def test_images_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
     from PIL import Image
 
-    from captrial.data.pool import build_pool
+    from captrial.data.pools import build_pool
 
     generator = np.random.default_rng(0)
     folder = tmp_path / "images"
@@ -324,11 +324,11 @@ def test_pictures_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dic
     for number, root in enumerate((folder, tmp_path / "pool")):
         competition = Competition.create(tmp_path / str(number), files[0], images=root)
         competition.select(SelectionSettings(6, 6, diverse=True))
-        picture = competition.images()[0]
-        assert competition.pictures is not None
-        assert competition.pictures.path(picture) == (folder / picture).resolve()
-        opened = competition.pictures.open(picture)
+        image = competition.images()[0]
+        assert competition.image_source is not None
+        assert competition.image_source.path(image) == (folder / image).resolve()
+        opened = competition.image_source.open(image)
         assert opened is not None
         assert opened.size == (96, 64)
-        assert competition.pictures.open("nothing") is None
+        assert competition.image_source.open("nothing") is None
         assert {competition.class_of(name) for name in competition.images()} == {"even", "odd"}

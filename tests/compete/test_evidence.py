@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from captrial.compete.bootstrap import bootstrap
-from captrial.compete.bradley_terry import fit, wins_by_metric
-from captrial.compete.dominance import ratios
-from captrial.compete.evidence import Evidence
-from captrial.compete.ranking import ranking_vector
-from captrial.compete.stability import Stability, spearman, stability
-from captrial.compete.verdict import rank_changes, verdict
+from captrial.compete.analysis.stability import Stability, spearman, stability
+from captrial.compete.ranking.bootstrap import bootstrap
+from captrial.compete.ranking.bradley_terry import fit, wins_by_metric
+from captrial.compete.ranking.dominance import ratios
+from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.perron import ranking_vector
+from captrial.compete.ranking.result import rank_changes, verdict
 from compete import made
 
 
@@ -24,7 +24,7 @@ def test_scores_are_means_over_each_pair() -> None:
     assert np.isnan(np.diag(p)).all()
 
 
-def test_a_weight_is_shared_by_all_pairs_that_hold_the_picture() -> None:
+def test_a_weight_is_shared_by_all_pairs_that_hold_the_image() -> None:
     found = made.evidence(models=4, images=10, seed=1)
     weights = np.random.default_rng(0).integers(0, 3, (5, 10)).astype(float) + 0.5
     p = found.scores(weights)
@@ -56,7 +56,7 @@ def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
     assert first.first().sum() == pytest.approx(1)
 
 
-def test_intervals_shrink_with_pictures() -> None:
+def test_intervals_shrink_with_images() -> None:
     few, many = (bootstrap(made.evidence(images=n, share=1.0, seed=1), 300) for n in (20, 500))
     width = [float(np.subtract(*r.score_interval()[::-1]).mean()) for r in (few, many)]
     assert width[1] < 0.4 * width[0]
@@ -92,7 +92,7 @@ def test_bradley_terry_is_finite_when_somebody_never_lost() -> None:
     assert np.isfinite(found.error).all()
 
 
-def test_wins_are_counted_picture_by_picture() -> None:
+def test_wins_are_counted_image_by_image() -> None:
     found = made.evidence(models=2, images=8, share=1.0, seed=4)
     first, second = found.pairs[0].per_image.T
     wins = wins_by_metric(found)
@@ -109,10 +109,10 @@ def test_spearman_by_hand() -> None:
 def test_stability_ends_at_one_and_flags_few_models() -> None:
     found = made.evidence(models=5, images=40, share=1.0, seed=2)
 
-    def first_pictures(k: int | None) -> Evidence:
+    def first_images(k: int | None) -> Evidence:
         return made.restrict(found, [np.arange(k or 40)] * len(found.pairs))
 
-    curve = stability(first_pictures, first=5)
+    curve = stability(first_images, first=5)
     assert curve.k == tuple(range(5, 41))
     assert curve.srcc[-1] == 1
     assert not curve.weak
@@ -123,7 +123,7 @@ def test_stability_begins_where_labels_connect_all_models() -> None:
     found = made.evidence(models=3, images=40, share=1.0, seed=2)
 
     def labelled_late(k: int | None) -> Evidence:
-        """Nothing is labelled among the first ten pictures of the pairs of the last model."""
+        """Nothing is labelled among the first ten images of the pairs of the last model."""
         rows = np.arange(k or 40)
         return made.restrict(found, [rows, rows[10:], rows[10:]])
 
@@ -142,7 +142,7 @@ def test_verdict_says_what_is_missing_and_what_was_added() -> None:
     found = verdict(partly, replicates=50)
     assert any("2 of 3 pairs are not fully labelled, 1 of them not at all" in note for note in found.notes)
     alone = made.restrict(partly, [np.arange(1), np.arange(1), np.arange(0)])
-    assert "2 of 3 pairs have one labelled picture, over which there is no interval" in verdict(alone, 50).notes
+    assert "2 of 3 pairs have one labelled image, over which there is no interval" in verdict(alone, 50).notes
     smoothed = verdict(made.evidence(models=2, zeros=True), replicates=50)
     assert any("was added to every p" in note for note in smoothed.notes)
     assert smoothed.rows()[0]["model"] == "m0"

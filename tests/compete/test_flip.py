@@ -1,4 +1,4 @@
-"""The flip report against brute force that rebuilds the evidence without the pictures."""
+"""The flip report against brute force that rebuilds the evidence without the images."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from captrial.compete.dominance import ratios
-from captrial.compete.evidence import Evidence
-from captrial.compete.flip import flip_report
-from captrial.compete.ranking import ranking_vector
+from captrial.compete.analysis.flip import flip_report
+from captrial.compete.ranking.dominance import ratios
+from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.perron import ranking_vector
 from compete import made
 
 
 def winner_without(evidence: Evidence, removed: tuple[str, ...]) -> str:
-    gone = [evidence.images.index(picture) for picture in removed]
+    gone = [evidence.images.index(image) for image in removed]
     kept = made.restrict(evidence, [np.flatnonzero(~np.isin(pair.images, gone)) for pair in evidence.pairs])
     return evidence.models[int(np.argmax(ranking_vector(ratios(kept.scores()))))]
 
@@ -29,7 +29,7 @@ def fewest(evidence: Evidence, most: int) -> int | None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_one_and_two_pictures_are_exact(seed: int) -> None:
+def test_one_and_two_images_are_exact(seed: int) -> None:
     evidence = made.evidence(models=3, images=14, share=0.6, seed=seed)
     report = flip_report(evidence)
     truth = fewest(evidence, 2)
@@ -48,7 +48,7 @@ def test_the_seeds_above_meet_all_cases() -> None:
     assert {1, 2} < sizes
 
 
-def test_influential_pictures_are_ordered_by_the_margin_they_leave() -> None:
+def test_influential_images_are_ordered_by_the_margin_they_leave() -> None:
     report = flip_report(made.evidence(models=3, images=20, seed=3), influential=5)
     margins = [margin for _, margin in report.influential]
     assert len(margins) == 5
@@ -56,7 +56,7 @@ def test_influential_pictures_are_ordered_by_the_margin_they_leave() -> None:
 
 
 def test_zeros_left_by_a_removal_are_smoothed_as_everywhere() -> None:
-    """One picture holds all of model 1's score: without it p is 0, not dust left by subtraction."""
+    """One image holds all of model 1's score: without it p is 0, not dust left by subtraction."""
     evidence = made.evidence(models=2, images=5, share=1.0, seed=0)
     pair = evidence.pairs[0]
     pair.statistics[:, 1, 0] = [0.0, 0.0, 0.3, 0.0, 0.0]
@@ -66,7 +66,7 @@ def test_zeros_left_by_a_removal_are_smoothed_as_everywhere() -> None:
     left = 0.5 / 4
     assert margins["002"] == pytest.approx((left + 0.01 * left) / (0.01 * left))
     assert report.new_winner is None
-    assert "No set of pictures" in report.sentence()
+    assert "No set of images" in report.sentence()
 
 
 def test_sentence_names_the_bound() -> None:

@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 from captrial.compete import CaptionPool, select
-from captrial.compete.diversity import select_diverse
-from captrial.compete.labels import Judgement, read_judgements, read_labels
-from captrial.compete.others import Resemblance, resemblance_named
-from captrial.compete.people import agreement, ranking_by_people
-from captrial.compete.repetition import repetition
-from captrial.compete.scoring import Contest, Jury
-from captrial.compete.statistics import annotation_statistics, class_distribution, outcomes, right_threshold
+from captrial.compete.analysis.repetition import repetition
+from captrial.compete.analysis.statistics import (
+    annotation_statistics,
+    class_distribution,
+    outcomes,
+    right_threshold,
+)
+from captrial.compete.ranking.pair_scores import Contest, Jury
+from captrial.compete.ranking.preferences import agreement, ranking_by_people
+from captrial.compete.selection.diversity import select_diverse
+from captrial.compete.selection.similarities import Resemblance, resemblance_named
+from captrial.compete.storage.labels import Judgement, read_judgements, read_labels
 from captrial.errors import InputError, MissingExtraError
 from captrial.metrics import Corpus, DocumentFrequencies, cider
 from captrial.metrics.registry import Options, chosen
@@ -31,7 +36,7 @@ def same(texts: list[str]) -> list[str]:
 # Labels
 
 
-def test_the_last_line_about_a_picture_counts(tmp_path: Path) -> None:
+def test_the_last_line_about_a_image_counts(tmp_path: Path) -> None:
     path = tmp_path / "references.jsonl"
     lines = [
         {"id": "1", "captions": ["a dog"]},
@@ -54,8 +59,8 @@ def test_the_last_line_about_a_picture_counts(tmp_path: Path) -> None:
     [
         ("{", "line 1: not JSON"),
         ("[]", 'line 1: needs an object with an "id"'),
-        ('{"id": "1"}', 'line 1: picture 1 needs "captions"'),
-        ('{"id": "1", "captions": "a dog"}', 'line 1: picture 1 needs "captions"'),
+        ('{"id": "1"}', 'line 1: image 1 needs "captions"'),
+        ('{"id": "1", "captions": "a dog"}', 'line 1: image 1 needs "captions"'),
     ],
 )
 def test_bad_label_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
@@ -84,8 +89,8 @@ def test_judgements(tmp_path: Path) -> None:
 def jury() -> Jury:
     made_up = made.captions(30, 3, seed=1)
     truth = made_up.pop("truth")
-    captions = {picture: tuple(texts[picture] for texts in made_up.values()) for picture in truth}
-    references = {picture: [text, f"there is {text}"] for picture, text in truth.items() if int(picture) < 25}
+    captions = {image: tuple(texts[image] for texts in made_up.values()) for image in truth}
+    references = {image: [text, f"there is {text}"] for image, text in truth.items() if int(image) < 25}
     contests = [
         Contest((0, 1), tuple(map(str, range(14)))),
         Contest((0, 2), tuple(map(str, range(8, 22)))),
@@ -95,12 +100,12 @@ def jury() -> Jury:
 
 
 def corpus_of(jury: Jury, model: int, images: list[str]) -> Corpus:
-    index = {picture: number for number, picture in enumerate(jury.images)}
-    return jury.corpus(model, np.array([index[picture] for picture in images if picture in index]))
+    index = {image: number for number, image in enumerate(jury.images)}
+    return jury.corpus(model, np.array([index[image] for image in images if image in index]))
 
 
 @pytest.mark.parametrize("metric", ["cider", "cider_plain", "bleu_4", "bleu_1", "rouge_l"])
-def test_p_is_the_metric_of_the_pair_s_own_pictures(jury: Jury, metric: str) -> None:
+def test_p_is_the_metric_of_the_pair_s_own_images(jury: Jury, metric: str) -> None:
     p = jury.evidence(metric).scores()
     for contest in jury.contests:
         i, j = contest.models
@@ -111,7 +116,7 @@ def test_p_is_the_metric_of_the_pair_s_own_pictures(jury: Jury, metric: str) -> 
             assert p[model, other] == pytest.approx(parts[metric], abs=1e-12)
 
 
-def test_first_k_pictures_only(jury: Jury) -> None:
+def test_first_k_images_only(jury: Jury) -> None:
     p = jury.evidence("cider", k=6).scores()
     corpus = corpus_of(jury, 1, [str(number) for number in range(6)])
     assert p[1, 0] == pytest.approx(cider(corpus).corpus)
@@ -142,8 +147,8 @@ def test_signed_and_inverted_metrics_become_positive(jury: Jury) -> None:
         jury.evidence("beauty")
 
 
-def test_scores_on_own_pictures(jury: Jury) -> None:
-    own = sorted({picture for contest in jury.contests if 1 in contest.models for picture in contest.images})
+def test_scores_on_own_images(jury: Jury) -> None:
+    own = sorted({image for contest in jury.contests if 1 in contest.models for image in contest.images})
     assert jury.scores_on_own("cider", 1) == pytest.approx(cider(corpus_of(jury, 1, own)).corpus)
 
 
@@ -153,7 +158,7 @@ def test_scores_on_own_pictures(jury: Jury) -> None:
 def test_table_2() -> None:
     found = annotation_statistics([["a b c", "a b"], ["a b c d e f g"]])
     assert found is not None
-    assert (found.pictures, found.refs, found.words) == (2, 1.5, 4.0)
+    assert (found.images, found.refs, found.words) == (2, 1.5, 4.0)
     assert (found.max_refs, found.min_refs, found.max_words, found.min_words) == (2, 1, 7, 2)
     assert annotation_statistics([]) is None
 
@@ -192,26 +197,26 @@ def test_repetition_by_model_and_word() -> None:
 
 
 def test_near_duplicates_are_passed_over() -> None:
-    pictures = [str(number) for number in range(40)]
+    images = [str(number) for number in range(40)]
     one = ["red green blue black white"] * 20 + [f"one{number} two{number}" for number in range(20)]
     two = ["dog cat bird cow horse"] * 20 + [f"three{number} four{number}" for number in range(20)]
-    pool = CaptionPool(pictures, {"A": one, "B": two}, block=7)
+    pool = CaptionPool(images, {"A": one, "B": two}, block=7)
     plain = select(pool, 10, reserve=0, tokenize=same)[0]
     diverse = select_diverse(pool, 10, reserve=5, tokenize=same)[0]
-    repeated = {picture for picture in pictures[:20] if picture in (*diverse.images, *diverse.reserve)}
+    repeated = {image for image in images[:20] if image in (*diverse.images, *diverse.reserve)}
     assert len(repeated) == 1
-    assert sum(picture in pictures[:20] for picture in plain.images) > 1
+    assert sum(image in images[:20] for image in plain.images) > 1
     order = select(pool, 40, reserve=0, tokenize=same)[0].images
-    places = [order.index(picture) for picture in (*diverse.images, *diverse.reserve)]
+    places = [order.index(image) for image in (*diverse.images, *diverse.reserve)]
     assert places == sorted(places)  # the order itself is unchanged
     assert (len(diverse.images), len(diverse.reserve)) == (10, 5)
 
 
-def test_look_alike_pictures_are_passed_over() -> None:
-    pictures = [str(number) for number in range(12)]
+def test_look_alike_images_are_passed_over() -> None:
+    images = [str(number) for number in range(12)]
     captions = {name: [f"{name}{number} is here" for number in range(12)] for name in "AB"}
-    looks = {picture: 0xFFFF << 16 * (int(picture) // 4) for picture in pictures}
-    found = select_diverse(CaptionPool(pictures, captions), 12, tokenize=same, fingerprint=looks.get)[0]
+    looks = {image: 0xFFFF << 16 * (int(image) // 4) for image in images}
+    found = select_diverse(CaptionPool(images, captions), 12, tokenize=same, fingerprint=looks.get)[0]
     assert len(found.images) == 3
 
 
@@ -230,8 +235,8 @@ def test_similarities_by_name() -> None:
     [
         (lambda first, second: 0.5, "one number for each pair"),
         (lambda first, second: [0.5], "one number for each pair"),
-        (lambda first, second: [0.5, np.nan], "picture 2: nan cannot be a similarity"),
-        (lambda first, second: [0.5, 1e7], "picture 2: 10000000.0 cannot be a similarity"),
+        (lambda first, second: [0.5, np.nan], "image 2: nan cannot be a similarity"),
+        (lambda first, second: [0.5, 1e7], "image 2: 10000000.0 cannot be a similarity"),
     ],
 )
 def test_a_similarity_that_makes_no_sense_is_said(resemblance: Resemblance, message: str) -> None:
@@ -276,20 +281,18 @@ def test_people_rank_and_judge_the_metric(small: Small) -> None:
     found = agreement(evidence, judgements)
     assert (found.tau, found.low, found.high) == (1, 1, 1)
     assert found.judgements == len(judgements)
-    opposite = [Judgement(j.picture, j.first, j.second, 1 - j.outcome) for j in judgements]
+    opposite = [Judgement(j.image, j.first, j.second, 1 - j.outcome) for j in judgements]
     assert agreement(evidence, opposite).tau == -1
     half = agreement(evidence, judgements[::2] + opposite[1::2])
     assert -0.5 < half.tau < 0.5
     assert half.low < half.tau < half.high
-    unknown = [Judgement("nowhere", "model0", "model1", 1.0), Judgement(judgements[0].picture, "model0", "model1", 0.5)]
+    unknown = [Judgement("nowhere", "model0", "model1", 1.0), Judgement(judgements[0].image, "model0", "model1", 0.5)]
     assert (agreement(evidence, unknown).judgements, agreement(evidence, unknown).left_out) == (0, 1)
     alone = agreement(evidence, judgements[:1])
     assert (alone.tau, alone.judgements) == (1, 1)
-    assert np.isnan([alone.low, alone.high]).all()  # there is no interval over one picture
+    assert np.isnan([alone.low, alone.high]).all()  # there is no interval over one image
     evidence.pairs[0].per_image[0, 0] = np.nan  # the metric has nothing to say there
-    silent = [
-        j for j in judgements if j.picture == evidence.images[evidence.pairs[0].images[0]] and j.first == "model1"
-    ]
+    silent = [j for j in judgements if j.image == evidence.images[evidence.pairs[0].images[0]] and j.first == "model1"]
     assert agreement(evidence, silent).left_out == len(silent)
     strengths = ranking_by_people(evidence.models, judgements).strength
     assert int(np.argmax(strengths)) == 0

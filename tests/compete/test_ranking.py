@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete.dominance import dominance, ratios
-from captrial.compete.ranking import ranking_vector, ranking_vectors, ranks
+from captrial.compete.ranking.dominance import dominance, ratios
+from captrial.compete.ranking.perron import ranking_vector, ranking_vectors, ranks
 from captrial.errors import StateError
 
 
@@ -55,7 +55,7 @@ def test_unlabelled_pairs_are_filled_in_from_the_others() -> None:
 def test_unconnected_models_are_an_error() -> None:
     f = np.full((4, 4), np.nan)
     f[:2, :2] = f[2:, 2:] = 1.0
-    with pytest.raises(StateError, match="connect model 3 with model 1; label more pictures"):
+    with pytest.raises(StateError, match="connect model 3 with model 1; label more images"):
         ranking_vector(f)
     with pytest.raises(StateError, match="connect blip with ours"):
         ranking_vector(f, ["ours", "git", "blip", "gpt"])

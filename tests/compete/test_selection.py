@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete.pool import CaptionPool
-from captrial.compete.selection import Ordered, PairSelection, merge, select
+from captrial.compete.selection.selection import (
+    Ordered,
+    PairSelection,
+    merge,
+    select,
+)
+from captrial.compete.storage.caption_pool import CaptionPool
 from captrial.errors import InputError
 from compete import direct
 
@@ -37,29 +42,29 @@ caption = st.lists(st.sampled_from(["a", "b", "c"]), max_size=6).map(" ".join)
 
 @st.composite
 def pools(draw: st.DrawFn) -> dict[str, dict[str, str]]:
-    pictures = draw(st.lists(st.integers(0, 10**6).map(str), min_size=1, max_size=25, unique=True))
+    images = draw(st.lists(st.integers(0, 10**6).map(str), min_size=1, max_size=25, unique=True))
     models = ["A", "B", "C"][: draw(st.integers(2, 3))]
-    return {model: {picture: draw(caption) for picture in pictures} for model in models}
+    return {model: {image: draw(caption) for image in images} for model in models}
 
 
 @settings(max_examples=60, deadline=None)
 @given(pools(), st.integers(1, 8), st.integers(1, 9), st.integers(1, 3), st.integers(0, 5), st.randoms())
 def test_equals_a_full_sort(captions, k, block, workers, seed, random) -> None:  # type: ignore[no-untyped-def]
-    pictures = list(captions["A"])
-    random.shuffle(pictures)
-    shuffled = {model: [texts[picture] for picture in pictures] for model, texts in captions.items()}
-    found = select(CaptionPool(pictures, shuffled, block=block), k, seed=seed, workers=workers, tokenize=split)
-    tokens = {model: {picture: text.split() for picture, text in texts.items()} for model, texts in captions.items()}
+    images = list(captions["A"])
+    random.shuffle(images)
+    shuffled = {model: [texts[image] for image in images] for model, texts in captions.items()}
+    found = select(CaptionPool(images, shuffled, block=block), k, seed=seed, workers=workers, tokenize=split)
+    tokens = {model: {image: text.split() for image, text in texts.items()} for model, texts in captions.items()}
     assert as_pairs(found) == direct.selection(tokens, k, seed)
-    assert all(len(pair.images) == min(k, len(pictures)) for pair in found)
+    assert all(len(pair.images) == min(k, len(images)) for pair in found)
 
 
 @pytest.mark.slow
 def test_everything_tied_is_ordered_by_hash_alone() -> None:
-    pictures = [f"{number}.jpg" for number in range(5000)]
+    images = [f"{number}.jpg" for number in range(5000)]
     captions = {"A": ["a"] * 5000, "B": ["b"] * 5000}
-    found = as_pairs(select(CaptionPool(pictures, captions, block=512), 30, workers=2, tokenize=split))
-    tokens = {model: dict.fromkeys(pictures, texts[0].split()) for model, texts in captions.items()}
+    found = as_pairs(select(CaptionPool(images, captions, block=512), 30, workers=2, tokenize=split))
+    tokens = {model: dict.fromkeys(images, texts[0].split()) for model, texts in captions.items()}
     assert found == direct.selection(tokens, 30)
 
 
@@ -74,17 +79,17 @@ def test_real_captions(data: Path, workers: int) -> None:
         }
         for name in SYSTEMS
     }
-    pictures = sorted(captions[SYSTEMS[0]], reverse=workers > 1)
-    pool = CaptionPool(pictures, {name: [texts[p] for p in pictures] for name, texts in captions.items()}, block=1700)
+    images = sorted(captions[SYSTEMS[0]], reverse=workers > 1)
+    pool = CaptionPool(images, {name: [texts[p] for p in images] for name, texts in captions.items()}, block=1700)
     found = select(pool, 70, workers=workers, tokenize=split)
-    tokens = {name: {picture: text.split() for picture, text in texts.items()} for name, texts in captions.items()}
+    tokens = {name: {image: text.split() for image, text in texts.items()} for name, texts in captions.items()}
     assert as_pairs(found) == direct.selection(tokens, 70)
 
 
 def test_only_new_pairs_are_searched_when_asked() -> None:
-    pictures = [str(number) for number in range(40)]
+    images = [str(number) for number in range(40)]
     captions = {name: [f"{name} sees {number % 7} things" for number in range(40)] for name in "xyz"}
-    pool = CaptionPool(pictures, captions)
+    pool = CaptionPool(images, captions)
     everything = as_pairs(select(pool, 5, tokenize=split))
     fresh = as_pairs(select(pool, 5, pairs=[(0, 2), (1, 2)], tokenize=split))
     assert fresh == {pair: everything[pair] for pair in [("x", "z"), ("y", "z")]}
@@ -108,7 +113,7 @@ def test_another_similarity_keeps_ngsm_for_its_ties() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(InputError, match="model B has 1 captions for 2 pictures"):
+    with pytest.raises(InputError, match="model B has 1 captions for 2 images"):
         CaptionPool(["1", "2"], {"A": ["a", "b"], "B": ["a"]})
     with pytest.raises(InputError, match="k must be at least 1"):
         select(CaptionPool(["1"], {"A": ["a"], "B": ["a"]}), 0)

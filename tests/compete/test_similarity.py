@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete.similarity import UNITS, compare, similarity
-from captrial.compete.tokens import TokenRows
+from captrial.compete.selection.ngram_similarity import UNITS, compare, similarity
+from captrial.compete.selection.token_rows import TokenRows
 from compete import direct
 
 # few words: repeats, shared n-grams and equal fractions everywhere
@@ -58,10 +58,10 @@ def test_long_captions_need_wide_masks(length: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(captions, min_size=3, max_size=3), min_size=1, max_size=6), st.data())
-def test_blocks_and_limits(pictures: list[list[list[str]]], data: st.DataObject) -> None:
+def test_blocks_and_limits(images: list[list[list[str]]], data: st.DataObject) -> None:
     """A limit lets exactly the keys through that are not above it, for any part of the block."""
     numbers = {"a": 5, "b": 2**31 - 1, "c": 0}
-    flat = [pictures[row][model] for model in range(3) for row in range(len(pictures))]
+    flat = [images[row][model] for model in range(3) for row in range(len(images))]
     rows = TokenRows(
         np.array([numbers[word] for caption in flat for word in caption], np.int32),
         np.concatenate([[0], np.cumsum([len(caption) for caption in flat])]).astype(np.int64),
@@ -70,10 +70,10 @@ def test_blocks_and_limits(pictures: list[list[list[str]]], data: st.DataObject)
     expected = {
         (pair, row): direct.key(captions[i], captions[j])
         for pair, (i, j) in enumerate(pairs)
-        for row, captions in enumerate(pictures)
+        for row, captions in enumerate(images)
     }
     limits = [data.draw(st.sampled_from(sorted(expected.values()))) for _ in pairs]
-    start = data.draw(st.integers(0, len(pictures) - 1))
+    start = data.draw(st.integers(0, len(images) - 1))
     units = np.array([[round(value * UNITS) for value in limit] for limit in limits], np.int64)
     found = compare(rows, 3, np.array(pairs, np.int32), units, start=start)
     passed = {

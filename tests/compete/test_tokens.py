@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete import tokens as tokens_module
-from captrial.compete.tokens import TokenEncoder, TokenRows
-from captrial.compete.words import WordTable
+from captrial.compete.selection import token_rows as tokens_module
+from captrial.compete.selection.token_rows import TokenEncoder, TokenRows, WordTable
 from captrial.language import tokenize_all
 
 

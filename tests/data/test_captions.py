@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captrial.data import CaptionSet, read_captions, read_references, write_captions, write_references
-from captrial.data.captions import delimited, parquetrows
+from captrial.data.captions import csv_rows, parquet_rows
 from captrial.errors import CaptionFileError
 
 EXPECTED = {"42": "a dog, in a basket", "7": 'a "quoted" sign'}
@@ -245,10 +245,10 @@ def test_parquet_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch
     table = pa.table({"id": list(range(1000)), "caption": ["x" * 1000] * 1000})
     path = put(tmp_path, "a.parquet", parquet_bytes(table))
     assert len(read_captions(path)) == 1000
-    monkeypatch.setattr(parquetrows, "MAX_BYTES", 1 << 16)
+    monkeypatch.setattr(parquet_rows, "MAX_BYTES", 1 << 16)
     with pytest.raises(CaptionFileError, match="unpacks to more than"):
         read_captions(path)
-    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(parquetrows.MAX_ROWS + 1, np.int8)), ["x"])
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(parquet_rows.MAX_ROWS + 1, np.int8)), ["x"])
     bomb = put(tmp_path, "bomb.parquet", parquet_bytes(pa.table({"id": same, "caption": same})))
     assert bomb.stat().st_size < 100_000
     with pytest.raises(CaptionFileError, match="unpacks to more than 20000000 rows"):
@@ -393,7 +393,7 @@ def test_what_cannot_be_written_leaves_no_file(name: str, captions: Any, says: s
 @given(text=st.text('",\n\r;ab', max_size=24), width=st.integers(1, 3))
 @settings(max_examples=600, deadline=None)
 def test_fast_and_slow_tables_agree(text: str, width: int) -> None:
-    fast = delimited._fast_table(text.encode(), ",", True, width) if text.strip() else None
+    fast = csv_rows._fast_table(text.encode(), ",", True, width) if text.strip() else None
     if fast is None:
         return
     rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from captrial.data import PictureProblem, open_picture, picture_size, try_open
-from captrial.data.quiet import quiet
-from captrial.errors import PictureError
+from captrial.data import ImageProblem, image_size, open_image, try_open
+from captrial.data.images import quiet
+from captrial.errors import ImageError
 
 FORMATS = ["JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF"]
 
@@ -50,8 +50,8 @@ def test_formats_by_content(form: str, tmp_path: Path) -> None:
     path.write_bytes(encode(gradient(), form, **options))
     close = {"JPEG": 12, "GIF": 40}.get(form, 0)
     for source in (path, str(path), path.read_bytes()):
-        assert np.abs(pixels(open_picture(source)) - pixels(gradient())).max() <= close
-        assert picture_size(source) == (48, 32)
+        assert np.abs(pixels(open_image(source)) - pixels(gradient())).max() <= close
+        assert image_size(source) == (48, 32)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WebP", "TIFF"])
@@ -64,30 +64,30 @@ def test_exif_orientation_is_applied(form: str, orientation: int) -> None:
     expected = gradient()
     for turn in turns.get(orientation, []):
         expected = expected.transpose(Image.Transpose(turn))
-    assert picture_size(content) == expected.size
-    assert np.abs(pixels(open_picture(content)) - pixels(expected)).max() <= (12 if form == "JPEG" else 0)
+    assert image_size(content) == expected.size
+    assert np.abs(pixels(open_image(content)) - pixels(expected)).max() <= (12 if form == "JPEG" else 0)
 
 
 def test_transparency_is_shown_over_white() -> None:
     half = Image.new("RGBA", (4, 4), (255, 0, 0, 128))
-    assert pixels(open_picture(encode(half, "PNG")))[0, 0].tolist() == [255, 127, 127]
+    assert pixels(open_image(encode(half, "PNG")))[0, 0].tolist() == [255, 127, 127]
     clear = Image.new("LA", (4, 4), (0, 0))
-    assert pixels(open_picture(encode(clear, "PNG")))[0, 0].tolist() == [255, 255, 255]
+    assert pixels(open_image(encode(clear, "PNG")))[0, 0].tolist() == [255, 255, 255]
     palette = Image.new("P", (4, 4), 1)
     palette.putpalette([0, 0, 0, 0, 200, 0])
-    assert pixels(open_picture(encode(palette, "PNG")))[0, 0].tolist() == [0, 200, 0]
+    assert pixels(open_image(encode(palette, "PNG")))[0, 0].tolist() == [0, 200, 0]
     for form in ("PNG", "GIF"):
-        assert pixels(open_picture(encode(palette, form, transparency=1)))[0, 0].tolist() == [255, 255, 255]
-    assert pixels(open_picture(encode(palette, "PNG", transparency=bytes([255, 0]))))[0, 0].tolist() == [255] * 3
+        assert pixels(open_image(encode(palette, form, transparency=1)))[0, 0].tolist() == [255, 255, 255]
+    assert pixels(open_image(encode(palette, "PNG", transparency=bytes([255, 0]))))[0, 0].tolist() == [255] * 3
     keyed = Image.new("RGB", (4, 4), (1, 2, 3))
-    assert pixels(open_picture(encode(keyed, "PNG", transparency=(1, 2, 3))))[0, 0].tolist() == [255] * 3
+    assert pixels(open_image(encode(keyed, "PNG", transparency=(1, 2, 3))))[0, 0].tolist() == [255] * 3
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF"])
 def test_sixteen_bits_are_scaled_not_clipped(form: str) -> None:
     ramp = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16)
-    picture = pixels(open_picture(encode(Image.fromarray(ramp), form)))
-    assert (picture[..., 0] == np.arange(256).reshape(16, 16)).all()
+    image = pixels(open_image(encode(Image.fromarray(ramp), form)))
+    assert (image[..., 0] == np.arange(256).reshape(16, 16)).all()
 
 
 @pytest.mark.parametrize(
@@ -104,37 +104,37 @@ def test_sixteen_bits_are_scaled_not_clipped(form: str) -> None:
     ],
 )
 def test_deep_grey(values: np.ndarray, expected: list[int]) -> None:
-    assert pixels(open_picture(encode(Image.fromarray(values), "TIFF")))[0, :, 0].tolist() == expected
+    assert pixels(open_image(encode(Image.fromarray(values), "TIFF")))[0, :, 0].tolist() == expected
 
 
 def test_cmyk_and_other_modes() -> None:
     cyan = Image.new("CMYK", (16, 16), (255, 0, 0, 0))
     for form in ("JPEG", "TIFF"):
-        assert np.abs(pixels(open_picture(encode(cyan, form)))[8, 8] - [0, 255, 255]).max() <= 2
+        assert np.abs(pixels(open_image(encode(cyan, form)))[8, 8] - [0, 255, 255]).max() <= 2
     for mode, form in [("1", "PNG"), ("L", "BMP"), ("L", "JPEG"), ("LAB", "TIFF"), ("YCbCr", "TIFF"), ("1", "TIFF")]:
-        assert open_picture(encode(Image.new(mode, (9, 7)), form)).size == (9, 7)
+        assert open_image(encode(Image.new(mode, (9, 7)), form)).size == (9, 7)
 
 
 def test_first_frame_of_an_animation() -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
     for form in ("GIF", "WebP", "TIFF", "PNG"):
         content = encode(frames[0], form, save_all=True, append_images=frames[1:])
-        assert np.abs(pixels(open_picture(content))[0, 0] - [255, 0, 0]).max() <= 3, form
+        assert np.abs(pixels(open_image(content))[0, 0] - [255, 0, 0]).max() <= 3, form
 
 
 def kind_of(source: bytes | Path | str, **options: int) -> str:
     problem = try_open(source, **options)
-    assert isinstance(problem, PictureProblem)
-    with pytest.raises(PictureError) as caught:
-        open_picture(source, **options)
+    assert isinstance(problem, ImageProblem)
+    with pytest.raises(ImageError) as caught:
+        open_image(source, **options)
     assert str(caught.value) == f"{problem.source}: {problem.reason}"
     return problem.kind
 
 
-def test_files_that_are_no_pictures(tmp_path: Path) -> None:
+def test_files_that_are_no_images(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
-    assert kind_of(tmp_path / "pipe") == "not a picture"
-    assert kind_of(tmp_path) == "not a picture"
+    assert kind_of(tmp_path / "pipe") == "not an image"
+    assert kind_of(tmp_path) == "not an image"
     assert kind_of(tmp_path / "none.jpg") == "missing"
     assert kind_of("a\0b") == "missing"
     (tmp_path / "empty.jpg").touch()
@@ -146,13 +146,13 @@ def test_files_that_are_no_pictures(tmp_path: Path) -> None:
         (b"%PDF-1.4", "PDF"),
     ]:
         problem = try_open(content)
-        assert isinstance(problem, PictureProblem)
-        assert problem.kind == "not a picture"
+        assert isinstance(problem, ImageProblem)
+        assert problem.kind == "not an image"
         assert says in problem.reason
     assert kind_of(b"\xff\xd8\xff\xe0" + bytes(50)) == "broken"
-    assert kind_of(encode(gradient(), "PPM")) == "not a picture"
-    for call in (picture_size, open_picture):
-        with pytest.raises(PictureError):
+    assert kind_of(encode(gradient(), "PPM")) == "not an image"
+    for call in (image_size, open_image):
+        with pytest.raises(ImageError):
             call(tmp_path / "empty.jpg")
 
 
@@ -165,7 +165,7 @@ def test_truncated_files_are_broken(form: str) -> None:
 def test_limits_are_configurable() -> None:
     content = encode(gradient(), "PNG")
     assert kind_of(content, max_pixels=48 * 32 - 1) == "too many pixels"
-    assert open_picture(content, max_pixels=48 * 32).size == (48, 32)
+    assert open_image(content, max_pixels=48 * 32).size == (48, 32)
     assert kind_of(content, max_bytes=len(content) - 1) == "too large"
 
 
@@ -237,11 +237,11 @@ def test_bombs_are_refused_before_decoding(name: str) -> None:
     problem = try_open(content)
     if name in HARMLESS:  # Pillow stops unpacking at a bound: either way is fine, as long as memory is (below)
         return
-    assert isinstance(problem, PictureProblem), name
+    assert isinstance(problem, ImageProblem), name
     assert problem.kind == ("broken" if name == "jpeg scans" else "too many pixels")
     if problem.kind == "too many pixels" and name != "gif frame":  # where Pillow itself refuses to read further
         assert "pixels, over the limit of" in problem.reason
-        width, height = picture_size(content)
+        width, height = image_size(content)
         assert width * height > 200_000_000
 
 
@@ -253,16 +253,16 @@ def test_bombs_stay_within_memory(tmp_path: Path) -> None:
         """
         import resource, sys
         from pathlib import Path
-        from captrial.data import picture_size, try_open
-        from captrial.errors import PictureError
+        from captrial.data import image_size, try_open
+        from captrial.errors import ImageError
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 400_000_000,) * 2)
         for path in sorted(Path(sys.argv[1]).glob("*.bomb")):
             problem = try_open(path)
             assert "memory" not in getattr(problem, "reason", "").lower()
             try:
-                picture_size(path)
-            except PictureError:
+                image_size(path)
+            except ImageError:
                 pass
         """
     )
@@ -276,9 +276,9 @@ def environment() -> dict[str, str]:
 
 def test_draft_is_smaller_and_still_checked() -> None:
     content = encode(gradient(1600, 1200), "JPEG")
-    assert open_picture(content, draft=(200, 150)).size == (200, 150)
+    assert open_image(content, draft=(200, 150)).size == (200, 150)
     assert kind_of(content[:-2000]) == "broken"
-    assert isinstance(try_open(content[:-2000], draft=(200, 150)), PictureProblem)
+    assert isinstance(try_open(content[:-2000], draft=(200, 150)), ImageProblem)
 
 
 def test_no_warning_leaks_from_any_thread() -> None:
@@ -308,8 +308,8 @@ def test_quiet_is_of_one_thread_only() -> None:
 def test_real_photographs(data: Path) -> None:
     for path in sorted((data / "coco" / "images").iterdir())[:40]:
         with Image.open(path) as reference:
-            assert picture_size(path) == reference.size
-            assert (pixels(open_picture(path)) == pixels(reference.convert("RGB"))).all()
+            assert image_size(path) == reference.size
+            assert (pixels(open_image(path)) == pixels(reference.convert("RGB"))).all()
 
 
 @cache
@@ -361,18 +361,18 @@ def repaired(content: bytes) -> bytes:
 
 def open_malformed(content: bytes) -> None:
     result = try_open(content, max_pixels=1_000_000)
-    if isinstance(result, PictureProblem):
+    if isinstance(result, ImageProblem):
         assert result.reason
         assert "\n" not in result.reason
     else:
         assert result.mode == "RGB"
         assert result.size[0] * result.size[1] <= 1_000_000
     try:
-        width, height = picture_size(content)
-    except PictureError:
-        assert isinstance(result, PictureProblem)
+        width, height = image_size(content)
+    except ImageError:
+        assert isinstance(result, ImageProblem)
     else:
-        assert isinstance(result, PictureProblem) or result.size == (width, height)
+        assert isinstance(result, ImageProblem) or result.size == (width, height)
 
 
 malformed = st.one_of(
@@ -382,12 +382,12 @@ malformed = st.one_of(
 
 @given(content=malformed)
 @settings(max_examples=600, deadline=10_000, suppress_health_check=[HealthCheck.too_slow])
-def test_malformed_pictures_give_a_problem_or_a_picture(content: bytes) -> None:
+def test_malformed_images_give_a_problem_or_a_image(content: bytes) -> None:
     open_malformed(content)
 
 
 @pytest.mark.full
 @given(content=malformed)
 @settings(max_examples=20_000, deadline=10_000, suppress_health_check=[HealthCheck.too_slow])
-def test_thousands_of_malformed_pictures(content: bytes) -> None:
+def test_thousands_of_malformed_images(content: bytes) -> None:
     open_malformed(content)

@@ -24,20 +24,19 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from captrial.cli import main
-from captrial.data import picture_size
-from captrial.data.pool import Pool, build_pool
-from captrial.data.pool.download import DownloadSettings, download
-from captrial.data.pool.duplicates import _alike, near_copies
-from captrial.data.pool.figure import draw_classes
-from captrial.data.pool.signature import SIGNATURE_BYTES, signature
-from captrial.data.pool.sources import read_url_list
+from captrial.data import image_size
+from captrial.data.pools import Pool, build_pool
+from captrial.data.pools.download import DownloadSettings, download
+from captrial.data.pools.duplicates import SIGNATURE_BYTES, _alike, near_copies, signature
+from captrial.data.pools.pool import draw_classes
+from captrial.data.pools.sources import read_url_list
 from captrial.errors import DatasetError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def scene(seed: int, size: tuple[int, int] = (160, 120)) -> Image.Image:
-    """A smooth random picture, as different from another seed's as two photographs."""
+    """A smooth random image, as different from another seed's as two photographs."""
     noise = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), dtype=np.uint8)
     return Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC)
 
@@ -50,7 +49,7 @@ def encoded(image: Image.Image, form: str = "JPEG", **options: int) -> bytes:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Two classes with copies of every sort, and things that are no pictures."""
+    """Two classes with copies of every sort, and things that are no images."""
     folder = tmp_path / "photos"
     for label, seeds in {"cats": range(4), "dogs": range(4, 7)}.items():
         (folder / label).mkdir(parents=True)
@@ -75,9 +74,9 @@ KEPT = [*(f"cats/{n}.jpg" for n in range(4)), *(f"dogs/{n}.jpg" for n in range(4
 
 def test_folder(photos: Path, tmp_path: Path) -> None:
     pool = build_pool([photos], tmp_path / "pool")
-    assert [picture.id for picture in pool.pictures()] == KEPT
+    assert [image.id for image in pool.images()] == KEPT
     assert pool.classes() == {"cats": 4, "dogs": 3}
-    first = pool.pictures()[0]
+    first = pool.images()[0]
     assert (first.path, first.width, first.height, first.label) == (photos / "cats" / "0.jpg", 160, 120, "cats")
     found = {entry.id: (entry.status, entry.copy_of) for entry in pool.left_out()}
     assert found == {
@@ -93,8 +92,8 @@ def test_folder(photos: Path, tmp_path: Path) -> None:
     assert pool.summary["ignored_files"] == {".txt": 1, "no suffix": 1}
     assert pool.summary["left_out"] == {"exact duplicate": 1, "near duplicate": 3, "unreadable": 3}
     assert pool.open("dogs/4.jpg").size == (160, 120)
-    assert Pool.load(tmp_path / "pool").pictures() == pool.pictures()
-    with pytest.raises(InputError, match="has no picture 'x'"):
+    assert Pool.load(tmp_path / "pool").images() == pool.images()
+    with pytest.raises(InputError, match="has no image 'x'"):
         pool.read("x")
 
 
@@ -122,10 +121,10 @@ def test_links_and_folders_that_are_closed(photos: Path, tmp_path: Path, monkeyp
         build_pool([links / "closed"], tmp_path / "other")
 
 
-def test_sources_without_pictures(tmp_path: Path) -> None:
+def test_sources_without_images(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("# a comment\n\njust\ntext\n")
-    with pytest.raises(DatasetError, match="empty: no pictures there"):
+    with pytest.raises(DatasetError, match="empty: no images there"):
         build_pool([tmp_path / "empty"], tmp_path / "pool")
     with pytest.raises(DatasetError, match=r"notes\.txt, line 3: 'just' is not an http.*nor is any other line"):
         build_pool([tmp_path / "notes.txt"], tmp_path / "pool")
@@ -149,7 +148,7 @@ def test_the_same_for_any_number_of_workers_and_again(photos: Path, tmp_path: Pa
 def test_only_what_changed_is_looked_at_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_pool([photos], tmp_path / "pool")
     looked: list[str] = []
-    from captrial.data.pool import scan
+    from captrial.data.pools import scan
 
     original = scan.look
     monkeypatch.setattr(scan, "PART", 2)  # small parts, so that a change touches few
@@ -193,7 +192,7 @@ def test_shards(tmp_path: Path) -> None:
         },
     )
     pool = build_pool([shard], tmp_path / "pool")
-    assert [(p.id, p.label, p.path) for p in pool.pictures()] == [
+    assert [(p.id, p.label, p.path) for p in pool.images()] == [
         ("shard-000/a.jpg", "cat", None),
         ("shard-000/b.png", "dog", None),
         ("shard-000/d/e.v2.jpg", None, None),
@@ -203,11 +202,11 @@ def test_shards(tmp_path: Path) -> None:
     assert [entry.id for entry in pool.left_out()] == ["shard-000/c.jpg"]
     assert pool.summary["ignored_files"] == {".seg.png": 1, ".txt": 1}
     unpacked = build_pool([shard], tmp_path / "unpacked", unpack=True)
-    path = unpacked.pictures()[0].path
+    path = unpacked.images()[0].path
     assert path is not None
     assert path.read_bytes() == encoded(scene(1))
     (tmp_path / "unpacked").rename(tmp_path / "moved")
-    assert Pool.load(tmp_path / "moved").pictures()[0].path == tmp_path / "moved" / "pictures" / "shard-000" / "a.jpg"
+    assert Pool.load(tmp_path / "moved").images()[0].path == tmp_path / "moved" / "images" / "shard-000" / "a.jpg"
 
 
 def test_damaged_and_wicked_shards_are_not_fatal(tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ def test_damaged_and_wicked_shards_are_not_fatal(tmp_path: Path) -> None:
     make_shard(folder / "out.tar", {"../../escape.jpg": encoded(scene(4)), "/root.jpg": encoded(scene(5))})
     make_shard(folder / "good.tar", {"a.jpg": encoded(scene(6))})
     pool = build_pool([folder], tmp_path / "pool", unpack=True)
-    assert [picture.id for picture in pool.pictures()] == ["good/a.jpg", "out//root.jpg"]
+    assert [image.id for image in pool.images()] == ["good/a.jpg", "out//root.jpg"]
     reasons = {entry.id: entry.reason for entry in pool.left_out()}
     assert "ends inside it" in reasons["cut/a.jpg"]
     assert "noise.tar is damaged" in reasons["noise"]
@@ -229,11 +228,11 @@ def test_damaged_and_wicked_shards_are_not_fatal(tmp_path: Path) -> None:
 
 
 def test_names_and_places_that_clash(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"two pictures have the id 'cats/0\.jpg'.*--from name=path"):
+    with pytest.raises(DatasetError, match=r"two images have the id 'cats/0\.jpg'.*--from name=path"):
         build_pool([photos, photos], tmp_path / "pool")
     pool = build_pool([photos, f"again={photos}"], tmp_path / "pool")
     assert len(pool) == 7
-    assert pool.pictures()[0].id == "again/cats/0.jpg"  # the first by id stays
+    assert pool.images()[0].id == "again/cats/0.jpg"  # the first by id stays
     with pytest.raises(InputError, match="inside each other"):
         build_pool([photos], photos / "pool")
     with pytest.raises(InputError, match="not a pool"):
@@ -296,14 +295,14 @@ class Stubborn(BaseHTTPRequestHandler):
     def answer(self, server: Server, attempt: int) -> None:
         name = self.path.strip("/").partition("/")[0]
         number = int(self.path.rpartition("/")[2] or 0)
-        picture = encoded(scene(100 + number))
+        image = encoded(scene(100 + number))
         if name == "ok":
             time.sleep(server.delay)
-            self.send(200, picture)
+            self.send(200, image)
         elif name == "flaky":
-            self.send(200, picture) if attempt > 2 else self.send(503, b"busy")
+            self.send(200, image) if attempt > 2 else self.send(503, b"busy")
         elif name == "busy":
-            self.send(200, picture) if attempt > 1 else self.send(429, b"wait", {"Retry-After": "1"})
+            self.send(200, image) if attempt > 1 else self.send(429, b"wait", {"Retry-After": "1"})
         elif name == "missing":
             self.send(404, b"no")
         elif name == "down":
@@ -313,13 +312,13 @@ class Stubborn(BaseHTTPRequestHandler):
         elif name == "empty":
             self.send(200, b"")
         elif name == "declared":
-            self.send(200, picture, {"Content-Length": str(1 << 40)})
+            self.send(200, image, {"Content-Length": str(1 << 40)})
         elif name == "gzip":
-            self.send(200, picture, {"Content-Encoding": "gzip"})
+            self.send(200, image, {"Content-Encoding": "gzip"})
         elif name == "half":
-            self.send(200, picture[:-200])
+            self.send(200, image[:-200])
         elif name == "short":
-            self.send(200, picture, {"Content-Length": str(len(picture) + (50 if attempt == 1 else 0))})
+            self.send(200, image, {"Content-Length": str(len(image) + (50 if attempt == 1 else 0))})
             self.close_connection = True
         elif name == "moved":
             self.send(302, b"", {"Location": f"/ok/{number}"})
@@ -331,7 +330,7 @@ class Stubborn(BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Connection", "close")
             self.end_headers()
-            self.wfile.write(picture)
+            self.wfile.write(image)
             for _ in range(4000):
                 self.wfile.write(bytes(1 << 16 if name == "endless" else 1))
                 server.sent += 1 << 16
@@ -392,7 +391,7 @@ def test_downloads_from_a_stubborn_server(server: Server, tmp_path: Path) -> Non
         "\n".join([*lines, f"{server.url}/ok/1\tagain", "http://127.0.0.1:9/x\tdead", "gopher://x\tgopher"])
     )
     pool = build_pool([listing], tmp_path / "pool", downloads=QUICK)
-    assert [picture.id for picture in pool.pictures()] == ["again", "busy/3", "flaky/2", "moved/4", "short/5"]
+    assert [image.id for image in pool.images()] == ["again", "busy/3", "flaky/2", "moved/4", "short/5"]
     left_out = {entry.id: entry for entry in pool.left_out()}
     for name, says in bad.items():
         assert left_out[name].status == "not downloaded"
@@ -405,7 +404,7 @@ def test_downloads_from_a_stubborn_server(server: Server, tmp_path: Path) -> Non
     assert server.asked["/missing/1"] == server.asked["/page/1"] == server.asked["/ok/1"] == 1
     assert server.asked["/flaky/2"] == server.asked["/down/1"] == 3
     assert server.sent < 64 << 20  # of the 262 MB on offer
-    files = [path for path in (tmp_path / "pool" / "pictures").rglob("*") if path.is_file()]
+    files = [path for path in (tmp_path / "pool" / "images").rglob("*") if path.is_file()]
     assert sorted({path.suffix for path in files}) == [".jpg", ".jsonl"]
     assert len(files) == 7
 
@@ -449,7 +448,7 @@ def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) 
     command = [sys.executable, "-m", "captrial", "pool", "build", str(tmp_path / "pool"), "--from", str(listing)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     process = subprocess.Popen([*command, "--concurrency", "2"], env=environment)
-    journal = tmp_path / "pool" / "pictures" / "journal.jsonl"
+    journal = tmp_path / "pool" / "images" / "journal.jsonl"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (journal.exists() and journal.read_bytes().count(b"\n") > 20):
         time.sleep(0.02)
@@ -462,7 +461,7 @@ def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) 
     assert pool.summary["found"] == 120
     assert "not downloaded" not in pool.summary["left_out"]
     assert sum(server.asked.values()) <= 120 + 2 + 2  # at most what was under way is asked for twice
-    assert not list((tmp_path / "pool" / "pictures").rglob(".*.part"))
+    assert not list((tmp_path / "pool" / "images").rglob(".*.part"))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 15), st.integers(1, 60))
@@ -486,7 +485,7 @@ def test_banded_search_misses_nothing(seed: int, distance: int, count: int) -> N
     assert near_copies(hashes, signatures, skip, distance).tolist() == expected.tolist()
 
 
-def test_pictures_of_one_colour_are_told_apart_by_it() -> None:
+def test_images_of_one_colour_are_told_apart_by_it() -> None:
     colours = ["red", "green", "red", (252, 2, 1), "black", "white"]
     hashes, signatures = zip(*(signature(Image.new("RGB", (50, 40), colour)) for colour in colours), strict=True)
     rows = np.stack([np.frombuffer(row, np.uint8) for row in signatures])
@@ -514,7 +513,7 @@ def test_figure(tmp_path: Path) -> None:
     draw_classes({"cat": 3, "dog": 5}, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == text
     draw_classes({f"class {n}": 1000 + n for n in range(200)}, tmp_path / "many.png")
-    assert picture_size(tmp_path / "many.png") == (1350, 540)
+    assert image_size(tmp_path / "many.png") == (1350, 540)
     with pytest.raises(InputError, match="choose one of these suffixes"):
         draw_classes({"cat": 1}, tmp_path / "a.doc")
 
@@ -538,7 +537,7 @@ def test_commands(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "dogs" in text
     assert (tmp_path / "classes.svg").exists()
     code, text, _ = run(capsys, "show", out, "--json", "--left-out")
-    assert {row["status"] for row in json.loads(text)["left_out_pictures"]} == {"exact duplicate", "unreadable"}
+    assert {row["status"] for row in json.loads(text)["left_out_images"]} == {"exact duplicate", "unreadable"}
     code, text, _ = run(capsys, "show", out, "--left-out")
     assert "page.jpg" in text
     code, text, error = run(capsys, "show", str(photos))
@@ -549,12 +548,12 @@ def test_commands(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.needs("data")
 @pytest.mark.slow
 def test_real_photographs_have_few_copies(data: Path, tmp_path: Path) -> None:
-    pictures = sorted((data / "flickr8k" / "images").iterdir())[:400]
+    images = sorted((data / "flickr8k" / "images").iterdir())[:400]
     folder = tmp_path / "photos"
     folder.mkdir()
-    for path in pictures:
+    for path in images:
         (folder / path.name).symlink_to(path)
-    for path in pictures[:60]:
+    for path in images[:60]:
         with Image.open(path) as image:
             width, height = image.size
             copy = image.convert("RGB").crop((2, 2, width - 2, height - 2)).resize((width * 2 // 3, height * 2 // 3))

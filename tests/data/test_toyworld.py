@@ -14,8 +14,11 @@ from pycocotools import mask as coco_mask
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
-from captrial.data.readers import read_boxes, read_coco, read_karpathy
-from captrial.data.toyworld import (
+from captrial.data.datasets import read_boxes, read_coco, read_karpathy
+from captrial.errors import DatasetError, InputError
+from captrial.files import content_hash
+from captrial.records import Box, Sample
+from captrial.toyworld import (
     FRAMES,
     KINDS,
     SCENE_WORDS,
@@ -29,13 +32,16 @@ from captrial.data.toyworld import (
     tokens,
     write_toyworld,
 )
-from captrial.data.toyworld.relations import is_above, is_behind, is_left_of, is_next_to, overlap_x
-from captrial.data.toyworld.robot import HEIGHTS, LIGHTS
-from captrial.data.toyworld.sheet import draw_sheet
-from captrial.data.toyworld.stage import Scene
-from captrial.errors import DatasetError, InputError
-from captrial.files import content_hash
-from captrial.records import Box, Sample
+from captrial.toyworld.contact_sheet import draw_sheet
+from captrial.toyworld.scene.layout import Scene
+from captrial.toyworld.scene.relations import (
+    is_above,
+    is_behind,
+    is_left_of,
+    is_next_to,
+    overlap_x,
+)
+from captrial.toyworld.scene.robot import HEIGHTS, LIGHTS
 
 SIZE = 128
 COUNT = {"train": 120, "val": 20, "test": 20, "wild": 80, "robot": 3 * FRAMES}
@@ -62,23 +68,23 @@ def graph(sample: Sample) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_picture_depends_on_seed_split_and_index_alone(split: str) -> None:
+def test_image_depends_on_seed_split_and_index_alone(split: str) -> None:
     first = ToyWorld(seed=1, size=64)
-    pictures = {index: first.render(split, index) for index in (0, 7, 3)}
+    images = {index: first.render(split, index) for index in (0, 7, 3)}
     again = ToyWorld(seed=1, size=64)
     for index in (3, 0, 7):  # another order, another world object
-        picture = again.render(split, index)
-        assert np.array_equal(picture.pixels, pictures[index].pixels)
-        assert picture.sample == pictures[index].sample
+        image = again.render(split, index)
+        assert np.array_equal(image.pixels, images[index].pixels)
+        assert image.sample == images[index].sample
         assert all(
             np.array_equal(a.mask, b.mask)
-            for a, b in zip(picture.sample.regions, pictures[index].sample.regions, strict=True)
+            for a, b in zip(image.sample.regions, images[index].sample.regions, strict=True)
         )
     other = ToyWorld(seed=2, size=64).render(split, 0)
-    assert not np.array_equal(other.pixels, pictures[0].pixels)
+    assert not np.array_equal(other.pixels, images[0].pixels)
 
 
-def test_truth_alone_equals_the_truth_of_the_rendered_picture() -> None:
+def test_truth_alone_equals_the_truth_of_the_rendered_image() -> None:
     world = ToyWorld(seed=5, size=96)
     for split in SPLITS:
         assert world.sample(split, 11) == world.render(split, 11).sample
@@ -89,14 +95,14 @@ def test_any_size_can_be_rendered(size: int) -> None:
     world = ToyWorld(seed=6, size=size)
     for split in SPLITS:
         for index in range(4):
-            picture = world.render(split, index)
-            assert picture.pixels.shape == (size, size, 3)
-            assert picture.pixels.dtype == np.uint8
-            assert all(0 <= r.box.x1 < r.box.x2 <= size for r in picture.sample.regions)
+            image = world.render(split, index)
+            assert image.pixels.shape == (size, size, 3)
+            assert image.pixels.dtype == np.uint8
+            assert all(0 <= r.box.x1 < r.box.x2 <= size for r in image.sample.regions)
 
 
 def test_known_content_does_not_drift() -> None:
-    """The words of a picture do not depend on library versions; raise GENERATION where this must change."""
+    """The words of an image do not depend on library versions; raise GENERATION where this must change."""
     scenes = [ToyWorld(seed=0).scene(split, index) for split in SPLITS for index in range(40)]
     names = [
         (s.place, s.light, s.links, [(t.kind, t.form, t.pose, t.colour, t.size) for t in s.things]) for s in scenes
@@ -123,11 +129,11 @@ def test_a_pixel_belongs_to_one_thing(every: list[Sample]) -> None:
 
 
 def test_masks_cover_what_was_painted() -> None:
-    """Where a thing is taken out of the scene, the picture changes inside its mask and not far outside."""
+    """Where a thing is taken out of the scene, the image changes inside its mask and not far outside."""
     from dataclasses import replace
 
-    from captrial.data.toyworld.paint import paint
-    from captrial.data.toyworld.sprites import draw, sights
+    from captrial.toyworld.drawing.rendering import paint
+    from captrial.toyworld.drawing.sprites import draw, sights
 
     scene = replace(ToyWorld(seed=0).scene("train", 21), cords=(), links=())
     layers = draw(scene, 256)
@@ -145,8 +151,8 @@ def test_masks_cover_what_was_painted() -> None:
 
 def test_every_class_can_be_recognised_by_its_colour() -> None:
     """A thing painted red is redder than the same thing painted blue: the colour of the truth is the colour seen."""
-    from captrial.data.toyworld.sprites import sprite
-    from captrial.data.toyworld.stage import Thing
+    from captrial.toyworld.drawing.sprites import sprite
+    from captrial.toyworld.scene.layout import Thing
 
     for name, kind in KINDS.items():
         form, pose = next(iter(kind.forms)), next(iter(kind.poses))
@@ -253,7 +259,7 @@ def test_counts_are_right(every: list[Sample]) -> None:
 
 
 def test_colours_said_are_colours_of_the_thing(samples: dict[str, list[Sample]]) -> None:
-    from captrial.data.toyworld.palette import COLOURS
+    from captrial.toyworld.drawing.colours import COLOURS
 
     checked = 0
     for sample in samples["train"] + samples["wild"]:
@@ -356,7 +362,7 @@ def test_wild_is_another_distribution_and_test_is_not(scenes: dict[str, list[Sce
     assert sum(count for key, count in wild.items() if key not in train) > 0.2 * wild.total()
 
 
-def test_wild_pictures_are_spoiled() -> None:
+def test_wild_images_are_spoiled() -> None:
     world = ToyWorld(seed=0, size=96)
     effects = Counter(effect for index in range(120) for effect in world.scene("wild", index).effects)
     assert set(effects) == {"noise", "blur", "haze", "dim", "leaves", "fence", "rain"}
@@ -424,7 +430,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_written_pictures_are_the_rendered_ones(written: Path) -> None:
+def test_written_images_are_the_rendered_ones(written: Path) -> None:
     world = ToyWorld(seed=4, size=64)
     assert np.array_equal(
         np.asarray(Image.open(written / "images/wild/wild_000003.png")), world.render("wild", 3).pixels
@@ -444,7 +450,7 @@ def test_rerun_and_workers_give_the_same_bytes(written: Path, tmp_path: Path) ->
 def test_karpathy_and_coco_readers_read_it(written: Path) -> None:
     captions = read_karpathy(written / "dataset.json")
     assert Counter(sample.split for sample in captions) == {"train": 16, "val": 8, "wild": 8, "robot": 8}
-    assert all(sample.picture.path is not None and sample.picture.path.is_file() for sample in captions)
+    assert all(sample.image.path is not None and sample.image.path.is_file() for sample in captions)
     for sample in captions:
         assert [list(words) for words in sample.extra["tokens"]] == [tokens(text) for text in sample.captions]  # type: ignore[attr-defined]
     boxes = read_coco(written / "instances.json", masks=True)
@@ -463,12 +469,12 @@ def test_masks_are_standard_coco(written: Path) -> None:
 def test_read_back_equals_the_world(written: Path) -> None:
     truth = ToyWorld(seed=4, size=64)
     for sample in read_toyworld(written, split="wild", masks=True):
-        index = int(sample.picture.path.stem.split("_")[1])  # type: ignore[union-attr]
+        index = int(sample.image.path.stem.split("_")[1])  # type: ignore[union-attr]
         expected = truth.sample("wild", index)
         assert sample.captions == expected.captions
         assert sample.phrases == expected.phrases
         assert sample.extra["scene_graph"] == expected.extra["scene_graph"]
-        assert sample.picture.label == expected.picture.label
+        assert sample.image.label == expected.image.label
         for phrase in (phrase for phrases in sample.phrases for phrase in phrases):
             assert all(region.mask is not None for region in phrase.regions)
 
@@ -536,19 +542,19 @@ def test_bad_contact_sheets_are_one_sentence(tmp_path: Path) -> None:
 
 def test_contact_sheet(tmp_path: Path) -> None:
     result = CliRunner().invoke(
-        app, ["data", "contact-sheet", str(tmp_path / "s.png"), "--pictures", "6", "--size", "64", "--columns", "3"]
+        app, ["data", "contact-sheet", str(tmp_path / "s.png"), "--images", "6", "--size", "64", "--columns", "3"]
     )
     assert result.exit_code == 0
-    assert result.stdout == f"{tmp_path / 's.png'}: 6 pictures\n"
+    assert result.stdout == f"{tmp_path / 's.png'}: 6 images\n"
     sheet = np.asarray(Image.open(tmp_path / "s.png"))
-    picture = ToyWorld(size=64).render("train", 0)
+    image = ToyWorld(size=64).render("train", 0)
     shown = sheet[14 : 14 + 64, 14 : 14 + 64]
     boxes = np.zeros((64, 64), dtype=bool)
-    for region in picture.sample.regions:
+    for region in image.sample.regions:
         x1, y1, _, y2 = map(int, region.box)
         boxes[max(y1 - 16, 0) : y2, max(x1 - 2, 0) :] = True
-    assert np.array_equal(shown[~boxes], picture.pixels[~boxes])  # untouched but for boxes and labels
-    assert not np.array_equal(shown, picture.pixels)
+    assert np.array_equal(shown[~boxes], image.pixels[~boxes])  # untouched but for boxes and labels
+    assert not np.array_equal(shown, image.pixels)
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -557,7 +563,7 @@ def test_command_line(tmp_path: Path) -> None:
         "data",
         "toyworld",
         str(tmp_path / "w"),
-        "--pictures",
+        "--images",
         "3",
         "--size",
         "48",
@@ -569,6 +575,6 @@ def test_command_line(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert orjson.loads(result.stdout)["splits"] == {"train": 2, "test": 1}
     assert (tmp_path / "w/images/test/test_000000.png").is_file()
-    assert "--pictures 3 --seed 0 --size 48 --splits train=2,test=1" in (tmp_path / "w/README.txt").read_text()
+    assert "--images 3 --seed 0 --size 48 --splits train=2,test=1" in (tmp_path / "w/README.txt").read_text()
     with pytest.raises(InputError, match="NAME=SHARE"):
         runner.invoke(app, [*line[:-3], "--splits", "train=lots"], catch_exceptions=False)

@@ -13,12 +13,12 @@ WORDS = 6  # PAD, BOS, EOS and three words
 
 
 class Bigrams:
-    """A random model in which the next word depends on the last two words and the picture."""
+    """A random model in which the next word depends on the last two words and the image."""
 
-    def __init__(self, pictures: int, seed: int = 0, words: int = WORDS) -> None:
+    def __init__(self, images: int, seed: int = 0, words: int = WORDS) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.table = 2 * torch.randn(pictures, words, words, words, generator=generator)
-        self.memory = {"table": self.table, "id": torch.arange(pictures)}
+        self.table = 2 * torch.randn(images, words, words, words, generator=generator)
+        self.memory = {"table": self.table, "id": torch.arange(images)}
         self.rows_stepped = 0
 
     def start(self, memory: Any) -> Any:

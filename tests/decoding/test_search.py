@@ -33,10 +33,10 @@ from decoding.bigrams import WORDS, Bigrams
 LENGTH = 4
 
 
-def log_prob(model: Bigrams, picture: int, words: tuple[int, ...]) -> float:
+def log_prob(model: Bigrams, image: int, words: tuple[int, ...]) -> float:
     before, last, total = BOS, BOS, 0.0
     for word in words:
-        total += float(torch.log_softmax(model.table[picture, before, last], -1)[word])
+        total += float(torch.log_softmax(model.table[image, before, last], -1)[word])
         before, last = last, word
     return total
 
@@ -52,13 +52,13 @@ def all_captions(length: int = LENGTH) -> list[tuple[int, ...]]:
 def test_full_width_beam_is_exhaustive_search(power: float) -> None:
     model = Bigrams(5)
     found = beam_search(model, model.memory, beam=200, keep=3, max_words=LENGTH, length_power=power)
-    for picture in range(5):
-        ranked = sorted(all_captions(), key=lambda words: -log_prob(model, picture, words) / len(words) ** power)
+    for image in range(5):
+        ranked = sorted(all_captions(), key=lambda words: -log_prob(model, image, words) / len(words) ** power)
         for place in range(3):
-            said = tuple(token for token in found.tokens[picture, place].tolist() if token != PAD)
+            said = tuple(token for token in found.tokens[image, place].tolist() if token != PAD)
             assert said == ranked[place]
-            expected = log_prob(model, picture, said) / len(said) ** power
-            assert float(found.scores[picture, place]) == pytest.approx(expected, abs=1e-5)
+            expected = log_prob(model, image, said) / len(said) ** power
+            assert float(found.scores[image, place]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -76,18 +76,18 @@ def test_beam_of_one_is_greedy(seed: int) -> None:
 
 @pytest.mark.parametrize("keep", [1, 4])
 def test_stopping_early_changes_nothing(keep: int) -> None:
-    """One picture at a time, with nothing to leave the batch for, gives the same captions as all together."""
+    """One image at a time, with nothing to leave the batch for, gives the same captions as all together."""
     model = Bigrams(30, 3)
     together = beam_search(model, model.memory, beam=4, keep=keep, max_words=8)
-    for picture in range(30):
-        alone = {"table": model.table[picture : picture + 1], "id": torch.tensor([picture])}
+    for image in range(30):
+        alone = {"table": model.table[image : image + 1], "id": torch.tensor([image])}
         single = beam_search(model, alone, beam=4, keep=keep, max_words=8)
         length = single.tokens.shape[-1]
-        assert torch.equal(single.tokens[0], together.tokens[picture, :, :length])
-        assert torch.allclose(single.scores[0], together.scores[picture])
+        assert torch.equal(single.tokens[0], together.tokens[image, :, :length])
+        assert torch.allclose(single.scores[0], together.scores[image])
 
 
-def test_finished_pictures_cost_nothing() -> None:
+def test_finished_images_cost_nothing() -> None:
     model = Bigrams(50, 1)
     model.table[:25, :, :, EOS] += 50  # the first half ends at once
     beam_search(model, model.memory, beam=3, max_words=10)
@@ -140,13 +140,13 @@ def test_what_is_forbidden_is_not_said_to_fill_places(groups: int) -> None:
         trace=True,
     )
     assert found.attention is not None
-    for picture in range(7):
+    for image in range(7):
         for group in range(groups):
             places = slice(5 * group, 5 * group + 5)
-            said = [tuple(caption) for caption in found.tokens[picture, places].tolist()]
+            said = [tuple(caption) for caption in found.tokens[image, places].tolist()]
             assert set(said[:3]) == {(EOS, PAD), (5, EOS), (5, 5)}
             assert said[3:] == [(PAD, PAD)] * 2
-            assert found.scores[picture, places].isfinite().tolist() == [True] * 3 + [False] * 2
+            assert found.scores[image, places].isfinite().tolist() == [True] * 3 + [False] * 2
     nothing = found.tokens == PAD
     assert (found.log_probs[nothing] == 0).all()
     assert (found.attention[nothing] == 0).all()

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
-from captrial.compete.selection import Ordered
-from captrial.engines import scoring, selecting
+from captrial.compete.selection.selection import Ordered
+from captrial.engines.engine import Engine
+from captrial.engines.jobs import select
+from captrial.engines.jobs.score import score_all
+from captrial.engines.jobs.select import EngineRanker, merge_slices
 from captrial.engines.local import LocalEngine
-from captrial.engines.output import OutputFolder
-from captrial.engines.running import Engine
-from captrial.engines.scoring import score_all
-from captrial.engines.selecting import EngineRanker, merge_slices
+from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError, MismatchError
 from captrial.metrics import score
-from captrial.metrics.cider import cider
-from captrial.metrics.df import DocumentFrequencies
+from captrial.metrics.ngram.cider import cider
+from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from compete import made
 
 captions = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass"]), max_size=7).map(" ".join)
@@ -91,13 +91,13 @@ def same_scores(tmp_path: Path, engine: Engine, metrics: list[str] = METRICS) ->
 
 
 def test_scores_in_parts_are_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "SLICE", 16)
+    monkeypatch.setattr(score, "SLICE", 16)
     same_scores(tmp_path, LocalEngine())
     assert len(OutputFolder(tmp_path / "work" / "scores").shards()) == 4
 
 
 def test_bleu_in_parts_is_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "SLICE", 9)
+    monkeypatch.setattr(score, "SLICE", 9)
     texts = made.captions(50, 1)
     known = {name: [text] for name, text in texts.pop("truth").items()}
     one, other = score(texts, known, ["bleu"]), score_all(texts, known, ["bleu"], tmp_path, LocalEngine())
@@ -164,10 +164,10 @@ def test_another_clip_checkpoint_in_the_same_folder_is_noticed(tmp_path: Path) -
 def test_what_failed_is_scored_again_once_its_cause_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
-    monkeypatch.setattr(scoring, "SLICE", 1)
+    monkeypatch.setattr(score, "SLICE", 1)
     known = {"1": ["a dog runs"], "2": ["a cat sits"]}
     said = {"a": {"1": "a dog", "2": "a cat"}}
-    real = getattr(scoring, job).__call__
+    real = getattr(score, job).__call__
 
     def breaks(self: object, rows: list[dict[str, object]]) -> object:
         if rows[0]["id"] in ("2", "images 1:2"):
@@ -175,7 +175,7 @@ def test_what_failed_is_scored_again_once_its_cause_is_mended(
         return real(self, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(scoring, job), "__call__", breaks)
+        patch.setattr(getattr(score, job), "__call__", breaks)
         with pytest.raises(InputError, match="no space left"):
             score_all(said, known, ["cider"], tmp_path, LocalEngine())
     folder = tmp_path / ("scores" if job == "ScoreJob" else "frequencies")
@@ -189,20 +189,20 @@ def test_a_slice_that_failed_is_searched_again(tmp_path: Path, monkeypatch: pyte
     contest = competition(tmp_path, 40)
     rank = EngineRanker(LocalEngine(), contest.directory)
     with monkeypatch.context() as patch:
-        patch.setattr(selecting.SelectJob, "_search", lambda *_: 1 / 0)
+        patch.setattr(select.SelectJob, "_search", lambda *_: 1 / 0)
         with pytest.raises(InputError, match="ZeroDivisionError"):
             rank(contest.pool, 10, 0, contest.pairs)
     assert all(len(best.ids) for best in rank(contest.pool, 10, 0, contest.pairs))
 
 
-def competition(folder: Path, pictures: int = 300) -> Competition:
-    """Blocks of 16 pictures, so that there are many."""
-    texts = made.captions(pictures, 3)
+def competition(folder: Path, images: int = 300) -> Competition:
+    """Blocks of 16 images, so that there are many."""
+    texts = made.captions(images, 3)
     texts.pop("truth")
     texts["truth"] = {}
     files, _ = made.write_files(folder, texts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("captrial.compete.store.BLOCK", 16)
+        patch.setattr("captrial.compete.storage.caption_store.BLOCK", 16)
         return Competition.create(folder / "competition", files)
 
 
@@ -222,13 +222,13 @@ def test_selection_in_slices_is_that_of_one_search(tmp_path: Path, changes: dict
 def test_slices_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contest = competition(tmp_path)
     kept: list[dict[str, object]] = []
-    real = selecting.merge_slices
+    real = select.merge_slices
 
     def spy(rows: object, pairs: int, depth: int) -> list[Ordered]:
         kept.extend(rows)  # type: ignore[arg-type]
         return real(iter(kept), pairs, depth)
 
-    monkeypatch.setattr(selecting, "merge_slices", spy)
+    monkeypatch.setattr(select, "merge_slices", spy)
     best = EngineRanker(LocalEngine(), contest.directory)(contest.pool, 10, 0, contest.pairs)
     assert len(kept) == 5
     for seed in range(5):

@@ -13,23 +13,23 @@ import pytest
 import torch
 from PIL import Image
 
-from captrial.engines import features
-from captrial.engines.features import extract_all, sample_parts
+from captrial.engines.inputs import Part, find_parts
+from captrial.engines.jobs import extract_features
+from captrial.engines.jobs.extract_features import extract_all, sample_parts
 from captrial.engines.local import LocalEngine
-from captrial.engines.output import OutputFolder, do_part
-from captrial.engines.sources import Part, find_parts
+from captrial.engines.shards import OutputFolder, do_part
 from captrial.errors import MismatchError
 from captrial.files import atomic_write
-from captrial.records import Picture, Sample
-from captrial.vision.features import Features
-from captrial.vision.store import FeatureStore, FeatureWriter
-from engines.toys import write_pictures
+from captrial.records import ImageRef, Sample
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from captrial.vision.features.visual_features import Features
+from engines.toys import write_images
 
 Extracted = tuple[int, int, dict[str, str]]
 
 
 class Widths:
-    """A backbone that sees how wide a picture is, remembers which it saw, and takes 13 for infinite."""
+    """A backbone that sees how wide an image is, remembers which it saw, and takes 13 for infinite."""
 
     seen: list[int]
 
@@ -42,8 +42,8 @@ class Widths:
     def to(self, device: torch.device) -> Widths:
         return self
 
-    def see(self, pictures: Sequence[Image.Image]) -> Features:
-        widths = [picture.width for picture in pictures]
+    def see(self, images: Sequence[Image.Image]) -> Features:
+        widths = [image.width for image in images]
         self.seen += widths
         elements = torch.tensor([[[1e9 if width == 13 else width, 1.0]] for width in widths])
         return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), torch.zeros(len(widths), 1, 4))
@@ -51,18 +51,18 @@ class Widths:
 
 @pytest.fixture(autouse=True)
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    monkeypatch.setattr("captrial.vision.loading.load_backbone", Widths)
+    monkeypatch.setattr("captrial.vision.registry.load_backbone", Widths)
     Widths.seen = []
     return Widths.seen
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return write_pictures(tmp_path / "pictures", range(10, 18))
+    return write_images(tmp_path / "images", range(10, 18))
 
 
 def as_files(folder: Path) -> list[Part]:
-    return sample_parts([Sample(Picture(path.name, path)) for path in sorted(folder.iterdir())], 3)
+    return sample_parts([Sample(ImageRef(path.name, path)) for path in sorted(folder.iterdir())], 3)
 
 
 def as_tars(folder: Path) -> list[Part]:
@@ -93,7 +93,7 @@ def extract(parts: Sequence[Part], store: Path, backbone: str = "widths") -> Ext
 
 
 def is_right(store: Path, outcome: Extracted, new: int) -> None:
-    """Seven pictures, two that have none, and nothing left of the run."""
+    """Seven images, two that have none, and nothing left of the run."""
     assert (outcome[0], outcome[1], len(outcome[2])) == (7, new, 2)
     assert sorted(why.split()[-1] for why in outcome[2].values())[-1] == "precision"
     found = FeatureStore(store)
@@ -110,7 +110,7 @@ def test_a_finished_store_is_left_alone(
     assert sorted(seen) == list(range(10, 18))
     seen.clear()
     is_right(tmp_path / "store", extract(made(folder), tmp_path / "store"), 0)
-    assert set(seen) <= {13}  # pictures by name that could not be done are tried again: they may have been mended
+    assert set(seen) <= {13}  # images by name that could not be done are tried again: they may have been mended
 
 
 class Killed(BaseException):
@@ -142,9 +142,9 @@ class DyingAtTheSecond:
     ("place", "name", "instead"),
     [
         (FeatureWriter, "add", dying),
-        (features, "_stacked", None),
-        (features, "atomic_write", dying),
-        (features, "atomic_write", dying_after_writing),
+        (extract_features, "_stacked", None),
+        (extract_features, "atomic_write", dying),
+        (extract_features, "atomic_write", dying_after_writing),
         (shutil, "rmtree", dying),
     ],
     ids=["before the first", "in the middle", "before the store knows", "when it knows", "while removing shards"],
@@ -160,7 +160,7 @@ def test_a_killed_gathering_continues_and_nothing_is_extracted_again(
     instead: Callable[..., object] | None,
 ) -> None:
     store, instead = tmp_path / "store", instead or DyingAtTheSecond(getattr(place, name))
-    monkeypatch.setattr(features, "TOGETHER", 2)
+    monkeypatch.setattr(extract_features, "TOGETHER", 2)
     with monkeypatch.context() as patch:
         patch.setattr(place, name, instead)
         with pytest.raises(Killed):
@@ -175,7 +175,7 @@ def test_a_killed_extraction_continues(
     folder: Path, tmp_path: Path, seen: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("captrial.engines.running.do_part", DyingAtTheSecond(do_part))
+        patch.setattr("captrial.engines.engine.do_part", DyingAtTheSecond(do_part))
         with pytest.raises(Killed):
             extract(as_files(folder), tmp_path / "store")
     is_right(tmp_path / "store", extract(as_files(folder), tmp_path / "store"), 7)
@@ -183,7 +183,7 @@ def test_a_killed_extraction_continues(
 
 
 @pytest.mark.parametrize("made", [as_files, as_tars, as_urls])
-def test_only_new_pictures_are_looked_at(
+def test_only_new_images_are_looked_at(
     folder: Path, tmp_path: Path, seen: list[int], made: Callable[[Path], list[Part]]
 ) -> None:
     extract(made(folder), tmp_path / "store")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from rich.progress import Progress
 
-from captrial.engines import running
+from captrial.engines import engine
+from captrial.engines.engine import make_engine, run
+from captrial.engines.inputs import Part, entry_parts
 from captrial.engines.job import JobSpec
 from captrial.engines.local import LocalEngine
-from captrial.engines.output import OutputFolder
-from captrial.engines.running import make_engine, run
-from captrial.engines.sources import Part, entry_parts
+from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
 from captrial.progress import progress_bar
 from engines.toys import Counted, DeadlyToRead, Odd, Shout, Unloadable, Unreadable
@@ -70,7 +70,7 @@ def test_what_is_no_rows_fault_fails_the_part_and_is_tried_again(tmp_path: Path)
 
 
 def test_a_run_in_which_one_part_after_the_other_fails_ends(tmp_path: Path) -> None:
-    """An endpoint that is gone is not asked about a million pictures, some seconds each."""
+    """An endpoint that is gone is not asked about a million images, some seconds each."""
     log = tmp_path / "log"
     names = ["row0", "gone", *(f"row{number}" for number in range(1, 20)), *(f"gone{number}" for number in range(50))]
     with pytest.raises(CaptrialError, match=r"17 of 71 parts.*part 1: the endpoint is gone; 16 in a row failed"):
@@ -170,7 +170,7 @@ def test_progress_counts_the_parts_of_all_workers(tmp_path: Path, monkeypatch: p
             bars.append(bar)
             yield bar
 
-    monkeypatch.setattr(running, "progress_bar", seen)
+    monkeypatch.setattr(engine, "progress_bar", seen)
     run(JobSpec(Shout), parts(), tmp_path / "out", LocalEngine(2))
     (tmp_path / "out" / "part-000002.parquet").unlink()
     run(JobSpec(Shout), parts(), tmp_path / "out", LocalEngine())
@@ -257,4 +257,4 @@ def test_workers_share_the_cores_also_where_the_system_cannot_tell_which_are_our
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert [running.threads_each(workers) for workers in (1, 3, 9)] == [8, 2, 1]
+    assert [engine.threads_each(workers) for workers in (1, 3, 9)] == [8, 2, 1]

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
-from captrial.data.toyworld import write_toyworld
-from captrial.engines import scoring
+from captrial.engines.engine import make_engine, run
 from captrial.engines.job import JobSpec
-from captrial.engines.output import OutputFolder
-from captrial.engines.running import make_engine, run
+from captrial.engines.jobs import score
+from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError
-from captrial.vision.store import FeatureStore
+from captrial.toyworld import write_toyworld
+from captrial.vision.features.feature_store import FeatureStore
 from engines.test_exact import competition, same_scores
 from engines.test_local import EXPECTED, NAMES, kill_the_driver_and_start_again, loud, parts, workers_at
 from engines.toys import Shout, Unloadable
@@ -71,7 +71,7 @@ def test_selection_is_that_of_one_process(tmp_path: Path, ray_address: str) -> N
 
 @pytest.mark.full
 def test_scores_are_those_of_one_process(tmp_path: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "SLICE", 16)
+    monkeypatch.setattr(score, "SLICE", 16)
     same_scores(tmp_path, make_engine("ray", 2, ray_address), ["bleu", "cider"])
 
 

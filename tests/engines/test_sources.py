@@ -1,4 +1,4 @@
-"""Every kind of input gives the same pictures, and what is broken becomes an error of its row."""
+"""Every kind of input gives the same images, and what is broken becomes an error of its row."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from captrial.data.readers.shards import write_shards
-from captrial.engines import pictures
-from captrial.engines.pictures import open_rows
-from captrial.engines.sources import find_parts, parts_of_all
+from captrial.data.datasets.webdataset import write_shards
+from captrial.engines import row_images
+from captrial.engines.inputs import find_parts, parts_of_all
+from captrial.engines.row_images import open_rows
 from captrial.errors import DatasetError
-from captrial.records import Picture, Sample
+from captrial.records import ImageRef, Sample
 from engines.toys import serving
 
 SIZES = {f"{number}.png": (8 + number, 5) for number in range(7)}
@@ -35,7 +35,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "pictures"
+    made = tmp_path / "images"
     made.mkdir()
     for name, size in SIZES.items():
         Image.new("RGB", size, "red").save(made / name)
@@ -50,10 +50,10 @@ def server(folder: Path) -> Iterator[str]:
 
 
 def opened(source: Path, size: int = 3) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
-    """Sizes of pictures by id, and errors by id; every part read by itself."""
+    """Sizes of images by id, and errors by id; every part read by itself."""
     rows = [row for part in find_parts(source, size) for row in open_rows(list(part.rows()))]
     assert len({row["id"] for row in rows}) == len(rows)
-    good = {row["id"]: row["picture"].size for row in rows if "picture" in row}
+    good = {row["id"]: row["image"].size for row in rows if "image" in row}
     return good, {row["id"]: row["error"] for row in rows if "error" in row}
 
 
@@ -152,7 +152,7 @@ def test_names_that_are_no_utf8_can_be_written(folder: Path, tmp_path: Path) -> 
         assert all(name.encode() for name in good)
 
 
-def test_single_pictures_are_called_as_they_are_given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_images_are_called_as_they_are_given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As without an engine; a worker that stands elsewhere finds them all the same."""
     monkeypatch.chdir(folder)
     (part,) = parts_of_all(["0.png", folder / "1.png"])
@@ -165,7 +165,7 @@ def test_a_list_of_urls_that_begins_with_a_mark(folder: Path, tmp_path: Path) ->
 
 
 def test_tar_shards_with_a_broken_member(folder: Path, tmp_path: Path) -> None:
-    samples = [Sample(Picture(name.removesuffix(".png"), folder / name)) for name in SIZES]
+    samples = [Sample(ImageRef(name.removesuffix(".png"), folder / name)) for name in SIZES]
     write_shards(samples, tmp_path / "shards", size=3)
     good, bad = opened(tmp_path / "shards")
     assert (good, bad) == ({name.removesuffix(".png"): size for name, size in SIZES.items()}, {})
@@ -200,17 +200,17 @@ def test_nothing_there(tmp_path: Path) -> None:
         find_parts(tmp_path / "absent.tar")
     with pytest.raises(DatasetError, match="no such input"):
         find_parts(tmp_path / "absent.parquet")
-    with pytest.raises(DatasetError, match="no pictures"):
+    with pytest.raises(DatasetError, match="no images"):
         find_parts(tmp_path)
 
 
-def test_a_row_without_a_picture() -> None:
+def test_a_row_without_a_image() -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (3, 3)).save(buffer, "PNG")
     rows = open_rows([{"id": "1", "text": "x"}, {"id": "2", "error": "lost"}, {"id": "3", "bytes": buffer.getvalue()}])
     assert "no image, bytes, path or url" in rows[0]["error"]
     assert rows[1]["error"] == "lost"
-    assert rows[2]["picture"].size == (3, 3)
+    assert rows[2]["image"].size == (3, 3)
 
 
 def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
@@ -225,7 +225,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
                     self.wfile.write(b"x")
                     time.sleep(0.05)
 
-    monkeypatch.setattr(pictures, "LONGEST", 0.2)
+    monkeypatch.setattr(row_images, "LONGEST", 0.2)
     with serving(Dripping) as base:
         began = time.monotonic()
         (row,) = open_rows([{"id": "slow", "url": f"{base}/a.png"}])

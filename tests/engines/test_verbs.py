@@ -20,17 +20,17 @@ from typer.testing import CliRunner
 
 from captrial.captioners.endpoint import EndpointCaptioner
 from captrial.cli.app import app
-from captrial.data.toyworld import write_toyworld
-from captrial.engines.captioning import caption_all, read_captions_of
+from captrial.engines.jobs.caption import caption_all, read_captions_of
 from captrial.engines.local import LocalEngine
-from captrial.engines.output import OutputFolder
+from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
+from captrial.toyworld import write_toyworld
 from compete import made
-from engines.toys import serving, write_pictures
+from engines.toys import serving, write_images
 
 
 class Teller(BaseHTTPRequestHandler):
-    """Says how wide a picture is; has no caption for those that are 13 wide; or answers a status, to all or some."""
+    """Says how wide an image is; has no caption for those that are 13 wide; or answers a status, to all or some."""
 
     status = 200
     only: int | None = None  # the width that the status is for
@@ -65,12 +65,12 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    return write_pictures(tmp_path / "pictures", range(8, 20))
+def images(tmp_path: Path) -> Path:
+    return write_images(tmp_path / "images", range(8, 20))
 
 
-def test_captions_of_a_folder_many_requests_in_flight(pictures: Path, tmp_path: Path, address: str) -> None:
-    outcome = caption_all([pictures], tmp_path / "out", address, LocalEngine(), in_flight=6, part=7)
+def test_captions_of_a_folder_many_requests_in_flight(images: Path, tmp_path: Path, address: str) -> None:
+    outcome = caption_all([images], tmp_path / "out", address, LocalEngine(), in_flight=6, part=7)
     assert (outcome.parts, outcome.rows, outcome.errors) == (2, 13, 2)
     assert dict(read_captions_of(tmp_path / "out")) == {
         f"{width}.png": f"{width} wide" for width in range(8, 20) if width != 13
@@ -81,30 +81,30 @@ def test_captions_of_a_folder_many_requests_in_flight(pictures: Path, tmp_path: 
     assert max(Teller.together) > 1
 
 
-def test_one_answer_that_is_no_caption_costs_no_other_picture(pictures: Path, tmp_path: Path, address: str) -> None:
-    caption_all([pictures], tmp_path / "out", address, LocalEngine(), in_flight=3)
+def test_one_answer_that_is_no_caption_costs_no_other_image(images: Path, tmp_path: Path, address: str) -> None:
+    caption_all([images], tmp_path / "out", address, LocalEngine(), in_flight=3)
     assert sorted(Teller.asked) == list(range(8, 20))
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500])
-def test_a_picture_that_an_endpoint_breaks_on_is_an_error_of_its_row(
-    pictures: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, status: int
+def test_a_image_that_an_endpoint_breaks_on_is_an_error_of_its_row(
+    images: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    """One that answers others: told apart from one that is broken by a picture that nothing is wrong with."""
+    """One that answers others: told apart from one that is broken by an image that nothing is wrong with."""
     monkeypatch.setattr(EndpointCaptioner, "pause", 0.01)
     monkeypatch.setattr(Teller, "status", status)
     with monkeypatch.context() as patch:
         patch.setattr(Teller, "only", 17)
-        assert caption_all([pictures], tmp_path / "out", address, LocalEngine()).errors == 3
+        assert caption_all([images], tmp_path / "out", address, LocalEngine()).errors == 3
     errors = {row["id"]: row["error"] for row in OutputFolder(tmp_path / "out").rows() if row["error"]}
-    assert f"not this picture: answered {status}" in errors["17.png"]
+    assert f"not this image: answered {status}" in errors["17.png"]
     with pytest.raises(CaptrialError, match=rf"1 of 1 parts.*answered {status}"):
-        caption_all([pictures], tmp_path / "broken", address, LocalEngine())
+        caption_all([images], tmp_path / "broken", address, LocalEngine())
 
 
-def test_a_run_goes_on_with_other_requests_in_flight(pictures: Path, tmp_path: Path, address: str) -> None:
+def test_a_run_goes_on_with_other_requests_in_flight(images: Path, tmp_path: Path, address: str) -> None:
     def skipped(model: str, in_flight: int | None = None) -> int:
-        return caption_all([pictures], tmp_path / "out", model, LocalEngine(), in_flight=in_flight, part=7).skipped
+        return caption_all([images], tmp_path / "out", model, LocalEngine(), in_flight=in_flight, part=7).skipped
 
     assert skipped(address, 6) == 0
     assert skipped(address, 1) == skipped(address) == skipped(f"{address}?concurrency=2&timeout=9") == 2
@@ -114,33 +114,33 @@ def test_a_run_goes_on_with_other_requests_in_flight(pictures: Path, tmp_path: P
         skipped(f"{address}?concurrency=many")
 
 
-def test_requests_in_flight_are_as_many_as_asked_for(pictures: Path, tmp_path: Path, address: str) -> None:
-    caption_all([pictures], tmp_path / "out", f"{address}?concurrency=1", LocalEngine())
+def test_requests_in_flight_are_as_many_as_asked_for(images: Path, tmp_path: Path, address: str) -> None:
+    caption_all([images], tmp_path / "out", f"{address}?concurrency=1", LocalEngine())
     assert max(Teller.together) == 1
-    files = [str(pictures / f"{width}.png") for width in range(8, 12)]
+    files = [str(images / f"{width}.png") for width in range(8, 12)]
     done = CliRunner().invoke(app, ["caption", *files, "--model", address, "--in-flight", "1", "--json"])
     assert (done.exit_code, max(Teller.together)) == (0, 1), done.output
 
 
-def test_the_verb_writes_shards_or_one_file(pictures: Path, tmp_path: Path, address: str) -> None:
-    line = ["caption", str(pictures), "--model", address, "--json", "--out"]
+def test_the_verb_writes_shards_or_one_file(images: Path, tmp_path: Path, address: str) -> None:
+    line = ["caption", str(images), "--model", address, "--json", "--out"]
     done = CliRunner().invoke(app, [*line, str(tmp_path / "shards")])
     assert done.exit_code == 0, done.output
     facts = json.loads(done.stdout)
-    assert (facts["pictures"], facts["unreadable"]) == (13, 2)
+    assert (facts["images"], facts["unreadable"]) == (13, 2)
     assert pq.read_table(tmp_path / "shards" / "part-000000.parquet").column_names == ["id", "caption", "error"]
     again = CliRunner().invoke(app, [*line, str(tmp_path / "shards")])
     assert (facts["parts"], facts["reused"], json.loads(again.stdout)["reused"]) == (1, 0, 1)
     CliRunner().invoke(app, [*line, str(tmp_path / "all.jsonl")], catch_exceptions=False)
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 11
     with pytest.raises(InputError, match="--out FOLDER"):
-        CliRunner().invoke(app, ["caption", str(pictures), "--model", address], catch_exceptions=False)
+        CliRunner().invoke(app, ["caption", str(images), "--model", address], catch_exceptions=False)
 
 
-def test_an_endpoint_that_is_not_there_fails_parts_not_rows(pictures: Path, tmp_path: Path) -> None:
+def test_an_endpoint_that_is_not_there_fails_parts_not_rows(images: Path, tmp_path: Path) -> None:
     class Hurried(LocalEngine):
         def do(self, spec, tasks):  # type: ignore[no-untyped-def]
-            from captrial.engines.running import Worker
+            from captrial.engines.engine import Worker
 
             worker = Worker(spec)
             worker._job = spec.make()
@@ -148,28 +148,28 @@ def test_an_endpoint_that_is_not_there_fails_parts_not_rows(pictures: Path, tmp_
             yield from map(worker.do, tasks)
 
     with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*did not caption"):
-        caption_all([pictures], tmp_path / "out", "http://127.0.0.1:9/v1#x", Hurried(), in_flight=2)
+        caption_all([images], tmp_path / "out", "http://127.0.0.1:9/v1#x", Hurried(), in_flight=2)
     assert not OutputFolder(tmp_path / "out").shards()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405])
 def test_an_endpoint_that_refuses_fails_parts_not_rows(
-    pictures: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, status: int
+    images: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Teller, "status", status)
         with pytest.raises(CaptrialError, match=rf"1 of 1 parts.*answered {status}.*check the key"):
-            caption_all([pictures], tmp_path / "out", address, LocalEngine())
+            caption_all([images], tmp_path / "out", address, LocalEngine())
     assert not OutputFolder(tmp_path / "out").shards()
-    assert caption_all([pictures], tmp_path / "out", address, LocalEngine()).errors == 2
+    assert caption_all([images], tmp_path / "out", address, LocalEngine()).errors == 2
 
 
-def test_two_pictures_of_one_name_are_not_one(tmp_path: Path, address: str) -> None:
+def test_two_images_of_one_name_are_not_one(tmp_path: Path, address: str) -> None:
     for folder, width in (("a", 8), ("b", 9)):
         (tmp_path / folder).mkdir()
         Image.new("RGB", (width, 5), "red").save(tmp_path / folder / "same.png")
     line = ["caption", str(tmp_path / "a"), str(tmp_path / "b"), "--model", address, "--out"]
-    with pytest.raises(InputError, match=r"two pictures are called same\.png"):
+    with pytest.raises(InputError, match=r"two images are called same\.png"):
         CliRunner().invoke(app, [*line, str(tmp_path / "all.jsonl")], catch_exceptions=False)
     assert not (tmp_path / "all.jsonl").exists()
     done = CliRunner().invoke(app, [*line, str(tmp_path / "all")])
@@ -177,16 +177,16 @@ def test_two_pictures_of_one_name_are_not_one(tmp_path: Path, address: str) -> N
     assert sorted(read_captions_of(tmp_path / "all")) == [("same.png", "8 wide"), ("same.png", "9 wide")]
 
 
-def test_features_of_two_pictures_of_one_name_are_refused(pictures: Path, tmp_path: Path) -> None:
-    content = (pictures / "8.png").read_bytes()
+def test_features_of_two_images_of_one_name_are_refused(images: Path, tmp_path: Path) -> None:
+    content = (images / "8.png").read_bytes()
     pq.write_table(pa.table({"id": ["x", "y", "x"], "bytes": [content] * 3}), tmp_path / "a.parquet")
     line = ["features", str(tmp_path / "a.parquet"), "--out", str(tmp_path / "store")]
-    with pytest.raises(InputError, match="two pictures are called x,"):
+    with pytest.raises(InputError, match="two images are called x,"):
         CliRunner().invoke(app, [*line, "--backbone", "efficientnet-lite0"], catch_exceptions=False)
 
 
 def test_another_model_of_the_same_name_is_not_taken_for_finished(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that was trained on: its folder has the same name and another best checkpoint."""
 
@@ -194,13 +194,13 @@ def test_another_model_of_the_same_name_is_not_taken_for_finished(
         def caption(self, seen: list[Image.Image]) -> list[str]:
             return ["a thing"] * len(seen)
 
-    monkeypatch.setattr("captrial.engines.captioning.load_captioner", lambda *_: Says())
+    monkeypatch.setattr("captrial.engines.jobs.caption.load_captioner", lambda *_: Says())
     weights = tmp_path / "run" / "best" / "model.safetensors"
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"one")
 
     def caption() -> int:
-        return caption_all([pictures], tmp_path / "out", str(tmp_path / "run"), LocalEngine(), part=7).skipped
+        return caption_all([images], tmp_path / "out", str(tmp_path / "run"), LocalEngine(), part=7).skipped
 
     assert (caption(), caption()) == (0, 2)
     (tmp_path / "run" / "metrics.csv").write_text("epoch\n")  # no part of the captioner
@@ -212,7 +212,7 @@ def test_another_model_of_the_same_name_is_not_taken_for_finished(
 
 @pytest.mark.parametrize("name", ["hf:{}", "onnx:{}?threshold=0.1+efficientnet-lite2", "localiser+hf:{}?stage=stage3"])
 def test_files_that_a_backbone_is_read_from_are_noticed(tmp_path: Path, name: str) -> None:
-    from captrial.engines.features import _files
+    from captrial.engines.jobs.extract_features import _files
 
     file = tmp_path / "weights"
     file.write_bytes(b"one")
@@ -224,7 +224,7 @@ def test_files_that_a_backbone_is_read_from_are_noticed(tmp_path: Path, name: st
 
 @pytest.mark.slow
 def test_features_by_workers_are_those_of_one_process(tmp_path: Path) -> None:
-    from captrial.vision.store import FeatureStore
+    from captrial.vision.features.feature_store import FeatureStore
 
     write_toyworld(tmp_path / "world", 9, 0, size=64)
     line = ["features", str(tmp_path / "world"), "--backbone", "efficientnet-lite0", "--batch", "3", "--json", "--out"]
@@ -240,11 +240,11 @@ def test_features_by_workers_are_those_of_one_process(tmp_path: Path) -> None:
     assert not (tmp_path / "two" / "shards").exists()
 
 
-def test_features_of_shards_parquet_and_urls(pictures: Path, tmp_path: Path) -> None:
-    """Rows that are no files, one of them broken: the other pictures are in the store, and it says which is not."""
-    from captrial.vision.store import FeatureStore
+def test_features_of_shards_parquet_and_urls(images: Path, tmp_path: Path) -> None:
+    """Rows that are no files, one of them broken: the other images are in the store, and it says which is not."""
+    from captrial.vision.features.feature_store import FeatureStore
 
-    files = [path for path in sorted(pictures.iterdir()) if path.stem in ("8", "9", "broken")]
+    files = [path for path in sorted(images.iterdir()) if path.stem in ("8", "9", "broken")]
     (tmp_path / "list.txt").write_text("\n".join(f"file://{path}" for path in files))
     pq.write_table(
         pa.table({"id": ["8", "9", "broken"], "bytes": [path.read_bytes() for path in files]}), tmp_path / "a.parquet"
@@ -259,7 +259,7 @@ def test_features_of_shards_parquet_and_urls(pictures: Path, tmp_path: Path) -> 
         )
         assert done.exit_code == 0, done.output
         facts = json.loads(done.stdout)
-        assert (facts["pictures"], len(facts["refused"])) == (2, 1)
+        assert (facts["images"], len(facts["refused"])) == (2, 1)
         assert "broken" in next(iter(facts["refused"]))
         assert len(list(FeatureStore(out))) == 2
 

@@ -1,4 +1,4 @@
-"""Jobs for tests: quick, and bad in ways that can be counted; pictures and a server for them."""
+"""Jobs for tests: quick, and bad in ways that can be counted; images and a server for them."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def longer(first: Sequence[str], second: Sequence[str]) -> list[float]:
     return [-abs(len(one) - len(other)) / 100 for one, other in zip(first, second, strict=True)]
 
 
-def write_pictures(folder: Path, widths: Iterable[int]) -> Path:
-    """A folder with a red picture of each width, named after it, and a broken one."""
+def write_images(folder: Path, widths: Iterable[int]) -> Path:
+    """A folder with a red image of each width, named after it, and a broken one."""
     folder.mkdir()
     for width in widths:
         Image.new("RGB", (width, 5), "red").save(folder / f"{width}.png")

@@ -6,11 +6,11 @@ import dataclasses
 
 import torch
 
+from captrial.attribution.subject import Subject, from_features
+from captrial.attribution.targets import Targets, word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.explainable import SpokenWord
-from captrial.explain.subject import Subject, from_features
-from captrial.explain.targets import Targets, word_targets
-from captrial.vision.features import Features
+from captrial.vision.features.visual_features import Features
 
 WORDS, SIZE, TOKENS = 23, 12, [5, 7, 9, 4, 11, 6]
 TINY = {
@@ -37,15 +37,15 @@ def tiny(name: str, seed: int = 0, **options: object) -> Captioner:
     return create(name, words=WORDS, features=SIZE, **{**sizes, **options}).double().eval()
 
 
-def make_features(pictures: int = 1, elements: int = 7, seed: int = 1) -> Features:
+def make_features(images: int = 1, elements: int = 7, seed: int = 1) -> Features:
     generator = torch.Generator().manual_seed(seed)
-    corners = torch.rand(pictures, elements, 2, 2, generator=generator).double().sort(2).values
-    relations = torch.randint(0, max(elements, 1), (pictures, 4, 3), generator=generator)
-    attributes = torch.randint(4, WORDS, (pictures, elements, 2), generator=generator)
+    corners = torch.rand(images, elements, 2, 2, generator=generator).double().sort(2).values
+    relations = torch.randint(0, max(elements, 1), (images, 4, 3), generator=generator)
+    attributes = torch.randint(4, WORDS, (images, elements, 2), generator=generator)
     attributes[:, ::2, 1] = -1
     return Features(
-        torch.randn(pictures, elements, SIZE, generator=generator).double(),
-        torch.ones(pictures, elements, dtype=torch.bool),
+        torch.randn(images, elements, SIZE, generator=generator).double(),
+        torch.ones(images, elements, dtype=torch.bool),
         corners.flatten(2),
         relations,
         attributes,

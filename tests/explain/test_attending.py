@@ -1,4 +1,4 @@
-"""From a captioner and a data set to the tables of paper 003."""
+"""From a captioner and a data set to the tables of Liu 2017."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ import orjson
 import pytest
 import torch
 
+from captrial.attribution.maps import square_maps
+from captrial.attribution.methods.rollout import roll_out
+from captrial.attribution.word_attention import AttentionLooker, cells_alone
+from captrial.attribution.word_attribution import make_looker
 from captrial.errors import DatasetError, InputError
-from captrial.explain.attending import FORCED, GENERATED, Attended, PhraseScore, attend
-from captrial.explain.attention_tables import (
+from captrial.grounding.attention_correctness import attention_correctness
+from captrial.grounding.attention_study import (
+    FORCED,
+    GENERATED,
+    Attended,
+    PhraseScore,
+    attend,
+)
+from captrial.grounding.attention_tables import (
     all_tables,
     correctness_table,
     improvements,
@@ -24,12 +35,8 @@ from captrial.explain.attention_tables import (
     spearman,
     terciles,
 )
-from captrial.explain.attributing import make_looker
-from captrial.explain.correctness import attention_correctness
-from captrial.explain.intervals import Estimate, estimate
-from captrial.explain.looking import AttentionLooker, cells_alone
-from captrial.explain.maps import square_maps
-from captrial.explain.phrases import (
+from captrial.grounding.intervals import Estimate, estimate
+from captrial.grounding.phrases import (
     CROPPED,
     NO_REGION,
     WHOLE,
@@ -39,12 +46,11 @@ from captrial.explain.phrases import (
     matched,
     said_in_references,
 )
-from captrial.explain.rollout import roll_out
-from captrial.explain.tables import Table, escape, write_tables
+from captrial.grounding.tables import Table, escape, write_tables
 from captrial.language.nouns import analyse
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize_all
-from captrial.records import Box, Picture, Region, Sample
+from captrial.records import Box, ImageRef, Region, Sample
 from captrial.vision.preprocess import Preprocess
 from explain.toys import SIDE, WIDTH, ToyFeatures, toy_checkpoint, toy_samples
 
@@ -63,7 +69,7 @@ def results() -> list[Attended]:
 def test_forced_scores_are_those_of_the_attention(results: list[Attended]) -> None:
     """A phrase's record, worked out again from the captioner's attention and the toy world's boxes."""
     score = next(score for score in results[0].scores if score.setting == FORCED)
-    sample = next(sample for sample in toy_samples() if sample.id == score.picture)
+    sample = next(sample for sample in toy_samples() if sample.id == score.image)
     words = tokenize_all([sample.captions[score.caption]])[0].split()
     phrase = next(phrase for phrase in sample.phrases[score.caption] if phrase.start == score.start)
     assert " ".join(words[phrase.start : phrase.end]) == score.text
@@ -81,7 +87,7 @@ def test_forced_scores_are_those_of_the_attention(results: list[Attended]) -> No
 
 
 def test_padding_changes_nothing() -> None:
-    """Sentences of one picture beside longer ones, and pictures beside others, look the same as alone."""
+    """Sentences of one image beside longer ones, and images beside others, look the same as alone."""
     first, second = toy_samples()[:2]
     words = [["a", "dog"], ["a", "man", "with", "a", "red", "kite"]]
     together = looker().look([first.id, second.id], [words, [words[0]]])
@@ -108,7 +114,7 @@ def test_results_survive_json(results: list[Attended]) -> None:
 
 def test_generated_captions_are_matched_word_by_word() -> None:
     sample = Sample(
-        Picture("1", width=100, height=100), ("A dog sees a big cat.", "A dog.", "The cat."), "test", (DOG, OTHER)
+        ImageRef("1", width=100, height=100), ("A dog sees a big cat.", "A dog.", "The cat."), "test", (DOG, OTHER)
     )
     references = [
         [Mentioned("a dog", 0, 2, (DOG,)), Mentioned("a big cat", 3, 6, (OTHER,))],
@@ -122,7 +128,7 @@ def test_generated_captions_are_matched_word_by_word() -> None:
 
 
 def test_nouns_are_linked_to_classes() -> None:
-    sample = Sample(Picture("1", width=100, height=100), ("x",), "test", (DOG, Region(Box(0, 0, 9, 9), "teddy bear")))
+    sample = Sample(ImageRef("1", width=100, height=100), ("x",), "test", (DOG, Region(Box(0, 0, 9, 9), "teddy bear")))
     one = analyse(["two puppies and a teddy bear on the street near a car"])[0]
     found = linked_to_classes(one, sample, Similarity.default())
     assert [(mention.text, [region.label for region in mention.regions]) for mention in found] == [
@@ -131,7 +137,7 @@ def test_nouns_are_linked_to_classes() -> None:
 
 
 def test_places_that_cannot_be_measured_are_counted() -> None:
-    sample = Sample(Picture("1", width=200, height=100))
+    sample = Sample(ImageRef("1", width=200, height=100))
     placer = Placer(Preprocess(224, "crop", 256))
     for regions in ((), (Region(Box(0, 0, 10, 100)),), (Region(Box(0, 0, 200, 100)),)):
         assert placer.place(sample, "it", 0, 1, regions) is None
@@ -144,7 +150,7 @@ def test_places_that_cannot_be_measured_are_counted() -> None:
 def test_masks_are_used_when_asked_for() -> None:
     mask = np.zeros((100, 100), dtype=bool)
     mask[:10, :10] = True
-    sample = Sample(Picture("1", width=100, height=100))
+    sample = Sample(ImageRef("1", width=100, height=100))
     region = Region(Box(0, 0, 50, 50), "dog", mask=mask)
     areas = [Placer(Preprocess(), masks).place(sample, "it", 0, 1, (region,)) for masks in (False, True)]
     assert [round(placed.area, 2) for placed in areas if placed] == [0.25, 0.01]
@@ -158,7 +164,7 @@ def test_a_class_token_is_dropped_and_the_rest_renormalised() -> None:
     assert look.weights.sum(1) == pytest.approx(np.ones(2))
     regions = cells_alone(np.ones((1, 2)) / 2, np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5]]))
     assert regions.grid is None
-    assert regions.weights.shape == (1, 2)  # the whole picture among regions is a region
+    assert regions.weights.shape == (1, 2)  # the whole image among regions is a region
 
 
 def test_rollout_traces_cross_attention_back_through_the_encoder() -> None:
@@ -194,12 +200,12 @@ def test_rollout_needs_an_encoder() -> None:
 
 
 def test_data_without_truth_is_refused() -> None:
-    bare = Sample(Picture("7", width=9, height=9), ("a dog",))
+    bare = Sample(ImageRef("7", width=9, height=9), ("a dog",))
     with pytest.raises(DatasetError, match="neither phrases with regions nor boxes"):
         attend(looker(), [bare])
-    with pytest.raises(DatasetError, match="picture 7 has no reference"):
+    with pytest.raises(DatasetError, match="image 7 has no reference"):
         attend(looker(), [replace(bare, captions=())])
-    with pytest.raises(DatasetError, match="no pictures"):
+    with pytest.raises(DatasetError, match="no images"):
         attend(looker(), [])
 
 
@@ -231,7 +237,7 @@ def test_terciles_are_equal_and_the_same_for_all_models() -> None:
     assert np.bincount(terciles(np.array([3.0, 3, 3, 3, 3, 3, 3]))).tolist() == [3, 2, 2]
     one, two = scores("one", [0.1, 0.2, 0.3, 0.4]), scores("two", [0.5, 0.6, 0.7])
     shared = same_matches([one, two], GENERATED)
-    assert [[score.picture for score in own] for own in shared] == [["0", "1", "2"]] * 2
+    assert [[score.image for score in own] for own in shared] == [["0", "1", "2"]] * 2
     table = size_table([one, two])
     assert table is not None
     assert [(row[0], row[1], row[3], round(row[5].value, 6)) for row in table.rows] == [  # type: ignore[union-attr]
@@ -254,7 +260,7 @@ def test_leads_are_of_the_same_phrases() -> None:
 def test_quality_goes_by_correctness() -> None:
     result = scores("one", [0.9, 0.1, 0.5])
     result.captions.update({"0": "a dog runs on the grass", "1": "a cat", "2": "a dog on the sofa", "3": "no match"})
-    samples = [Sample(Picture(str(number)), ("a dog runs on the grass",), "test", (DOG,)) for number in range(4)]
+    samples = [Sample(ImageRef(str(number)), ("a dog runs on the grass",), "test", (DOG,)) for number in range(4)]
     table = quality_table(result, samples, ["bleu"])
     assert table is not None
     assert [(row[0], row[1], row[2]) for row in table.rows] == [("high", 1, 0.9), ("middle", 1, 0.5), ("low", 1, 0.1)]
@@ -285,8 +291,8 @@ def test_empty_tables_have_dashes_not_nan() -> None:
     assert "nan" not in table.to_csv().lower()
 
 
-def test_intervals_resample_pictures() -> None:
-    """Ten equal values of one picture are one observation: the interval knows no better than from one a picture."""
+def test_intervals_resample_images() -> None:
+    """Ten equal values of one image are one observation: the interval knows no better than from one an image."""
     once = estimate(["a", "b", "c"], np.array([[0.0], [1.0], [2.0]]))[0]
     often = estimate(["a"] * 10 + ["b"] * 10 + ["c"] * 10, np.repeat([[0.0], [1.0], [2.0]], 10, axis=0))[0]
     assert (once.value, once.low, once.high) == (often.value, often.low, often.high)
@@ -295,7 +301,7 @@ def test_intervals_resample_pictures() -> None:
     assert nothing == Estimate(None, None, None, 0)
     assert nothing.show() == "–"
     alone, both = estimate(["a", "a", "b"], np.array([[0.2, 0.2], [0.4, 0.4], [np.nan, 0.6]]))
-    assert (alone.low, alone.high, alone.show()) == (None, None, "0.300 ±–")  # all of one picture
+    assert (alone.low, alone.high, alone.show()) == (None, None, "0.300 ±–")  # all of one image
     assert both.low is not None
     assert estimate([], np.zeros((0, 2))) == [nothing, nothing]
 
@@ -370,7 +376,7 @@ def test_pixels_through_the_backbone(tmp_path: Path) -> None:
     import torch
     from PIL import Image
 
-    from captrial.vision.backbone import Backbone, grid_boxes
+    from captrial.vision.backbones.base import Backbone, grid_boxes
 
     class Patches(Backbone):
         name, width, preprocess = "patches", WIDTH, Preprocess(16)
@@ -388,8 +394,8 @@ def test_pixels_through_the_backbone(tmp_path: Path) -> None:
             return grid_boxes(SIDE, SIDE)
 
     Image.effect_noise((32, 32), 80).convert("RGB").save(tmp_path / "noise.png")
-    pictures = {"noise": tmp_path / "noise.png"}
-    looker = make_looker("m", toy_checkpoint(), ToyFeatures(), "saliency", backbone=Patches(), pictures=pictures)
+    images = {"noise": tmp_path / "noise.png"}
+    looker = make_looker("m", toy_checkpoint(), ToyFeatures(), "saliency", backbone=Patches(), images=images)
     look = looker.look(["noise"], [[["a", "dog"]]])[0][0]
     assert look.weights.shape == (2, 256)
     assert look.grid == (16, 16)

@@ -11,15 +11,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from captrial.explain.correctness import (
+from captrial.attribution.maps import (
+    bilinear,
+    grid_of,
+    normalised,
+    square_maps,
+)
+from captrial.grounding.attention_correctness import (
     area_under_curve,
     attention_correctness,
     distances,
     measure_phrase,
     pointing_game,
 )
-from captrial.explain.maps import bilinear, grid_of, normalised, square_maps
-from captrial.vision.backbone import grid_boxes
+from captrial.vision.backbones.base import grid_boxes
 
 SIDE = 6
 values = st.one_of(st.just(0.0), st.floats(1e-6, 10))  # not so small that a factor makes them 0

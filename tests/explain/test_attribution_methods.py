@@ -11,21 +11,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from captrial.captioners import ARCHITECTURES
-from captrial.captioners.explainable import Heard, SpokenWord
-from captrial.errors import InputError
-from captrial.explain.gradients import PathGradients
-from captrial.explain.integrated import integrate
-from captrial.explain.methods import (
+from captrial.attribution.integrated_gradients.integration import integrate
+from captrial.attribution.integrated_gradients.quadrature import gauss_legendre
+from captrial.attribution.methods.gradients import PathGradients
+from captrial.attribution.methods.registry import (
     GRADIENT_METHODS,
     Settings,
     attribute,
     input_gradients,
     integrated_gradients,
 )
-from captrial.explain.quadrature import gauss_legendre
-from captrial.explain.subject import Subject, from_features
-from captrial.explain.targets import find_word, word_targets
+from captrial.attribution.subject import Subject, from_features
+from captrial.attribution.targets import find_word, word_targets
+from captrial.captioners import ARCHITECTURES
+from captrial.captioners.explainable import Heard, SpokenWord
+from captrial.errors import InputError
 from explain.small import TOKENS, make_features, subject_of, targets_of, tiny
 
 
@@ -126,7 +126,7 @@ def test_one_word_no_word_and_no_element(method: str) -> None:
     assert attribute(empty, targets_of(), method).scores.shape == (len(TOKENS), 0)
 
 
-def test_a_picture_equal_to_the_baseline_gives_zeros_not_nan() -> None:
+def test_a_image_equal_to_the_baseline_gives_zeros_not_nan() -> None:
     subject = subject_of("show_attend_tell")
     blank = Subject(torch.zeros_like(subject.inputs), subject.encode, subject.decode, subject.cells)
     found = attribute(blank, targets_of())

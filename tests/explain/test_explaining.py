@@ -14,20 +14,25 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 import captrial
+from captrial.attribution.attribution import Attribution
+from captrial.attribution.explain import explain, explain_features
+from captrial.attribution.explanation import Explanation
+from captrial.attribution.methods.occlusion import occlude
+from captrial.attribution.methods.registry import METHODS, attribute
+from captrial.attribution.sanity_checks import (
+    agreement,
+    deletion_insertion,
+    random_order,
+    randomised,
+)
+from captrial.attribution.subject import from_features
 from captrial.captioners import Checkpoint
 from captrial.captioners.explainable import Explainable, Heard, Seen, SpokenWord
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
 from captrial.errors import InputError
-from captrial.explain.attribution import Attribution
-from captrial.explain.checks import agreement, deletion_insertion, random_order, randomised
-from captrial.explain.explaining import explain, explain_features
-from captrial.explain.explanation import Explanation
-from captrial.explain.methods import METHODS, attribute
-from captrial.explain.occlusion import occlude
-from captrial.explain.subject import from_features
 from captrial.language.vocabulary import Vocabulary
-from captrial.vision.backbone import Backbone, grid_boxes
+from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.preprocess import Preprocess
 from explain.small import SIZE, WORDS, make_features, subject_of, targets_of, tiny
 
@@ -61,17 +66,17 @@ def captioner() -> TrainedCaptioner:
 
 
 @pytest.fixture
-def picture() -> Image.Image:
+def image() -> Image.Image:
     return Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_explains_the_models_own_caption(
-    captioner: TrainedCaptioner, picture: Image.Image, method: str
+    captioner: TrainedCaptioner, image: Image.Image, method: str
 ) -> None:
-    found = captrial.explain(captioner, picture, method=method)
+    found = captrial.explain(captioner, image, method=method)
     if method != "occlusion":
-        assert found.caption == captioner.caption([picture])[0]
+        assert found.caption == captioner.caption([image])[0]
         assert found.log_probabilities is not None
         assert (found.log_probabilities < 0).all()
     assert found.attribution.grid is not None
@@ -79,19 +84,19 @@ def test_every_method_explains_the_models_own_caption(
     assert (found.to_numpy() >= 0).all()
 
 
-def test_pixels_through_the_backbone(captioner: TrainedCaptioner, picture: Image.Image) -> None:
-    over = explain(captioner, picture, words="a red dog", over="pixels").attribution
+def test_pixels_through_the_backbone(captioner: TrainedCaptioner, image: Image.Image) -> None:
+    over = explain(captioner, image, words="a red dog", over="pixels").attribution
     assert over.grid == (24, 24)
     assert over.maps().shape == (3, 24, 24)
     assert over.error is not None
     assert over.error < 0.01
-    features = explain(captioner, picture, words="a red dog").attribution
+    features = explain(captioner, image, words="a red dog").attribution
     assert features.grid == (3, 3)
 
 
-def test_a_cropped_picture_is_explained_where_the_crop_was(captioner: TrainedCaptioner, picture: Image.Image) -> None:
+def test_a_cropped_image_is_explained_where_the_crop_was(captioner: TrainedCaptioner, image: Image.Image) -> None:
     cropped = TrainedCaptioner(captioner.checkpoint, Patches("crop"))
-    found = explain(cropped, picture, "saliency", words="a dog").attribution
+    found = explain(cropped, image, "saliency", words="a dog").attribution
     left, top, right, bottom = found.window
     assert (right - left) * 60 == pytest.approx((bottom - top) * 40)  # a square
     assert right - left < bottom - top < 1
@@ -99,29 +104,29 @@ def test_a_cropped_picture_is_explained_where_the_crop_was(captioner: TrainedCap
     assert found.boxes.max(0)[2:] == pytest.approx([right, bottom])
 
 
-def test_any_sentence_and_a_contrast(captioner: TrainedCaptioner, picture: Image.Image) -> None:
-    plain = explain(captioner, picture, words="A man, a zeppelin.")
+def test_any_sentence_and_a_contrast(captioner: TrainedCaptioner, image: Image.Image) -> None:
+    plain = explain(captioner, image, words="A man, a zeppelin.")
     assert plain.words == ("a", "man", "a", "zeppelin")  # unknown words keep their name
-    lead = explain(captioner, picture, words="a man runs", contrast={"man": "dog"})
+    lead = explain(captioner, image, words="a man runs", contrast={"man": "dog"})
     assert lead.contrast == {"man": "dog"}
-    single = explain(captioner, picture, words="a man runs")
+    single = explain(captioner, image, words="a man runs")
     assert not np.allclose(lead.to_numpy()[1], single.to_numpy()[1])
     assert np.allclose(lead.to_numpy()[0], single.to_numpy()[0], rtol=0.05)
     with pytest.raises(InputError, match="does not know the word 'zeppelin'"):
-        explain(captioner, picture, words="a man runs", contrast={"man": "zeppelin"})
+        explain(captioner, image, words="a man runs", contrast={"man": "zeppelin"})
     with pytest.raises(InputError, match="'horse' is not a word of: a man runs"):
-        explain(captioner, picture, words="a man runs", contrast={"horse": "dog"})
+        explain(captioner, image, words="a man runs", contrast={"horse": "dog"})
     with pytest.raises(InputError, match="nothing can be explained over 'elements'; there are: features, pixels"):
-        explain(captioner, picture, over="elements")  # type: ignore[arg-type]
+        explain(captioner, image, over="elements")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no word 9 to contrast"):
-        explain(captioner, picture, words="a man runs", contrast={9: "dog"})
+        explain(captioner, image, words="a man runs", contrast={9: "dog"})
     for method in ("attention", "occlusion"):
         with pytest.raises(InputError, match=f"{method} does not go by scores, so it has no contrast"):
-            explain(captioner, picture, method, words="a man runs", contrast={"man": "dog"})
+            explain(captioner, image, method, words="a man runs", contrast={"man": "dog"})
 
 
-def test_features_alone_and_saving(captioner: TrainedCaptioner, picture: Image.Image, tmp_path: Path) -> None:
-    found = explain_features(captioner.checkpoint, captioner.backbone.see([picture]), words="two red cats")
+def test_features_alone_and_saving(captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path) -> None:
+    found = explain_features(captioner.checkpoint, captioner.backbone.see([image]), words="two red cats")
     path = found.save(tmp_path / "numbers.npz")
     again = Explanation.load(path)
     assert again.words == ("two", "red", "cats")
@@ -139,8 +144,8 @@ def test_features_alone_and_saving(captioner: TrainedCaptioner, picture: Image.I
             Explanation.load(tmp_path / "broken.npz")
 
 
-def test_a_page_a_figure_and_json(captioner: TrainedCaptioner, picture: Image.Image, tmp_path: Path) -> None:
-    found = explain(captioner, picture, "saliency", words="a dog")
+def test_a_page_a_figure_and_json(captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path) -> None:
+    found = explain(captioner, image, "saliency", words="a dog")
     assert "<html" in found.save(tmp_path / "page.html").read_text()
     assert '"words":["a","dog"]' in found.save(tmp_path / "page.json").read_text()
     assert len(found.show().axes) >= 3
@@ -148,27 +153,27 @@ def test_a_page_a_figure_and_json(captioner: TrainedCaptioner, picture: Image.Im
 
 
 class BlackBox:
-    """Says *dog* while the upper left of the picture is bright, and nothing else."""
+    """Says *dog* while the upper left of the image is bright, and nothing else."""
 
-    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
-        corners = [np.asarray(picture.crop((0, 0, 10, 10))).mean() for picture in pictures]
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        corners = [np.asarray(image.crop((0, 0, 10, 10))).mean() for image in images]
         return ["two dogs run" if corner > 200 else "a man runs" for corner in corners]
 
 
 def bright_corner() -> Image.Image:
-    picture = Image.new("RGB", (50, 50))
-    picture.paste((255, 255, 255), (0, 0, 10, 10))
-    return picture
+    image = Image.new("RGB", (50, 50))
+    image.paste((255, 255, 255), (0, 0, 10, 10))
+    return image
 
 
 def test_regions_of_a_grid_from_the_command_line(
-    captioner: TrainedCaptioner, picture: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("captrial.captioners.loading.load_captioner", lambda *_: captioner)
-    picture.save(tmp_path / "picture.png")
-    arguments = ["explain", tmp_path / "picture.png", "--words", "a dog", "--method", "saliency", "--regions", "grid"]
+    image.save(tmp_path / "image.png")
+    arguments = ["explain", tmp_path / "image.png", "--words", "a dog", "--method", "saliency", "--regions", "grid"]
     done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out"), "--json"])
-    assert orjson.loads(done.stdout)["problem"] == "the picture has no region with a label"
+    assert orjson.loads(done.stdout)["problem"] == "the image has no region with a label"
     written = (tmp_path / "out" / "index.html").read_text()
     (panel,) = orjson.loads(written.split('id="data">')[1].split("</script>")[0])
     assert len(panel["regions"]) == 49
@@ -216,8 +221,8 @@ class SubWords(nn.Module):
         torch.manual_seed(0)
         self.eye, self.embed, self.head = nn.Linear(3 * 16, 8), nn.Embedding(10, 8), nn.Linear(8, 10)
 
-    def see(self, picture: Image.Image) -> Seen:
-        return Seen(torch.from_numpy(np.asarray(picture.resize((4, 4))).copy()).permute(2, 0, 1) / 255.0)
+    def see(self, image: Image.Image) -> Seen:
+        return Seen(torch.from_numpy(np.asarray(image.resize((4, 4))).copy()).permute(2, 0, 1) / 255.0)
 
     def encode(self, inputs: Tensor) -> Tensor:
         return torch.nn.functional.gelu(self.eye(inputs.flatten(1)))
@@ -226,7 +231,7 @@ class SubWords(nn.Module):
         past = self.embed(tokens).cumsum(1) - self.embed(tokens)  # (n, t, d)
         return Heard(self.head(torch.tanh(past.unsqueeze(0) + memory[:, None, None])))
 
-    def say(self, picture: Image.Image) -> list[int]:
+    def say(self, image: Image.Image) -> list[int]:
         return [1, 2, 3]
 
     def read(self, sentence: str) -> list[int]:
@@ -236,17 +241,17 @@ class SubWords(nn.Module):
         return [SpokenWord("dog", 0, 1), SpokenWord("running", 1, 3)]
 
 
-def test_any_captioner_that_keeps_the_protocol(picture: Image.Image) -> None:
+def test_any_captioner_that_keeps_the_protocol(image: Image.Image) -> None:
     model = SubWords()
     assert isinstance(model, Explainable)
-    found = explain(model, picture)
+    found = explain(model, image)
     assert found.words == ("dog", "running")
     assert found.attribution.grid == (4, 4)
     assert found.attribution.error is not None
     assert found.attribution.error < 0.01
-    assert explain(model, picture, contrast={"dog": "cat"}).to_numpy().shape == (2, 16)
+    assert explain(model, image, contrast={"dog": "cat"}).to_numpy().shape == (2, 16)
     with pytest.raises(InputError, match="does not tell where it looks"):
-        explain(model, picture, "attention")
+        explain(model, image, "attention")
 
 
 def test_deletion_and_insertion_end_where_they_must() -> None:

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from captrial.cli.app import app
 from captrial.cli.explain_options import study_name
-from captrial.data.toyworld import KINDS, read_toyworld, write_toyworld
 from captrial.errors import DatasetError, InputError, MismatchError
-from captrial.vision.store import FeatureWriter
+from captrial.toyworld import KINDS, read_toyworld, write_toyworld
+from captrial.vision.features.feature_store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
 
 
@@ -58,10 +58,10 @@ def test_attend_writes_tables_and_figures(place: Path, tmp_path: Path) -> None:
     for name in ("correctness.csv", "correctness.tex", "size-forced.csv", "spearman.tex", "scores/one-attention.json"):
         assert (tmp_path / name).stat().st_size > 0
     for name in ("histogram-forced.png", "histogram-generated.png", "examples-forced.png", "targets.png"):
-        with Image.open(tmp_path / name) as picture:
-            assert min(picture.size) > 100
+        with Image.open(tmp_path / name) as image:
+            assert min(image.size) > 100
     shown = run("attend", *common(place), "--out", tmp_path, "--captions", "forced", "--examples", "0", "--limit", "2")
-    assert "Attention correctness (003 Table 1)" in shown
+    assert "Attention correctness (Liu 2017 Table 1)" in shown
 
 
 def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
     assert values == sorted(values)
     kept = tmp_path / "nouns" / "one-attention.jsonl"
     lines = kept.read_bytes().splitlines(keepends=True)
-    kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])  # killed while writing the third picture
+    kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])  # killed while writing the third image
     assert orjson.loads(run(*arguments, "--json")) == document
     assert sorted(kept.read_bytes().splitlines()) == sorted(line.rstrip() for line in lines)
     assert "tau_g" in run(*arguments)
@@ -84,7 +84,7 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="made with other settings"):
         run(*arguments, "--beam", "2")
     boxes = tmp_path / "boxes.json"
-    boxes.write_bytes(orjson.dumps({picture: [[0, 0, 9, 9, kind] for kind in KINDS] for picture in names(place)}))
+    boxes.write_bytes(orjson.dumps({image: [[0, 0, 9, 9, kind] for kind in KINDS] for image in names(place)}))
     with pytest.raises(MismatchError, match="made with other settings"):
         run(*arguments, "--boxes", boxes)
 
@@ -121,15 +121,15 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
         run("ground", *common(place), "--out", tmp_path, "--regions", "elements", "--methods", "attention")
     boxes = tmp_path / "boxes.json"
     boxes.write_text('{"nobody": [[0, 0, 1, 1, "dog"]]}')
-    with pytest.raises(DatasetError, match="none of its ids is a picture"):
+    with pytest.raises(DatasetError, match="none of its ids is an image"):
         run("ground", *common(place), "--out", tmp_path, "--boxes", boxes)
-    pictures = tmp_path / "pictures"
-    pictures.mkdir()
-    Image.new("RGB", (40, 30)).save(pictures / "plain.png")
-    with pytest.raises(DatasetError, match="no picture has a region with a label"):
-        run("ground", "--data", pictures, "--models", place / "one", "--out", tmp_path)
-    with pytest.raises(DatasetError, match=r"picture plain.png has no reference caption"):
-        run("attend", "--data", pictures, "--models", place / "one", "--out", tmp_path)
+    images = tmp_path / "images"
+    images.mkdir()
+    Image.new("RGB", (40, 30)).save(images / "plain.png")
+    with pytest.raises(DatasetError, match="no image has a region with a label"):
+        run("ground", "--data", images, "--models", place / "one", "--out", tmp_path)
+    with pytest.raises(DatasetError, match=r"image plain.png has no reference caption"):
+        run("attend", "--data", images, "--models", place / "one", "--out", tmp_path)
 
 
 def test_results_over_pixels_have_files_of_their_own() -> None:
@@ -141,11 +141,11 @@ def test_results_over_pixels_have_files_of_their_own() -> None:
 
 @pytest.mark.full
 def test_pixels_from_the_command_line(place: Path, tmp_path: Path) -> None:
-    """One picture, through the real backbone: attributions of its pixels lie in the regions of the toy world."""
+    """One image, through the real backbone: attributions of its pixels lie in the regions of the toy world."""
     from dataclasses import replace
 
     from captrial.captioners.registry import create
-    from captrial.vision.efficientnet import EfficientNetLite
+    from captrial.vision.backbones.efficientnet import EfficientNetLite
 
     backbone, toy = EfficientNetLite(0), toy_checkpoint()
     captioner = create("show_attend_tell-small", words=len(toy.vocabulary), features=backbone.width).eval()

@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from captrial.errors import InputError
-from captrial.explain.calibration import grounding_threshold
-from captrial.explain.grounding import DELTAS, Grounder, Grounding, Verdict
-from captrial.explain.regions import (
+from captrial.attribution.regions import (
     grid_regions,
     region_scores,
     relative_boxes,
@@ -22,6 +19,14 @@ from captrial.explain.regions import (
     top_labels,
     top_regions,
 )
+from captrial.errors import InputError
+from captrial.grounding.grounding_score import (
+    DELTAS,
+    Grounder,
+    Grounding,
+    Verdict,
+)
+from captrial.grounding.threshold import grounding_threshold
 from captrial.language.similarity import Similarity
 from captrial.records import Box, Region
 
@@ -117,7 +122,7 @@ def test_nothing_to_score_is_none_with_a_reason() -> None:
     no_region = grounder.ground(["a", "dog"], [(1, "dog")], [])
     assert no_noun.scores() == no_region.scores() == [None] * 5
     assert no_noun.problem == "the caption has no noun"
-    assert no_region.problem == "the picture has no region with a label"
+    assert no_region.problem == "the image has no region with a label"
     assert Grounding((), (), ()).problem == "the caption is empty"
     one_word = grounder.ground(["dog"], [(0, "dog")], ["dog"])
     assert one_word.scores() == [1.0] * 5
@@ -176,7 +181,7 @@ def test_regions_that_are_the_elements_keep_their_scores() -> None:
     assert region_scores(scores, boxes, boxes).tolist() == scores.tolist()
     assert region_scores(scores, boxes, boxes[::-1]).tolist() == [[1.0, 3.0]]
     assert region_scores(scores, boxes, boxes[1:]).tolist() == [[1.0]]  # the one without a label was left out
-    whole = np.concatenate([[[0, 0, 1, 1]], boxes]).astype(np.float16)  # as a store keeps them, the picture before them
+    whole = np.concatenate([[[0, 0, 1, 1]], boxes]).astype(np.float16)  # as a store keeps them, the image before them
     assert region_scores(np.array([[9.0, *scores[0]]]), whole, boxes + 1e-4).tolist() == [[3.0, 1.0]]
     assert region_scores(scores, boxes, boxes[[0, 0]]).tolist() == [[3.0, 3.0]]
     assert region_scores(scores, boxes, np.array([[0.95, 0.95, 1, 1]])).tolist() == [[0.0]]  # unseen

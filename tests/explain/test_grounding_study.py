@@ -11,17 +11,27 @@ import pytest
 import torch
 from PIL import Image
 
+from captrial.attribution.word_attention import Look, Sentence
 from captrial.errors import DatasetError, MismatchError
-from captrial.explain.detection import Caught, caught, classes_present, detection_table
-from captrial.explain.grounding import Grounder, Verdict
-from captrial.explain.grounding_study import ground, grounding_table, looked_at, verdict_table
-from captrial.explain.looking import Look, Sentence
-from captrial.explain.region_sources import detect_regions, element_regions, labels_of
-from captrial.records import Box, Picture, Region, Sample
-from captrial.vision.backbone import grid_boxes
-from captrial.vision.features import Features
+from captrial.grounding.grounding_score import Grounder, Verdict
+from captrial.grounding.grounding_study import (
+    ground,
+    grounding_table,
+    looked_at,
+    verdict_table,
+)
+from captrial.grounding.hallucination import (
+    Caught,
+    caught,
+    classes_present,
+    detection_table,
+)
+from captrial.grounding.region_sources import detect_regions, element_regions, labels_of
+from captrial.records import Box, ImageRef, Region, Sample
+from captrial.vision.backbones.base import grid_boxes
+from captrial.vision.detectors.base import Detection
+from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.regions import Detection
 
 CELLS = grid_boxes(2, 2).double().numpy()
 LABELS = ["dog", "cat", "car"]
@@ -35,22 +45,22 @@ class Scripted:
     def __init__(self, captions: dict[str, str], cells: dict[str, list[int]]) -> None:
         self.captions, self.cells, self.asked = captions, cells, 0
 
-    def caption(self, picture_ids: Sequence[str]) -> list[str]:
-        self.asked += len(picture_ids)
-        return [self.captions[name] for name in picture_ids]
+    def caption(self, image_ids: Sequence[str]) -> list[str]:
+        self.asked += len(image_ids)
+        return [self.captions[name] for name in image_ids]
 
-    def look(self, picture_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:
-        return [[Look(np.eye(4)[self.cells[name]].reshape(-1, 4), CELLS, (2, 2))] for name in picture_ids]
+    def look(self, image_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:
+        return [[Look(np.eye(4)[self.cells[name]].reshape(-1, 4), CELLS, (2, 2))] for name in image_ids]
 
 
 def sample(name: str, *regions: tuple[str, tuple[int, int, int, int]]) -> Sample:
     return Sample(
-        Picture(name, width=100, height=100), ("x",), "test", tuple(Region(Box(*b), label) for label, b in regions)
+        ImageRef(name, width=100, height=100), ("x",), "test", tuple(Region(Box(*b), label) for label, b in regions)
     )
 
 
 DOG, CAT, CAR = ("dog", (0, 0, 50, 50)), ("cat", (50, 0, 100, 50)), ("car", (0, 50, 50, 100))
-PICTURES = [sample("1", DOG, CAT, CAR), sample("2", DOG, CAT), sample("3"), sample("4", DOG)]
+IMAGES = [sample("1", DOG, CAT, CAR), sample("2", DOG, CAT), sample("3"), sample("4", DOG)]
 SCRIPT = Scripted(
     {"1": "a dog and a cat", "2": "a puppy near a car", "3": "a dog", "4": "running"},
     {"1": [0, 0, 1, 0, 2], "2": [1, 0, 0, 0, 0], "3": [0, 0], "4": [0]},
@@ -58,12 +68,12 @@ SCRIPT = Scripted(
 
 
 def test_scores_verdicts_and_what_is_left_out() -> None:
-    result = ground(SCRIPT, PICTURES, Grounder(LABELS, threshold=0.9), "made up")
-    first, second, third, fourth = (picture.grounding for picture in result.pictures)
+    result = ground(SCRIPT, IMAGES, Grounder(LABELS, threshold=0.9), "made up")
+    first, second, third, fourth = (image.grounding for image in result.images)
     assert first.looked == ("dog", "dog", "cat", "dog", "car")
     assert [noun.verdict for noun in first.nouns] == [Verdict.GROUNDED, Verdict.EARLY]
     assert [noun.verdict for noun in second.nouns] == [Verdict.GROUNDED, Verdict.HALLUCINATED]
-    assert third.problem == "the picture has no region with a label"
+    assert third.problem == "the image has no region with a label"
     assert fourth.problem == "the caption has no noun"
     assert np.isnan(result.scores(0)).tolist() == [False, False, True, True]
     table = grounding_table([result])
@@ -78,11 +88,11 @@ def test_scores_verdicts_and_what_is_left_out() -> None:
 
 def test_hallucinations_are_caught_and_compared_with_chance() -> None:
     grounder = Grounder(LABELS, threshold=0.9)
-    found = caught(ground(SCRIPT, PICTURES, grounder), classes_present(PICTURES), grounder.similarity)
+    found = caught(ground(SCRIPT, IMAGES, grounder), classes_present(IMAGES), grounder.similarity)
     assert found == Caught(nouns=4, wrong=1, flagged=1, right=1)
     assert (found.f1, found.chance, found.always) == (1.0, 0.25, 0.4)
     assert set(Caught(0, 0, 0, 0).to_dict().values()) == {0}
-    table = detection_table([ground(SCRIPT, PICTURES, grounder)], PICTURES, grounder.similarity)
+    table = detection_table([ground(SCRIPT, IMAGES, grounder)], IMAGES, grounder.similarity)
     assert table.rows[0][3:] == (4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)
 
 
@@ -90,7 +100,7 @@ def test_tables_of_models_features_and_methods() -> None:
     grounder = Grounder(LABELS, threshold=0.9)
     results = []
     for features, model, method in (("grid", "a", "attention"), ("grid", "a", "saliency"), ("ViT", "a", "saliency")):
-        found = ground(SCRIPT, PICTURES, grounder, features)
+        found = ground(SCRIPT, IMAGES, grounder, features)
         found.model, found.method = model, method
         results.append(found)
     table = grounding_table(results)
@@ -102,22 +112,22 @@ def test_tables_of_models_features_and_methods() -> None:
 
 def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
     grounder, kept = Grounder(LABELS, threshold=0.9), tmp_path / "kept.jsonl"
-    whole = ground(SCRIPT, PICTURES, grounder)
-    ground(SCRIPT, PICTURES[:2], grounder, keep=kept)
+    whole = ground(SCRIPT, IMAGES, grounder)
+    ground(SCRIPT, IMAGES[:2], grounder, keep=kept)
     before = SCRIPT.asked
-    again = ground(SCRIPT, PICTURES, grounder, keep=kept)
+    again = ground(SCRIPT, IMAGES, grounder, keep=kept)
     assert SCRIPT.asked == before + 2
-    assert again.pictures == whole.pictures
+    assert again.images == whole.images
     with pytest.raises(MismatchError, match="other settings"):
-        ground(SCRIPT, PICTURES, Grounder(LABELS, threshold=0.8), keep=kept)
-    with pytest.raises(DatasetError, match="no pictures"):
+        ground(SCRIPT, IMAGES, Grounder(LABELS, threshold=0.8), keep=kept)
+    with pytest.raises(DatasetError, match="no images"):
         ground(SCRIPT, [], grounder)
 
 
-def test_boxes_of_cropped_pictures_move_along() -> None:
-    """A 200 x 100 picture cropped to its middle: the dog at its left edge is not seen, the car's left half is."""
+def test_boxes_of_cropped_images_move_along() -> None:
+    """A 200 x 100 image cropped to its middle: the dog at its left edge is not seen, the car's left half is."""
     wide = Sample(
-        Picture("w", width=200, height=100),
+        ImageRef("w", width=200, height=100),
         regions=(
             Region(Box(0, 0, 30, 100), "dog"),
             Region(Box(50, 0, 100, 100), "car"),
@@ -126,7 +136,7 @@ def test_boxes_of_cropped_pictures_move_along() -> None:
     )
     look = Look(np.array([[0.0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 0]]), CELLS, (2, 2))
     assert looked_at(look, wide, Preprocess(224, "crop", 256)) == ["cat", "car", "car"]
-    assert looked_at(look, Sample(wide.picture), Preprocess()) == []
+    assert looked_at(look, Sample(wide.image), Preprocess()) == []
 
 
 class BlackBoxes:
@@ -137,11 +147,11 @@ class BlackBoxes:
     def __init__(self, wanted: str = "dog") -> None:
         self.wanted, self.seen = wanted, 0
 
-    def detect(self, pictures: Sequence[Image.Image]) -> list[list[Detection]]:
-        self.seen += len(pictures)
+    def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
+        self.seen += len(images)
         return [
-            [Detection(Box(1.0, 2.0, 30.0, 20.0), self.wanted, 0.5)] if picture.getpixel((0, 0)) == (0, 0, 0) else []
-            for picture in pictures
+            [Detection(Box(1.0, 2.0, 30.0, 20.0), self.wanted, 0.5)] if image.getpixel((0, 0)) == (0, 0, 0) else []
+            for image in images
         ]
 
     def describe(self) -> dict[str, Any]:
@@ -151,7 +161,7 @@ class BlackBoxes:
 def test_detected_regions_are_kept(tmp_path: Path) -> None:
     for name, colour in (("black", "black"), ("white", "white")):
         Image.new("RGB", (40, 30), colour).save(tmp_path / f"{name}.png")
-    samples = [Sample(Picture(name, tmp_path / f"{name}.png")) for name in ("black", "white")]
+    samples = [Sample(ImageRef(name, tmp_path / f"{name}.png")) for name in ("black", "white")]
     detector = BlackBoxes()
     found = detect_regions(samples, detector, tmp_path / "regions.json")
     assert [[region.label for region in sample.regions] for sample in found] == [["dog"], []]
@@ -159,23 +169,23 @@ def test_detected_regions_are_kept(tmp_path: Path) -> None:
     assert detector.seen == 2
     with pytest.raises(MismatchError, match="another detector"):
         detect_regions(samples, BlackBoxes("cat"), tmp_path / "regions.json")
-    with pytest.raises(DatasetError, match="picture x has no file"):
-        detect_regions([Sample(Picture("x"))], detector)
+    with pytest.raises(DatasetError, match="image x has no file"):
+        detect_regions([Sample(ImageRef("x"))], detector)
     assert labels_of(found) == ["dog"]
-    with pytest.raises(DatasetError, match="no picture has a region with a label"):
+    with pytest.raises(DatasetError, match="no image has a region with a label"):
         labels_of(found[1:])
 
 
 def test_elements_that_are_regions_bring_their_labels() -> None:
     class Store:
-        def entry(self, picture_id: str) -> dict[str, Any]:
-            return {"labels": [None, "dog"]} if picture_id == "1" else {}
+        def entry(self, image_id: str) -> dict[str, Any]:
+            return {"labels": [None, "dog"]} if image_id == "1" else {}
 
-        def get(self, picture_ids: Sequence[str]) -> Features:
+        def get(self, image_ids: Sequence[str]) -> Features:
             boxes = torch.tensor([[[0.0, 0, 1, 1], [0.5, 0.5, 1, 1]]])
             return Features(torch.zeros(1, 2, 3), torch.ones(1, 2, dtype=torch.bool), boxes)
 
-    found = element_regions([PICTURES[0]], Store())
+    found = element_regions([IMAGES[0]], Store())
     assert found[0].regions == (Region(Box(50.0, 50.0, 100.0, 100.0), "dog"),)
     with pytest.raises(DatasetError, match="have no labels"):
-        element_regions([PICTURES[1]], Store())
+        element_regions([IMAGES[1]], Store())

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captrial.explain.attribution import Attribution, tile
-from captrial.explain.explanation import Explanation
-from captrial.explain.figures import save_figure, words_figure
-from captrial.explain.grounding import GroundedNoun, Grounder, Grounding, Verdict
-from captrial.explain.page import page, write_page
-from captrial.explain.sight import grounded_view
-from captrial.explain.view import View, heat, panel
+from captrial.attribution.attribution import Attribution, tile
+from captrial.attribution.explanation import Explanation
+from captrial.attribution.figures import save_figure, words_figure
+from captrial.attribution.page import page, write_page
+from captrial.attribution.view import View, heat, panel
+from captrial.grounding.grounded_view import grounded_view
+from captrial.grounding.grounding_score import (
+    GroundedNoun,
+    Grounder,
+    Grounding,
+    Verdict,
+)
 from captrial.records import Box, Region
 from chromium import chromium
 
@@ -22,7 +27,7 @@ WORDS = ("a", "man", "with", "a", "dog")
 
 
 def view(words: tuple[str, ...] = WORDS, **changes: object) -> View:
-    """Word i looked at cell i of a grid of 2 x 3, in a picture of 90 x 60."""
+    """Word i looked at cell i of a grid of 2 x 3, in an image of 90 x 60."""
     scores = np.eye(len(words), 6)
     regions = [Region(Box(30, 0, 60, 30), "person", 0.9), Region(Box(30, 30, 60, 60), "dog", 0.8)]
     nouns = (
@@ -30,7 +35,7 @@ def view(words: tuple[str, ...] = WORDS, **changes: object) -> View:
         GroundedNoun(4, "dog", (0.1,) * 5, Verdict.HALLUCINATED),
     )
     settings: dict[str, object] = {
-        "picture": Image.new("RGB", (90, 60), "white"),
+        "image": Image.new("RGB", (90, 60), "white"),
         "attribution": Attribution(words, scores, tile(2, 3), "saliency", grid=(2, 3)),
         "regions": regions,
         "grounding": Grounding(words, ("person",) * len(words), nouns),
@@ -68,7 +73,7 @@ def test_a_panel_names_the_regions_and_verdicts_of_each_word() -> None:
 
 
 def test_a_contrast_is_said() -> None:
-    said = Explanation(view().attribution, picture=view().picture, contrast={"dog": "cat"})
+    said = Explanation(view().attribution, image=view().image, contrast={"dog": "cat"})
     assert said.view().notes == ("“dog” is explained by its lead over “cat”",)
     assert grounded_view(said, [], Grounder([])).notes[0] == said.view().notes[0]
 
@@ -78,7 +83,7 @@ def test_verdicts_stand_at_the_captioners_own_words() -> None:
     words = ("a", "man's", "dog", ",", "near", "a", "cat", ".")
     cells = np.array([0, 0, 0, 1, 0, 0, 1, 0])  # it looks at the left half, but at the comma and "cat"
     said = Explanation(
-        Attribution(words, np.eye(2)[cells], tile(1, 2), "saliency", grid=(1, 2)), picture=Image.new("RGB", (90, 60))
+        Attribution(words, np.eye(2)[cells], tile(1, 2), "saliency", grid=(1, 2)), image=Image.new("RGB", (90, 60))
     )
     regions = [Region(Box(0, 0, 45, 60), "dog"), Region(Box(45, 0, 90, 60), "cat")]
     found = grounded_view(said, regions, Grounder(["dog", "cat", "person"], threshold=0.9))
@@ -89,20 +94,20 @@ def test_verdicts_stand_at_the_captioners_own_words() -> None:
 def test_what_the_captioner_did_not_see_grounds_nothing() -> None:
     window = (0.25, 0.0, 0.75, 1.0)
     scores = Attribution(("dog",), np.zeros((1, 2)), tile(1, 2, window), "saliency", grid=(1, 2), window=window)
-    said = Explanation(scores, picture=Image.new("RGB", (100, 100)))
+    said = Explanation(scores, image=Image.new("RGB", (100, 100)))
     grounder = Grounder(["dog", "cat"], threshold=0.9)
     away, there = Region(Box(0, 0, 20, 100), "dog"), Region(Box(50, 0, 70, 100), "cat")
     assert grounded_view(said, [away, there], grounder).verdict(0) is Verdict.HALLUCINATED
     alone = grounded_view(said, [away], grounder)
     assert alone.verdict(0) is None
     assert alone.grounding is not None
-    assert alone.grounding.problem == "the picture has no region with a label"
+    assert alone.grounding.problem == "the image has no region with a label"
 
 
-def test_a_class_token_is_not_painted_over_the_picture() -> None:
+def test_a_class_token_is_not_painted_over_the_image() -> None:
     boxes = np.concatenate([[[0, 0, 1, 1]], tile(2, 2)])
     found = Attribution(("dog",), np.array([[9.0, 0, 0, 0, 1]]), boxes, "saliency", np.array([[9.0, 0, 0, 0, 1]]))
-    seen = Explanation(found, picture=Image.new("RGB", (60, 60))).view()
+    seen = Explanation(found, image=Image.new("RGB", (60, 60))).view()
     assert seen.attribution.grid == (2, 2)
     (painted,) = seen.maps(60)
     assert painted[50, 50] > 0.9 > 0.1 > painted[10, 10]
@@ -111,7 +116,7 @@ def test_a_class_token_is_not_painted_over_the_picture() -> None:
 def test_nothing_to_look_at_is_said_and_not_drawn() -> None:
     nothing = Attribution(("dog",), np.zeros((1, 0)), np.zeros((0, 4)), "saliency")
     empty = view(("dog",), attribution=nothing, regions=[], grounding=Grounding(("dog",), (), ()))
-    assert panel(empty)["problem"] == "the picture has no region with a label"
+    assert panel(empty)["problem"] == "the image has no region with a label"
     assert "no region" in page([empty])
     words_figure(empty)
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from captrial.explain.gradients import PathGradients
-from captrial.explain.integrated import Integral, integrate
-from captrial.explain.methods import Settings, integrated_gradients
-from captrial.explain.panels import even_ends
-from captrial.explain.secants import BackbonePath
-from captrial.explain.subject import Subject, decoder_of
+from captrial.attribution.integrated_gradients.backbone_path import BackbonePath
+from captrial.attribution.integrated_gradients.integration import Integral, integrate
+from captrial.attribution.integrated_gradients.panels import even_ends
+from captrial.attribution.methods.gradients import PathGradients
+from captrial.attribution.methods.registry import Settings, integrated_gradients
+from captrial.attribution.subject import Subject, decoder_of
 from explain.small import SIZE, TOKENS, make_features, targets_of, tiny
 
 
@@ -110,7 +110,7 @@ def test_a_backbone_of_another_kind_is_integrated_otherwise() -> None:
     assert float(integrated_gradients(smooth, targets_of()).errors.max()) < 0.01
 
 
-def test_a_picture_that_is_the_baseline_has_no_attribution(subject: Subject) -> None:
+def test_a_image_that_is_the_baseline_has_no_attribution(subject: Subject) -> None:
     nothing = replace(subject, inputs=torch.zeros_like(subject.inputs))
     found = integrated_gradients(nothing, targets_of(TOKENS[:1]))
     assert not found.attribution.any()

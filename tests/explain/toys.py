@@ -11,12 +11,12 @@ import torch
 
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import create
-from captrial.data.toyworld import ToyWorld
 from captrial.language.tokenizer import tokenize_all
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import Sample
-from captrial.vision.backbone import grid_boxes
-from captrial.vision.features import Features
+from captrial.toyworld import ToyWorld
+from captrial.vision.backbones.base import grid_boxes
+from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
 
 SIDE, WIDTH = 4, 8
@@ -37,15 +37,15 @@ def toy_checkpoint(preset: str = "show_attend_tell-small", seed: int = 0) -> Che
 
 
 class ToyFeatures:
-    """A grid of random cells a picture; with `token` an element for the whole picture stands before them."""
+    """A grid of random cells an image; with `token` an element for the whole image stands before them."""
 
     def __init__(self, token: bool = False) -> None:
         self.token = token
 
-    def get(self, picture_ids: Sequence[str]) -> Features:
+    def get(self, image_ids: Sequence[str]) -> Features:
         boxes = grid_boxes(SIDE, SIDE)
         if self.token:
             boxes = torch.cat([torch.tensor([[0.0, 0.0, 1.0, 1.0]]), boxes])
-        made = [np.random.default_rng(crc32(name.encode())).normal(size=(len(boxes), WIDTH)) for name in picture_ids]
+        made = [np.random.default_rng(crc32(name.encode())).normal(size=(len(boxes), WIDTH)) for name in image_ids]
         elements = torch.tensor(np.stack(made), dtype=torch.float32)
         return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), boxes.expand(len(made), -1, -1))

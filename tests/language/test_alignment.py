@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captrial.language.alignment import realign, words_of_tokens
+from captrial.language.token_spans import realign, words_of_tokens
 from captrial.language.tokenizer import tokenize
 from captrial.records import Phrase
 

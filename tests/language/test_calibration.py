@@ -5,9 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captrial.language import calibration
-from captrial.language.calibration import average_precision, best_threshold, calibrate, linking_curve
-from captrial.language.classes import COCO_CLASSES, default_table
+from captrial.language import vector_calibration
+from captrial.language.class_words import COCO_CLASSES, default_table
+from captrial.language.vector_calibration import (
+    average_precision,
+    best_threshold,
+    calibrate,
+    linking_curve,
+)
 from captrial.language.vectors import DEFAULT_NAME, WordVectors
 
 
@@ -56,11 +61,11 @@ def test_vectors_without_any_word_of_the_table(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_shipped_calibration_is_whole() -> None:
-    shipped = calibration._shipped()[DEFAULT_NAME]
+    shipped = vector_calibration._shipped()[DEFAULT_NAME]
     assert shipped.components == WordVectors.open().components
-    for mode in calibration.MODES:
-        for truth in ("list", "pictures", "pictures held out"):
+    for mode in vector_calibration.MODES:
+        for truth in ("list", "images", "images held out"):
             row = shipped.measured[mode][truth]
             assert row["threshold"] == shipped.thresholds[mode]
             assert row["f1"] > 0.5
-    assert "benchmarks.calibrate_vectors" in shipped.method
+    assert "studies.vector_calibration" in shipped.method

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.errors import InputError
-from captrial.language.classes import COCO_CLASSES, ClassTable
+from captrial.language.class_words import COCO_CLASSES, ClassTable
 from captrial.language.similarity import Similarity
 from captrial.language.vectors import WordVectors
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from captrial.language import tokenize, tokenize_all
 from captrial.language.tokenizer.lexer import DROPPED, lex
-from captrial.language.tokenizer.plain import tokenize_plain
+from captrial.language.tokenizer.tokenize import tokenize_plain
 
 GOLDEN = {
     "A man rides a horse.": "a man rides a horse",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from captrial.data.toyworld.kinds import SYNONYMS
-from captrial.data.toyworld.places import SCENES
-from captrial.language.classes import default_table, is_scene
+from captrial.language.class_words import default_table, is_scene
+from captrial.toyworld.scene.object_classes import SYNONYMS
+from captrial.toyworld.scene.places import SCENES
 
 
 @pytest.mark.parametrize("kind", SYNONYMS)

@@ -154,7 +154,7 @@ def test_the_installed_vectors() -> None:
 
 def test_post_processing_separates_classes() -> None:
     """What it is for: nouns pass 1/3 for far fewer wrong classes than with raw vectors."""
-    from captrial.language.classes import COCO_CLASSES
+    from captrial.language.class_words import COCO_CLASSES
 
     nouns = ["street", "grass", "plate", "woman", "wall", "game", "snow", "field", "water", "picture"]
     raw = (WordVectors.open(components=None).similarities(nouns, COCO_CLASSES) > 1 / 3).sum()

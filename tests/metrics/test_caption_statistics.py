@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from captrial.metrics import Corpus
+from captrial.metrics.caption_statistics import StatisticsState
 from captrial.metrics.repetition import repeated_words, repetition
-from captrial.metrics.statistics import StatisticsState
 
 CORPUS = Corpus(
     list("1234"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captrial.errors import InputError, PictureError
+from captrial.errors import ImageError, InputError
 from captrial.metrics import Corpus, clip_score
-from captrial.metrics.clipscore import PROMPT, clip_values
+from captrial.metrics.semantic.clipscore import PROMPT, clip_values
 
 
 def test_formula() -> None:
@@ -49,7 +49,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> dict[str, Path]:
+def images(tmp_path: Path) -> dict[str, Path]:
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -60,18 +60,18 @@ def pictures(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-def test_equals_the_model_called_by_hand(checkpoint: Path, pictures: dict[str, Path]) -> None:
+def test_equals_the_model_called_by_hand(checkpoint: Path, images: dict[str, Path]) -> None:
     import torch
     from PIL import Image
     from transformers import AutoTokenizer, CLIPModel
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
     corpus = Corpus(["1", "2"], ["a dog", "a cat"], [["a dog runs"], ["cats", "two"]])
-    scores = clip_score(corpus, pictures=pictures, checkpoint=str(checkpoint))
+    scores = clip_score(corpus, images=images, checkpoint=str(checkpoint))
 
     model, tokenizer = CLIPModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
     pixels = CLIPImageProcessorPil.from_pretrained(checkpoint)(
-        images=[Image.open(path).convert("RGB") for path in pictures.values()], return_tensors="pt"
+        images=[Image.open(path).convert("RGB") for path in images.values()], return_tensors="pt"
     )
     tokens = tokenizer([PROMPT + text for text in corpus.candidates], padding=True, return_tensors="pt")
     with torch.no_grad():
@@ -83,13 +83,13 @@ def test_equals_the_model_called_by_hand(checkpoint: Path, pictures: dict[str, P
 
 
 @pytest.mark.slow
-def test_mistakes(checkpoint: Path, pictures: dict[str, Path], tmp_path: Path) -> None:
+def test_mistakes(checkpoint: Path, images: dict[str, Path], tmp_path: Path) -> None:
     corpus = Corpus(["1", "2"], ["a dog " * 100, ""], [["a"], ["b"]])  # longer than the model reads; empty
-    assert np.isfinite(clip_score(corpus, pictures=pictures, checkpoint=str(checkpoint)).corpus)
-    with pytest.raises(InputError, match="'2' has no picture"):
-        clip_score(corpus, pictures={"1": pictures["1"]}, checkpoint=str(checkpoint))
-    (tmp_path / "broken.png").write_bytes(b"no picture")
-    with pytest.raises(PictureError, match=r"broken\.png"):
-        clip_score(corpus, pictures={**pictures, "2": tmp_path / "broken.png"}, checkpoint=str(checkpoint))
+    assert np.isfinite(clip_score(corpus, images=images, checkpoint=str(checkpoint)).corpus)
+    with pytest.raises(InputError, match="'2' has no image"):
+        clip_score(corpus, images={"1": images["1"]}, checkpoint=str(checkpoint))
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    with pytest.raises(ImageError, match=r"broken\.png"):
+        clip_score(corpus, images={**images, "2": tmp_path / "broken.png"}, checkpoint=str(checkpoint))
     with pytest.raises(InputError, match="not a CLIP checkpoint"):
-        clip_score(corpus, pictures=pictures, checkpoint=str(tmp_path))
+        clip_score(corpus, images=images, checkpoint=str(tmp_path))

@@ -7,7 +7,7 @@ import pytest
 
 from captrial.errors import InputError
 from captrial.metrics import Corpus, bleu, cider
-from captrial.metrics.sentences import Sentences
+from captrial.metrics.ngram.token_arrays import Sentences
 
 
 def test_aligns_by_id_and_tokenizes() -> None:

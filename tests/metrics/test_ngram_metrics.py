@@ -13,9 +13,14 @@ from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
 from captrial.metrics import Corpus, Scores
-from captrial.metrics.bleu import BleuState, bleu
-from captrial.metrics.cider import CiderPlainState, CiderState, cider, cider_plain
-from captrial.metrics.rouge import RougeState, rouge_l
+from captrial.metrics.ngram.bleu import BleuState, bleu
+from captrial.metrics.ngram.cider import (
+    CiderPlainState,
+    CiderState,
+    cider,
+    cider_plain,
+)
+from captrial.metrics.ngram.rouge import RougeState, rouge_l
 
 WORDS = st.sampled_from(["a", "dog", "cat", "runs", "the", "'s", "1\u00a01/2", "犬", "-lrb-"])
 SENTENCE = st.lists(WORDS, max_size=12).map(" ".join)

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.metrics import Corpus
-from captrial.metrics.chair import ChairState, chair
-from captrial.metrics.coverage import CoverageState, coverage
-from captrial.metrics.noun_iou import NounIouState, noun_iou
-from captrial.metrics.nouns import number_nouns
-from captrial.metrics.nw import NwState, nw, nw_scores
+from captrial.metrics.nouns.chair import ChairState, chair
+from captrial.metrics.nouns.coverage import CoverageState, coverage
+from captrial.metrics.nouns.noun_arrays import number_nouns
+from captrial.metrics.nouns.noun_iou import NounIouState, noun_iou
+from captrial.metrics.nouns.nw import NwState, nw, nw_scores
 
 GIVEN = {frozenset(("man", "person")): 0.5, frozenset(("horse", "beach")): 0.1}
 
@@ -85,12 +85,12 @@ def test_nw_equals_the_plain_table(pairs: list[tuple[list[str], list[str]]], see
     numbers = np.arange(len(pairs))
     with pytest.MonkeyPatch.context() as patch:
         if batched:
-            patch.setattr(import_module("captrial.metrics.nw"), "CELLS", 7)
+            patch.setattr(import_module("captrial.metrics.nouns.nw"), "CELLS", 7)
         ours = nw_scores(number_nouns(lists), numbers, numbers + len(pairs), similarity)
     np.testing.assert_allclose(ours, [plain_nw(*pair, similarity) for pair in pairs], atol=1e-12)
 
 
-def test_coverage_assigns_each_noun_once_and_leaves_out_pictures_without_truth() -> None:
+def test_coverage_assigns_each_noun_once_and_leaves_out_images_without_truth() -> None:
     rows = [("man man horse", ["person beach"]), ("man", [""]), ("", ["man"]), ("man", ["man horse", "man"])]
     scores = coverage(corpus_of(rows), similarity=Given(GIVEN))
     np.testing.assert_allclose(scores.per_image, [(0.5 + 0.1) / 2, np.nan, 0.0, 0.5])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.metrics.cider import cider, cider_plain
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.panel import CiderPanel
+from captrial.metrics.ngram.cider import cider, cider_plain
+from captrial.metrics.ngram.cider_subsets import CiderPanel
 
 sentence = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9).map(" ".join)
 images = st.lists(st.tuples(sentence, sentence, st.lists(sentence, min_size=1, max_size=3)), min_size=1, max_size=7)

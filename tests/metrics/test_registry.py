@@ -16,7 +16,7 @@ SUBJECTS = ["a man", "two dogs", "a young woman", "the red bus", "a cat", "three
 VERBS = ["rides", "is standing on", "sits near", "runs past", "looks at", "plays with"]
 PLACES = ["a wooden table", "the green grass", "a street", "a large beach", "the couch in a room", ""]
 OPTIONS = Options(objects={str(i): ["person", "dog"] for i in range(0, 40, 3)}, training=["a man rides a street"])
-JUDGED = [entry for entry in ENTRIES.values() if entry.name != "clip"]  # CLIPScore needs pictures; see its own test
+JUDGED = [entry for entry in ENTRIES.values() if entry.name != "clip"]  # CLIPScore needs images; see its own test
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 from captrial.errors import InputError, MismatchError
 from captrial.language.vocabulary import EOS, PAD, Vocabulary
 from captrial.metrics import Corpus
-from captrial.metrics.cider import cider
-from captrial.metrics.df import DocumentFrequencies
-from captrial.metrics.reward import CiderReward
+from captrial.metrics.ngram.cider import cider
+from captrial.metrics.ngram.cider_reward import CiderReward
+from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 
 REFERENCES = [
     ["a man rides a horse on the beach", "a person riding a horse near the sea"],

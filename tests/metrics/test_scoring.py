@@ -65,7 +65,7 @@ def test_mistakes() -> None:
         score(GOOD, REFERENCES, metrics=["blue"])
     with pytest.raises(InputError, match="needs the objects"):
         score(GOOD, REFERENCES, metrics=["chair"])
-    with pytest.raises(InputError, match="needs pictures"):
+    with pytest.raises(InputError, match="needs images"):
         score(GOOD, REFERENCES, metrics=["clip"])
     with pytest.raises(InputError, match="no novelty with what it was given; it has vocabulary, distinct, length"):
         print(score(GOOD, REFERENCES, metrics=["bleu", "novelty"]).columns)

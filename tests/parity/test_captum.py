@@ -1,4 +1,4 @@
-"""Equal to captum, word by word, for all twelve: `python -m benchmarks.explain_parity` prints the same as a table."""
+"""Equal to captum, word by word, for all twelve: `python -m benchmarks.parity.attribution` prints the same as a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from captrial.captioners import ARCHITECTURES
 
 pytest.importorskip("captum", reason="captum is in the dev extra")
 
-from benchmarks.explain_parity import METHODS, differences
+from benchmarks.parity.attribution import METHODS, differences
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

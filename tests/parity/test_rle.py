@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pycocotools import mask as theirs
 
-from captrial.data.readers import rle
+from captrial.data.datasets import masks
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # inside pycocotools
 
@@ -26,16 +26,16 @@ def pycocotools_mask(polygon: list[tuple[float, float]], height: int, width: int
 @settings(max_examples=300)
 def test_encoding(mask: np.ndarray) -> None:
     reference = theirs.encode(np.asfortranarray(mask, np.uint8))
-    assert rle.encode(mask) == {"size": reference["size"], "counts": reference["counts"].decode()}
+    assert masks.encode(mask) == {"size": reference["size"], "counts": reference["counts"].decode()}
 
 
 @given(MASKS)
 @settings(max_examples=300)
 def test_decoding(mask: np.ndarray) -> None:
     reference = theirs.encode(np.asfortranarray(mask, np.uint8))
-    assert np.array_equal(rle.decode(reference), mask)
-    counts = rle.mask_to_counts(mask).tolist()
-    assert np.array_equal(rle.decode({"size": list(mask.shape), "counts": counts}), mask)
+    assert np.array_equal(masks.decode(reference), mask)
+    counts = masks.mask_to_counts(mask).tolist()
+    assert np.array_equal(masks.decode({"size": list(mask.shape), "counts": counts}), mask)
 
 
 def test_long_runs_and_large_differences() -> None:
@@ -43,14 +43,14 @@ def test_long_runs_and_large_differences() -> None:
     for _ in range(20):
         mask = np.kron(random.random((6, 7)) < 0.5, np.ones(random.integers(1, 300, 2), bool)).astype(bool)
         reference = theirs.encode(np.asfortranarray(mask, np.uint8))
-        assert str(rle.encode(mask)["counts"]).encode() == reference["counts"]
-        assert np.array_equal(rle.decode(reference), mask)
+        assert str(masks.encode(mask)["counts"]).encode() == reference["counts"]
+        assert np.array_equal(masks.decode(reference), mask)
 
 
 @given(st.lists(POINTS, min_size=3, max_size=12), st.integers(1, 70), st.integers(1, 70))
 @settings(max_examples=500, deadline=None)
 def test_polygons(polygon: list[tuple[float, float]], height: int, width: int) -> None:
-    ours = rle.polygon_to_mask(np.array(polygon, float), height, width)
+    ours = masks.polygon_to_mask(np.array(polygon, float), height, width)
     assert np.array_equal(ours, pycocotools_mask(polygon, height, width))
 
 
@@ -61,5 +61,5 @@ def test_smooth_outlines_of_real_sizes() -> None:
         radius = random.uniform(20, 200) + random.normal(0, 8, 80)
         centre = random.uniform(0, 500, 2)
         outline = np.round(centre + radius[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1), 2)
-        ours = rle.polygon_to_mask(outline, 480, 640)
+        ours = masks.polygon_to_mask(outline, 480, 640)
         assert np.array_equal(ours, pycocotools_mask([tuple(point) for point in outline], 480, 640))

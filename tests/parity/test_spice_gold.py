@@ -1,4 +1,4 @@
-"""SPICE against the output of the original tool; docs/spice.md has the figures, `benchmarks.spice` prints them."""
+"""SPICE against the output of the original tool; docs/spice.md has the figures, `benchmarks.parity.spice` prints them."""
 
 from __future__ import annotations
 

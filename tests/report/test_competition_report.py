@@ -13,7 +13,7 @@ from PIL import Image
 
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
-from captrial.report.competition import write_competition_report
+from captrial.report.competition_page import write_competition_report
 from chromium import chromium
 from compete import made
 
@@ -29,7 +29,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "images").mkdir()
     for number in range(60):
         Image.new("RGB", (64, 48), (number * 4, 100, 200)).save(folder / "images" / f"{number}.jpg")
-    (folder / "images" / "7.jpg").write_bytes(b"not a picture")
+    (folder / "images" / "7.jpg").write_bytes(b"not an image")
     competition = Competition.create(folder / "c", {"a<b>": files["model0"], **files}, images=folder / "images")
     competition.select(SelectionSettings(10, 10))
     elsewhere = folder / "elsewhere.json"
@@ -100,14 +100,14 @@ def test_captions_cannot_break_out(page: Path) -> None:
     assert data is not None
     gallery = json.loads(data[1])
     assert gallery["models"][0] == "a<b>"
-    assert any(NASTY in picture["captions"] for picture in gallery["pictures"].values())
+    assert any(NASTY in image["captions"] for image in gallery["images"].values())
 
 
 def test_nothing_to_report_is_said(tmp_path: Path) -> None:
     files, _ = made.write_files(tmp_path, made.captions(20, 2))
     competition = Competition.create(tmp_path / "c", files)
     competition.select(SelectionSettings(3, 3))
-    with pytest.raises(StateError, match="no selected picture has a reference"):
+    with pytest.raises(StateError, match="no selected image has a reference"):
         write_competition_report(competition, competition.labels(), ["cider"], tmp_path / "out")
     (tmp_path / "table.json").write_text("[]")
     with pytest.raises(InputError, match="not a table of scores"):
@@ -130,7 +130,7 @@ def test_in_a_real_browser(page: Path) -> None:
             tab.on("console", lambda message: problems.append(message.text))
             tab.on("pageerror", lambda error: problems.append(str(error)))
             tab.goto(page.as_uri())
-            assert tab.locator("#count").inner_text() == "10 comparisons on 10 pictures"
+            assert tab.locator("#count").inner_text() == "10 comparisons on 10 images"
             assert tab.locator(".card").count() == 10
             assert tab.evaluate("document.documentElement.scrollWidth") == width  # nothing sticks out sideways
             tab.select_option("#pair", "all")

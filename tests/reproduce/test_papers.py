@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from captrial.reproduce.exhibits import Exhibit, papers
+from captrial.papers.exhibits import Exhibit, papers
 
-# Figure 1 of 002 plots the literature; the other numbers are all the papers have. `spearman` is a sentence of 003.
+# Figure 1 of Wan 2022 plots the literature; the other numbers are all the papers have. `spearman` is a sentence of Liu 2017.
 SHOWN = {
     "grounding": {"tables": 4, "figures": {1, 2, 3, 4, 5}, "more": set()},
     "mad": {"tables": 4, "figures": set(range(2, 13)), "more": set()},

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from captrial.cli.app import app
 from captrial.compete import Competition
-from captrial.data.toyworld import read_toyworld, write_toyworld
 from captrial.errors import InputError
-from captrial.reproduce.exhibits import papers
-from captrial.reproduce.trial import MadSettings, Trial
-from captrial.vision.store import FeatureWriter
+from captrial.papers.exhibits import papers
+from captrial.papers.trial import MadSettings, Trial
+from captrial.toyworld import read_toyworld, write_toyworld
+from captrial.vision.features.feature_store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
 
 THINGS = ("dog", "cat", "boat", "tree", "house")
@@ -49,25 +49,25 @@ def check_page(folder: Path, name: str) -> str:
     return page
 
 
-# 002 -----------------------------------------------------------------------------------------------------------
+# Wan 2022 -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def speakers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three speakers about thirty pictures: one is right, one errs on every second, one is stuck or wrong."""
+    """Three speakers about thirty images: one is right, one errs on every second, one is stuck or wrong."""
     folder = tmp_path_factory.mktemp("speakers")
-    (folder / "pictures" / "park").mkdir(parents=True)
+    (folder / "images" / "park").mkdir(parents=True)
     said: dict[str, dict[str, str]] = {"right": {}, "half": {}, "wrong": {}}
     references = {}
     for number in range(30):
-        picture = f"park/{number:02d}.png"
-        Image.new("RGB", (24, 16), (8 * number, 90, 120)).save(folder / "pictures" / picture)
+        image = f"park/{number:02d}.png"
+        Image.new("RGB", (24, 16), (8 * number, 90, 120)).save(folder / "images" / image)
         thing, other = THINGS[number % 5], THINGS[(number + 1) % 5]
         act, strange = ACTS[number % 3], ACTS[(number + 1) % 3]
-        references[picture] = [f"a {thing} {act}", f"one {thing} {act} today", f"the {thing} {act}"]
-        said["right"][picture] = f"a {thing} {act}"
-        said["half"][picture] = f"a {thing} {act}" if number % 2 else f"a {thing} {strange}"
-        said["wrong"][picture] = f"a {other} {strange}" if number % 4 else "a dog dog dog dog"
+        references[image] = [f"a {thing} {act}", f"one {thing} {act} today", f"the {thing} {act}"]
+        said["right"][image] = f"a {thing} {act}"
+        said["half"][image] = f"a {thing} {act}" if number % 2 else f"a {thing} {strange}"
+        said["wrong"][image] = f"a {other} {strange}" if number % 4 else "a dog dog dog dog"
     for name, captions in said.items():
         (folder / f"{name}.json").write_bytes(orjson.dumps(captions))
     (folder / "references.json").write_bytes(orjson.dumps(references))
@@ -75,7 +75,7 @@ def speakers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_mad(speakers: Path, tmp_path: Path) -> None:
-    arguments = ["reproduce", "mad", "--data", speakers, "--images", speakers / "pictures", "--out", tmp_path]
+    arguments = ["reproduce", "mad", "--data", speakers, "--images", speakers / "images", "--out", tmp_path]
     arguments += ["--metrics", "cider,rouge_l", "--k", "8", "--json"]
     made = states(run(*arguments))
     assert {label for label, state in made.items() if state == "made"} == {
@@ -92,8 +92,8 @@ def test_mad(speakers: Path, tmp_path: Path) -> None:
     page = check_page(tmp_path, "mad")
     assert "X-LAN" in page
     assert "By ROUGE-L in place of SPICE." in page
-    with Image.open(tmp_path / "figures" / "examples.png") as picture:
-        assert min(picture.size) > 200
+    with Image.open(tmp_path / "figures" / "examples.png") as image:
+        assert min(image.size) > 200
     assert (tmp_path / "tables" / "table-3.csv").read_text().startswith("model,CIDEr elsewhere,rank,global rank,change")
 
     again = states(run(*arguments))
@@ -142,7 +142,7 @@ def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path
     assert made(seed=7).models == ("half", "right", "wrong")
 
 
-# 000 and 003 ---------------------------------------------------------------------------------------------------
+# Cornia 2022 and Liu 2017 ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -216,8 +216,8 @@ def test_attention(place: Path, tmp_path: Path) -> None:
     better = forced["implicit"]["correctness"]["value"] > forced["implicit"]["baseline"]["value"]
     assert holding(tmp_path, "table-1")["Implicit attention beats uniform (forced)"] == better
     for name in ("figure-3.png", "figure-4-forced.png", "figure-5.png"):
-        with Image.open(tmp_path / "figures" / name) as picture:
-            assert min(picture.size) > 100
+        with Image.open(tmp_path / "figures" / name) as image:
+            assert min(image.size) > 100
     assert "0.4329" in check_page(tmp_path, "attention")
     kept = list((tmp_path / "work").rglob("scores/*.json"))
     assert {path.stem.rpartition("-")[0] for path in kept} == {"implicit", "strong"}

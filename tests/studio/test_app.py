@@ -1,4 +1,4 @@
-"""The studio from outside: what it does with a picture, one thing at a time, and what a hostile request achieves."""
+"""The studio from outside: what it does with an image, one thing at a time, and what a hostile request achieves."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from captrial.annotate.security import CLIENT_HEADER
 from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.cli import main
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
-from captrial.explain.grounding import Grounder
+from captrial.grounding.grounding_score import Grounder
 from captrial.studio.app import create_app
+from captrial.studio.captioning import MAX_BYTES, Workshop, _named
+from captrial.studio.competitions import policy
 from captrial.studio.jobs import WAITING, Job, Jobs
-from captrial.studio.looking import MAX_BYTES, Workshop, _named
-from captrial.studio.rankings import policy
+from captrial.web.security import CLIENT_HEADER
 
 OURS = {CLIENT_HEADER: "test"}
 LOOK = {"model": "transformer", "method": "saliency", "file": "red.png"}
@@ -33,8 +33,8 @@ LOOK = {"model": "transformer", "method": "saliency", "file": "red.png"}
 class Shouter:
     """A captioner that gives no gradients."""
 
-    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
-        return ["a dog" for _ in pictures]
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        return ["a dog" for _ in images]
 
 
 class Blind:
@@ -42,8 +42,8 @@ class Blind:
 
     name, labels = "blind", ("dog",)
 
-    def detect(self, pictures: Sequence[Image.Image]) -> list[list[Any]]:
-        return [[] for _ in pictures]
+    def detect(self, images: Sequence[Image.Image]) -> list[list[Any]]:
+        return [[] for _ in images]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def client(competition: Path) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def red(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("picture") / "red.png"
+    path = tmp_path_factory.mktemp("image") / "red.png"
     Image.new("RGB", (60, 40), "red").save(path)
     return path.read_bytes()
 
@@ -114,7 +114,7 @@ def test_no_page_can_name_a_model_a_method_or_too_much(client: TestClient, red: 
     assert client.get("/api/jobs/999").status_code == 404
 
 
-def test_a_bad_picture_is_an_answer_and_no_failure(client: TestClient) -> None:
+def test_a_bad_image_is_an_answer_and_no_failure(client: TestClient) -> None:
     job = client.post("/api/look", params=LOOK, content=b"nothing", headers=OURS).json()
     found = finished(client, job)
     assert found["state"] == "failed"
@@ -183,7 +183,7 @@ def test_a_report_is_written_once_served_from_its_folder_and_runs_only_its_own_s
     client: TestClient, competition: Path
 ) -> None:
     unlabelled = finished(client, client.post("/api/competition/0", headers=OURS).json())
-    assert "no selected picture has a reference caption" in unlabelled["error"]
+    assert "no selected image has a reference caption" in unlabelled["error"]
     lines = [json.dumps({"id": str(n), "captions": [f"a thing at place {n}"]}) for n in range(6)]
     (competition / "references.jsonl").write_text("\n".join(lines))
     job = finished(client, client.post("/api/competition/0", headers=OURS).json())

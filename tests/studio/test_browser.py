@@ -1,4 +1,4 @@
-"""The studio in a real browser: a picture dropped, two captioners compared, words pointed at, bad pictures refused."""
+"""The studio in a real browser: an image dropped, two captioners compared, words pointed at, bad images refused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def page(address: str) -> Iterator[Page]:
 
 
 def make_competition(folder: Path) -> Path:
-    """Two captioners on eight pictures, labelled."""
+    """Two captioners on eight images, labelled."""
     (folder / "images").mkdir()
     names = [f"{number}.png" for number in range(8)]
     for number, name in enumerate(names):
@@ -117,10 +117,10 @@ def test_two_captioners_are_compared_word_by_word(page: Page) -> None:
         assert panel.locator("img.map").get_attribute("alt") == "map of the word a"
 
 
-def test_bad_pictures_are_refused_in_one_sentence_and_a_good_one_goes_on(page: Page, tmp_path: Path) -> None:
+def test_bad_images_are_refused_in_one_sentence_and_a_good_one_goes_on(page: Page, tmp_path: Path) -> None:
     drop(page, "broken.jpg", PHOTO.read_bytes()[:5000])
     assert "broken.jpg: is truncated or damaged" in refusal(page)
-    drop(page, "notes.png", b"these are notes, not a picture")
+    drop(page, "notes.png", b"these are notes, not an image")
     assert "notes.png: is" in refusal(page)
     assert "not a JPEG, PNG" in refusal(page)
     drop(page, "bomb.png", bomb(60_000))

@@ -5,27 +5,32 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from captrial.records import Box, Phrase, Picture, Region, Sample
-from captrial.training.attention import paint, strong_targets, to_elements, weak_targets
-from captrial.vision.backbone import grid_boxes
+from captrial.records import Box, ImageRef, Phrase, Region, Sample
+from captrial.training.supervision.attention_targets import (
+    paint,
+    strong_targets,
+    to_elements,
+    weak_targets,
+)
+from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.preprocess import Preprocess
 
 GRID = grid_boxes(2, 2).double().numpy()
 
 
 def sample(*regions: Region) -> Sample:
-    return Sample(Picture("1", width=200, height=100), ("a dog runs",), regions=regions)
+    return Sample(ImageRef("1", width=200, height=100), ("a dog runs",), regions=regions)
 
 
 def test_area_averaging_on_a_grid() -> None:
-    """The left half of the picture, seen whole: both left cells, equally."""
+    """The left half of the image, seen whole: both left cells, equally."""
     square = paint([(Region(Box(0, 0, 100, 100)), 1.0)], sample(), Preprocess())
     assert square is not None
     assert to_elements(square, GRID).tolist() == pytest.approx([0.5, 0, 0.5, 0])
 
 
 def test_boxes_move_with_the_crop() -> None:
-    """The centre crop of a 200 x 100 picture keeps x from 56 to 144 (87.5 of 256/224)."""
+    """The centre crop of a 200 x 100 image keeps x from 56 to 144 (87.5 of 256/224)."""
     crop = Preprocess(224, "crop", 256)
     assert paint([(Region(Box(0, 0, 50, 100)), 1.0)], sample(), crop) is None  # cropped away: no target
     square = paint([(Region(Box(0, 0, 100, 100)), 1.0)], sample(), crop)
@@ -33,7 +38,7 @@ def test_boxes_move_with_the_crop() -> None:
     assert to_elements(square, GRID).tolist() == pytest.approx([0.5, 0, 0.5, 0])
     moved = crop.move_box(Box(56.25, 6.25, 143.75, 93.75), 200, 100)
     assert moved == pytest.approx(Box(0, 0, 1, 1))
-    assert crop.to_picture(Box(0, 0, 1, 1), 200, 100) == pytest.approx(Box(56.25, 6.25, 143.75, 93.75))
+    assert crop.to_image(Box(0, 0, 1, 1), 200, 100) == pytest.approx(Box(56.25, 6.25, 143.75, 93.75))
 
 
 def test_overlaps_take_the_maximum() -> None:
@@ -59,7 +64,7 @@ def test_regions_without_overlap_fall_back_to_the_nearest_box() -> None:
     assert to_elements(None, GRID).tolist() == [0.25] * 4
 
 
-def test_a_picture_without_elements_has_no_shares() -> None:
+def test_a_image_without_elements_has_no_shares() -> None:
     for square in (np.ones((224, 224)), None):
         assert to_elements(square, np.zeros((0, 4))).tolist() == []
 
@@ -67,7 +72,7 @@ def test_a_picture_without_elements_has_no_shares() -> None:
 def test_strong_targets_follow_phrases() -> None:
     region = Region(Box(0, 0, 100, 100), "dog")
     phrases = ((Phrase("a dog", 0, 2, (region,)),),)
-    made = Sample(Picture("1", width=200, height=100), ("a dog runs",), regions=(region,), phrases=phrases)
+    made = Sample(ImageRef("1", width=200, height=100), ("a dog runs",), regions=(region,), phrases=phrases)
     found = strong_targets([made], Preprocess()).maps(0, 0)
     assert sorted(found) == [0, 1]
 

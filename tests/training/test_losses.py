@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from captrial.decoding.result import PAD
+from captrial.decoding.protocol import PAD
 from captrial.errors import InputError
 from captrial.training.losses import (
     baseline,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from captrial.captioners import ARCHITECTURES, PRESETS
-from captrial.training.papers import PAPERS
+from captrial.training.paper_recipes import PAPERS
 from captrial.training.recipe import Recipe
 
-COCO = 113_287  # training pictures of the Karpathy split
+COCO = 113_287  # training images of the Karpathy split
 
 STEP = {"schedule": "step", "warmup": 0, "decay": 0.8, "captions": 5, "smoothing": 0, "scheduled_sampling": 0.25}
 NOAM = {"schedule": "noam", "rate": 1, "warmup": 10_000, "captions": 5, "smoothing": 0, "scheduled_sampling": 0}

@@ -16,21 +16,21 @@ import pytest
 import torch
 from torch import distributed
 
-from captrial.metrics.df import DocumentFrequencies
-from captrial.metrics.reward import CiderReward
-from captrial.training.batches import CaptionData
+from captrial.metrics.ngram.cider_reward import CiderReward
+from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
+from captrial.training.data import CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
 from captrial.training.run import train
 from captrial.training.schedules import Schedule
-from captrial.training.stages import CrossEntropy, SelfCritical, on_tokens
+from captrial.training.stages.stages import CrossEntropy, SelfCritical, on_tokens
 from training.test_runs import QUICK, VISION, without_dropout
 from training.world import RandomFeatures, samples, vocabulary
 
 
 def data_of(captions: int = 3) -> CaptionData:
-    pictures = samples(captions=captions)
-    words = vocabulary(pictures)
-    return CaptionData(pictures, words, RandomFeatures(len(words)), captions=2)
+    images = samples(captions=captions)
+    words = vocabulary(images)
+    return CaptionData(images, words, RandomFeatures(len(words)), captions=2)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -72,7 +72,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(pieces: int) -> None
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_self_critical_ranks_reward_their_own_samples_and_add_up_to_the_whole(ranks: int) -> None:
-    """Each asks for the CIDEr of its own pictures only; gradient and logged reward are those of one process."""
+    """Each asks for the CIDEr of its own images only; gradient and logged reward are those of one process."""
     data, asked = data_of(), list[list[int]]()
     captioner = without_dropout("transformer-small", len(data.vocabulary))
     table = DocumentFrequencies.of_tokens(data.token_ids, data.vocabulary)
@@ -138,9 +138,9 @@ WHOLE |= {"width": "64", "hidden": "64", "heads": "4"}
 
 def train_here(out: Path | str) -> None:
     torch.set_num_threads(1)
-    pictures = samples(captions=3)
-    words = vocabulary(pictures)
-    train("transformer-small", pictures, pictures[:5], RandomFeatures(len(words)), VISION, out, WHOLE)
+    images = samples(captions=3)
+    words = vocabulary(images)
+    train("transformer-small", images, images[:5], RandomFeatures(len(words)), VISION, out, WHOLE)
 
 
 def start(ranks: int, script: Path, out: Path) -> subprocess.Popen[bytes]:

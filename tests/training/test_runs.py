@@ -13,28 +13,34 @@ import torch
 from safetensors.torch import load_file
 
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
+from captrial.captioners.architectures.disc import Disc, RetrievalCritic
+from captrial.captioners.architectures.sgae import Sgae
+from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.disc import Disc, RetrievalCritic
-from captrial.captioners.sgae import Sgae
-from captrial.captioners.stack_cap import StackCap
 from captrial.decoding import greedy
-from captrial.decoding.result import BOS, EOS, PAD
+from captrial.decoding.protocol import BOS, EOS, PAD
 from captrial.errors import InputError, MismatchError
 from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.metrics.spice import scene_tuples
 from captrial.records import Sample
-from captrial.training.batches import CaptionData, FeatureSource
-from captrial.training.disc import Discriminate, TrainCritic
+from captrial.training.data import CaptionData, FeatureSource
 from captrial.training.loop import Trainer
 from captrial.training.losses import cross_entropy
-from captrial.training.papers import PAPERS
+from captrial.training.paper_recipes import PAPERS
 from captrial.training.recipe import Recipe, make_stages, split_options
 from captrial.training.run import train
 from captrial.training.schedules import Schedule
-from captrial.training.sgae import SentenceStage, graph_tensors
-from captrial.training.stages import CrossEntropy, SelfCritical, Stage, evaluating, speak_all
-from captrial.training.state import STATE, read_counters
-from captrial.vision.features import Features
+from captrial.training.stages.disc_critic import Discriminate, TrainCritic
+from captrial.training.stages.sgae_sentences import SentenceStage, graph_tensors
+from captrial.training.stages.stages import (
+    CrossEntropy,
+    SelfCritical,
+    Stage,
+    evaluating,
+    speak_all,
+)
+from captrial.training.training_state import STATE, read_counters
+from captrial.vision.features.visual_features import Features
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 VISION = {"backbone": "random", "width": SIZE}
@@ -76,16 +82,16 @@ def optimise(stage: Stage, data: CaptionData, steps: int, until: float = float("
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_memorises_twenty_captions(architecture: str) -> None:
-    """One caption a picture, dropout and smoothing off: under 0.05 nats a word, and every caption comes back.
+    """One caption an image, dropout and smoothing off: under 0.05 nats a word, and every caption comes back.
 
     All stages of an architecture take part: SGAE's sentences, Disc's critic and the reward it speaks in.
-    Pictures of those that read boxes or graphs come in pairs that nothing else tells apart.
+    Images of those that read boxes or graphs come in pairs that nothing else tells apart.
     """
-    pictures = samples()
-    words = vocabulary(pictures)
+    images = samples()
+    words = vocabulary(images)
     captioner = without_dropout(f"{architecture}-small", len(words))
     features = RandomFeatures(len(words), twins=architecture in ("ort", "sgae"))
-    data = CaptionData(pictures, words, features, captions=1)
+    data = CaptionData(images, words, features, captions=1)
     disc = isinstance(captioner, Disc)
     steps = Recipe(
         epochs=600, scst_epochs=10 * disc, critic_epochs=80, sentence_epochs=30, dictionary_epochs=30, batch=20,
@@ -96,25 +102,25 @@ def test_memorises_twenty_captions(architecture: str) -> None:
     for stage in make_stages(captioner, data, steps, critic=critic):
         optimise(stage, data, stage.epochs, until=0.004 * heads if stage.name == "xe" else float("-inf"))
     batch = data.batch(np.arange(20), np.random.default_rng(0))
-    wanted = [sample.captions[0] for sample in pictures]
+    wanted = [sample.captions[0] for sample in images]
     with torch.no_grad():
         memory = captioner.eval().encode(batch.features)
         for number, forced in enumerate(speak_all(captioner, batch.inputs, memory)):
             assert float(cross_entropy(forced.logits, batch.targets)) < 0.05
             speaker = captioner.at_stage(number) if isinstance(captioner, StackCap) else captioner
             assert [" ".join(words.decode(ids)) for ids in greedy(speaker, memory).best()] == wanted
-        if critic is not None:  # it knows every caption's picture
-            kept = critic.loss(critic.embed_pictures(batch.features), critic.embed_captions(batch.tokens[:, 0, 1:]))
+        if critic is not None:  # it knows every caption's image
+            kept = critic.loss(critic.embed_images(batch.features), critic.embed_captions(batch.tokens[:, 0, 1:]))
             assert float(kept.mean()) < 0.1
 
 
 def test_sgae_learns_through_its_sentence_stages() -> None:
-    pictures = samples()
-    words = vocabulary(pictures)
+    images = samples()
+    words = vocabulary(images)
     captioner = without_dropout("sgae-small", len(words))
     assert isinstance(captioner, Sgae)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
-    graphs = [scene_tuples(list(sample.captions)) for sample in pictures]
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
+    graphs = [scene_tuples(list(sample.captions)) for sample in images]
     for use_dictionary in (False, True):
         stage = SentenceStage(captioner, 1, Schedule("constant", 2e-3, warmup=5), graphs, words, use_dictionary)
         first = optimise(stage, data, 1)
@@ -134,12 +140,12 @@ def test_graphs_of_sentences() -> None:
 
 
 def test_disc_trains_its_critic_and_is_rewarded_for_discriminating() -> None:
-    pictures = samples()
-    words = vocabulary(pictures)
+    images = samples()
+    words = vocabulary(images)
     captioner = without_dropout("disc-small", len(words))
     assert isinstance(captioner, Disc)
     features = RandomFeatures(len(words))
-    data = CaptionData(pictures, words, features, captions=1)
+    data = CaptionData(images, words, features, captions=1)
     critic = RetrievalCritic(captioner.config)
     loss = optimise(TrainCritic(critic, 1, Schedule("constant", 5e-3, warmup=5)), data, 80, until=0.02)
     assert loss < 0.1
@@ -158,11 +164,11 @@ def test_disc_trains_its_critic_and_is_rewarded_for_discriminating() -> None:
     [("transformer-small", 30, 3e-4), ("stack_cap-small", 60, 1e-3), ("disc-small", 40, 3e-4)],
 )
 def test_self_critical_training_raises_the_reward(preset: str, steps: int, rate: float) -> None:
-    pictures = samples(captions=3)
-    words = vocabulary(pictures)
+    images = samples(captions=3)
+    words = vocabulary(images)
     captioner = without_dropout(preset, len(words))
     features = RandomFeatures(len(words))
-    data = CaptionData(pictures, words, features, captions=3)
+    data = CaptionData(images, words, features, captions=3)
     heads = getattr(captioner.config, "stages", 1)
     imitate = CrossEntropy(captioner, 1, Schedule("constant", 3e-3, warmup=10), smoothing=0.0)
     optimise(imitate, data, 200, until=0.5 * heads)  # good enough to be rewarded, not yet sure of itself
@@ -182,10 +188,10 @@ def test_self_critical_training_raises_the_reward(preset: str, steps: int, rate:
 @pytest.mark.slow
 def test_self_critical_training_on_the_beam_raises_the_reward_of_what_is_said() -> None:
     """The beam's five differ, whatever is learnt: what has to gain is the greedy caption."""
-    pictures = samples(captions=3)
-    words = vocabulary(pictures)
+    images = samples(captions=3)
+    words = vocabulary(images)
     captioner = without_dropout("transformer-small", len(words))
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=3)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=3)
     optimise(CrossEntropy(captioner, 1, Schedule("constant", 3e-3, warmup=10), smoothing=0.1), data, 200, until=1.2)
     (stage,) = make_stages(captioner, data, Recipe(epochs=0, scst_epochs=1, scst_rate=3e-4, warmup=1))
     assert isinstance(stage, SelfCritical)
@@ -202,10 +208,10 @@ def test_self_critical_training_on_the_beam_raises_the_reward_of_what_is_said() 
 
 
 def run_to_the_end(out: Path, preset: str = "transformer-small", **options: str) -> None:
-    pictures = samples(captions=3)
-    words = vocabulary(pictures)
+    images = samples(captions=3)
+    words = vocabulary(images)
     chosen = {**QUICK, "epochs": "2", "scst_epochs": "1", "scst_rate": "1e-4", **options}
-    train(preset, pictures, pictures[:5], RandomFeatures(len(words)), VISION, out, chosen)
+    train(preset, images, images[:5], RandomFeatures(len(words)), VISION, out, chosen)
 
 
 def everything_of(run: Path) -> dict[str, torch.Tensor]:
@@ -220,8 +226,8 @@ def everything_of(run: Path) -> dict[str, torch.Tensor]:
 class Likelihood:
     """A validation that changes with every step, unlike CIDEr's of captions that are all wrong yet."""
 
-    def __init__(self, captioner: Captioner, words: Vocabulary, features: FeatureSource, pictures: Any, _: int) -> None:
-        self.data = CaptionData(pictures, words, features, captions=3)
+    def __init__(self, captioner: Captioner, words: Vocabulary, features: FeatureSource, images: Any, _: int) -> None:
+        self.data = CaptionData(images, words, features, captions=3)
         self.stage = CrossEntropy(captioner, 1, Schedule())
 
     def __call__(self) -> float:
@@ -306,10 +312,10 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         assert (tmp_path / "run" / name).stat().st_size > 0
     with pytest.raises(MismatchError, match="begun with another seed"):
         run_to_the_end(tmp_path / "run", scst_epochs="0", seed="1")
-    pictures = samples(captions=3)
-    features, chosen = RandomFeatures(len(vocabulary(pictures))), {**QUICK, "epochs": "2"}
+    images = samples(captions=3)
+    features, chosen = RandomFeatures(len(vocabulary(images))), {**QUICK, "epochs": "2"}
     with pytest.raises(MismatchError, match="begun with another validation"):
-        train("transformer-small", pictures, pictures[:6], features, VISION, tmp_path / "run", chosen)
+        train("transformer-small", images, images[:6], features, VISION, tmp_path / "run", chosen)
     with pytest.raises(InputError, match="no such option"):
         run_to_the_end(tmp_path / "other", depth="3")
     with pytest.raises(InputError, match="not a int"):
@@ -341,9 +347,9 @@ def test_a_wrong_setting_is_said_and_leaves_the_folder_free(
 
 
 def test_noam_depends_on_the_width_of_the_captioner() -> None:
-    pictures = samples(6)
-    words = vocabulary(pictures)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    images = samples(6)
+    words = vocabulary(images)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
     for preset, width in (("transformer-small", 192), ("att2in-small", 256)):
         captioner = create(preset, words=len(words), features=SIZE)
         stage = make_stages(captioner, data, Recipe(schedule="noam", rate=1.0))[0]
@@ -351,31 +357,31 @@ def test_noam_depends_on_the_width_of_the_captioner() -> None:
 
 
 def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
-    pictures = samples(captions=3)
-    features = RandomFeatures(len(vocabulary(pictures)))
+    images = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(images)))
 
     def run(out: str, source: str, start: Path | None = None) -> None:
         vision = {**VISION, "source": source}
         options = {**QUICK, "epochs": "1"}
-        train("att2in-small", pictures, pictures[:5], features, vision, tmp_path / out, options, start=start)
+        train("att2in-small", images, images[:5], features, vision, tmp_path / out, options, start=start)
 
     run("first", "/here")
     run("first", "/there")
     run("second", "/there", tmp_path / "first")
     with pytest.raises(MismatchError, match="made in another way"):
         train(
-            "att2in-small", pictures, pictures, features, {**VISION, "backbone": "other"}, tmp_path / "third",
+            "att2in-small", images, images, features, {**VISION, "backbone": "other"}, tmp_path / "third",
             QUICK, start=tmp_path / "first",
         )  # fmt: skip
 
 
 def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> None:
-    pictures = samples(captions=3)
-    features = RandomFeatures(len(vocabulary(pictures)))
+    images = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(images)))
 
     def run(out: str, start: Path | None = None, **options: str) -> dict[str, torch.Tensor]:
         options = {**QUICK, "scst_rate": "2e-3", "patience": "9", **options}
-        best = train("att2in-small", pictures, pictures[:5], features, VISION, tmp_path / out, options, start=start)
+        best = train("att2in-small", images, images[:5], features, VISION, tmp_path / out, options, start=start)
         return best.captioner.state_dict()
 
     begun = run("begun", epochs="5")
@@ -388,28 +394,28 @@ def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> Non
 
 
 def test_another_start_or_other_data_is_another_run(tmp_path: Path) -> None:
-    pictures = samples(captions=3)
-    features = RandomFeatures(len(vocabulary(pictures)))
+    images = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(images)))
 
     def run(out: str, data: list[Sample], seed: str = "0", start: str | None = None) -> None:
         options = {**QUICK, "epochs": "1", "seed": seed if start is None else "0"}
         begun = tmp_path / start if start else None
-        train("att2in-small", data, pictures[:5], features, VISION, tmp_path / out, options, start=begun)
+        train("att2in-small", data, images[:5], features, VISION, tmp_path / out, options, start=begun)
 
     for seed in ("1", "2"):
-        run(f"begun-{seed}", pictures, seed)
-    run("on", pictures, start="begun-1")
-    run("on", pictures, start="begun-1")
+        run(f"begun-{seed}", images, seed)
+    run("on", images, start="begun-1")
+    run("on", images, start="begun-1")
     with pytest.raises(MismatchError, match="another started_from"):
-        run("on", pictures, start="begun-2")
+        run("on", images, start="begun-2")
     with pytest.raises(MismatchError, match="another data"):
-        run("on", pictures[1:], start="begun-1")
+        run("on", images[1:], start="begun-1")
 
 
 def test_a_captioner_that_goes_on_has_its_sentence_stages_behind_it() -> None:
-    pictures = samples(6)
-    words = vocabulary(pictures)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    images = samples(6)
+    words = vocabulary(images)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
     captioner = create("sgae-small", words=len(words), features=SIZE)
     recipe = Recipe(epochs=0, scst_epochs=1)
     assert [stage.name for stage in make_stages(captioner, data, recipe)] == ["sentences", "dictionary", "scst"]
@@ -417,25 +423,25 @@ def test_a_captioner_that_goes_on_has_its_sentence_stages_behind_it() -> None:
 
 
 def test_features_that_lack_what_a_captioner_needs_leave_the_folder_free(tmp_path: Path) -> None:
-    pictures = samples(6)
-    features = RandomFeatures(len(vocabulary(pictures)))
+    images = samples(6)
+    features = RandomFeatures(len(vocabulary(images)))
 
     class Grid:
         def get(self, ids: Sequence[str]) -> Features:
             return dataclasses.replace(features.get(ids), relations=None, attributes=None)
 
     with pytest.raises(InputError, match="localiser"):
-        train("sgae-small", pictures, pictures, Grid(), VISION, tmp_path / "run", QUICK)
+        train("sgae-small", images, images, Grid(), VISION, tmp_path / "run", QUICK)
     assert not list((tmp_path / "run").iterdir())
 
 
 def test_a_caption_that_is_cut_does_not_end(tmp_path: Path) -> None:
     """Nobody says "a dog on a" and stops; references stay whole."""
-    pictures = samples(6)
-    words = vocabulary(pictures)
-    whole = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    images = samples(6)
+    words = vocabulary(images)
+    whole = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
     longest = max(len(caption) - 2 for captions in whole.token_ids for caption in captions)
-    cut = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1, max_words=longest - 1)
+    cut = CaptionData(images, words, RandomFeatures(len(words)), captions=1, max_words=longest - 1)
     assert cut.token_ids == whole.token_ids
     batches = [data.batch(np.arange(6), np.random.default_rng(0)).tokens for data in (whole, cut)]
     for long, short in zip(batches[0].flatten(0, 1).tolist(), batches[1].flatten(0, 1).tolist(), strict=True):
@@ -458,9 +464,9 @@ def test_paper_sized_presets_have_a_recipe_and_small_ones_do_not() -> None:
 
 
 def test_disc_trains_its_critic_first() -> None:
-    pictures = samples(6)
-    words = vocabulary(pictures)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    images = samples(6)
+    words = vocabulary(images)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
     captioner = without_dropout("disc-small", len(words))
     assert isinstance(captioner, Disc)
     recipe, _ = split_options({}, Disc, PAPERS["disc-small"])
@@ -471,9 +477,9 @@ def test_disc_trains_its_critic_first() -> None:
 
 
 def test_schedules_of_a_recipe() -> None:
-    pictures = samples(6)
-    words = vocabulary(pictures)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    images = samples(6)
+    words = vocabulary(images)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
     captioner = create("transformer-small", words=len(words), features=SIZE)
     recipe = Recipe(schedule="noam", warmup=10_000, batch=2, decay_every=4, scst_epochs=1, scst_schedule="plateau",
                     scst_decay=0.5)  # fmt: skip
@@ -484,11 +490,11 @@ def test_schedules_of_a_recipe() -> None:
 
 
 def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:
-    pictures = samples(captions=3)
-    features = RandomFeatures(len(vocabulary(pictures)))
+    images = samples(captions=3)
+    features = RandomFeatures(len(vocabulary(images)))
 
     def run(preset: str, out: str, options: dict[str, str], start: Path | None = None) -> None:
-        train(preset, pictures, pictures[:5], features, VISION, tmp_path / out, {**QUICK, **options}, start=start)
+        train(preset, images, images[:5], features, VISION, tmp_path / out, {**QUICK, **options}, start=start)
 
     run("att2in-small", "begun", {"epochs": "1"})
     rest = {"epochs": "0", "critic_epochs": "1", "scst_epochs": "1", "scst_rate": "0", "warmup": "0"}
@@ -505,9 +511,9 @@ def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:
 
 def test_self_critical_training_leaves_words_alone_that_it_never_samples() -> None:
     """What cannot be sampled is never corrected: normalised over, it would slowly take all the probability."""
-    pictures = samples(6)
-    words = vocabulary(pictures)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=1)
+    images = samples(6)
+    words = vocabulary(images)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=1)
     captioner = create("show_attend_tell-small", words=len(words), features=SIZE)
     stage = make_stages(captioner, data, Recipe(epochs=0, scst_epochs=1))[0]
     loss, _ = stage.loss(data.batch(np.arange(6), np.random.default_rng(0)), 0)

@@ -7,24 +7,24 @@ import pytest
 import torch
 
 from captrial.captioners import Captioner, create
-from captrial.captioners.disc import Disc, RetrievalCritic
-from captrial.captioners.stack_cap import StackCap
+from captrial.captioners.architectures.disc import Disc, RetrievalCritic
+from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.decoding import greedy
-from captrial.decoding.result import BOS, PAD
-from captrial.training.batches import Batch, CaptionData
-from captrial.training.disc import Discriminate, TrainCritic
+from captrial.decoding.protocol import BOS, PAD
+from captrial.training.data import Batch, CaptionData
 from captrial.training.losses import self_critical
 from captrial.training.recipe import Recipe, make_stages
 from captrial.training.schedules import Schedule
-from captrial.training.stages import CrossEntropy, SelfCritical, StageWiseSelfCritical
+from captrial.training.stages.disc_critic import Discriminate, TrainCritic
+from captrial.training.stages.stages import CrossEntropy, SelfCritical, StageWiseSelfCritical
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 
 def small_world(preset: str, captions: int = 1, **sizes: int) -> tuple[Captioner, CaptionData, Batch]:
-    """An untrained captioner, twenty pictures, and all of them as one batch."""
-    pictures = samples(captions=captions)
-    words = vocabulary(pictures)
-    data = CaptionData(pictures, words, RandomFeatures(len(words)), captions=captions)
+    """An untrained captioner, twenty images, and all of them as one batch."""
+    images = samples(captions=captions)
+    words = vocabulary(images)
+    data = CaptionData(images, words, RandomFeatures(len(words)), captions=captions)
     torch.manual_seed(0)
     captioner = create(preset, words=len(words), features=SIZE, **sizes)
     return captioner, data, data.batch(np.arange(len(data)), np.random.default_rng(0))
@@ -104,7 +104,7 @@ def test_a_stage_is_compared_with_its_own_greedy_caption_and_that_of_the_stage_b
     eta = 0.5
 
     def pay(tokens: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Whole numbers, so that nothing is rounded; other ones for other captions, and for other pictures."""
+        """Whole numbers, so that nothing is rounded; other ones for other captions, and for other images."""
         return (tokens * torch.arange(1, tokens.shape[-1] + 1)).sum(-1).float() + 1000 * rows[:, None]
 
     sampled: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -113,7 +113,7 @@ def test_a_stage_is_compared_with_its_own_greedy_caption_and_that_of_the_stage_b
         sampled.append((tokens, advantage))
         return self_critical(log_probs, tokens, advantage)
 
-    monkeypatch.setattr("captrial.training.stages.self_critical", take)
+    monkeypatch.setattr("captrial.training.stages.stages.self_critical", take)
     stage = StageWiseSelfCritical(
         captioner, 1, Schedule(), pay, samples_by="sampling", baseline="greedy", max_words=8, eta=eta
     )
@@ -136,8 +136,8 @@ def test_a_critic_meets_all_negatives_before_the_hardest() -> None:
     assert isinstance(captioner, Disc)
     critic = RetrievalCritic(captioner.config)
     stage = TrainCritic(critic, 4, Schedule())
-    pictures, captions = critic.embed_pictures(batch.features), critic.embed_captions(batch.tokens[:, 0, 1:])
-    similarity = (pictures @ captions.T).detach()
+    images, captions = critic.embed_images(batch.features), critic.embed_captions(batch.tokens[:, 0, 1:])
+    similarity = (images @ captions.T).detach()
     costs = [  # by the definition, pair by pair
         [max(0.0, 0.2 + float(row[j] - row[i])) + max(0.0, 0.2 + float(similarity[j, i] - row[i])) for j in range(20)]
         for i, row in enumerate(similarity)
@@ -145,13 +145,13 @@ def test_a_critic_meets_all_negatives_before_the_hardest() -> None:
     all_negatives = np.mean([sum(row) - row[i] for i, row in enumerate(costs)])
     early, late = (stage.loss(batch, epoch)[0].item() for epoch in (1, 2))
     assert early == pytest.approx(all_negatives, rel=1e-4)
-    assert late == pytest.approx(critic.loss(pictures, captions).mean().item())
+    assert late == pytest.approx(critic.loss(images, captions).mean().item())
     assert late < early
 
 
 @pytest.mark.slow
 def test_disc_learns_to_please_its_critic() -> None:
-    """With the critic's word alone as reward, captions come to fit their own pictures better than others."""
+    """With the critic's word alone as reward, captions come to fit their own images better than others."""
     captioner, _, batch = small_world("disc-small")
     assert isinstance(captioner, Disc)
     critic = RetrievalCritic(captioner.config)

@@ -35,9 +35,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             return validate
 
         monkeypatch.setattr("captrial.training.run.Validation", validation)
-        pictures = samples()
-        features, vision = RandomFeatures(len(vocabulary(pictures))), {"backbone": "random", "width": SIZE}
-        train("att2in-small", pictures, pictures[:5], features, vision, tmp_path, {**QUICK, **options})
+        images = samples()
+        features, vision = RandomFeatures(len(vocabulary(images))), {"backbone": "random", "width": SIZE}
+        train("att2in-small", images, images[:5], features, vision, tmp_path, {**QUICK, **options})
         with (tmp_path / "metrics.csv").open() as file:
             return [row["stage"] for row in csv.DictReader(file)], seen
 

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from captrial.captioners import create
-from captrial.captioners.show_attend_tell import ShowAttendTell
-from captrial.data.sizes import with_size
-from captrial.data.toyworld import ToyWorld
+from captrial.captioners.architectures.show_attend_tell import ShowAttendTell
+from captrial.data.images import with_size
 from captrial.errors import DatasetError, InputError
 from captrial.language.vocabulary import Vocabulary
-from captrial.records import Box, Phrase, Picture, Region, Sample
-from captrial.training.batches import CaptionData, tokenize_captions
+from captrial.records import Box, ImageRef, Phrase, Region, Sample
+from captrial.toyworld import ToyWorld
+from captrial.training.data import CaptionData, tokenize_captions
 from captrial.training.run import train
-from captrial.training.supervision import make_linking, make_targets, noun_positions
-from captrial.vision.backbone import grid_boxes
-from captrial.vision.features import Features
+from captrial.training.supervision.supervision import make_linking, make_targets, noun_positions
+from captrial.vision.backbones.base import grid_boxes
+from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
 
 VISION = {"backbone": "made up", "preprocess": Preprocess().describe(), "width": 8}
@@ -28,10 +28,10 @@ SIDE = 4
 
 
 class GridOfColours:
-    """A 4 x 4 grid of random elements a picture, always the same."""
+    """A 4 x 4 grid of random elements an image, always the same."""
 
-    def get(self, picture_ids: list[str]) -> Features:
-        made = [np.random.default_rng(abs(hash(name)) % 2**32).normal(size=(SIDE * SIDE, 8)) for name in picture_ids]
+    def get(self, image_ids: list[str]) -> Features:
+        made = [np.random.default_rng(abs(hash(name)) % 2**32).normal(size=(SIDE * SIDE, 8)) for name in image_ids]
         elements = torch.tensor(np.stack(made), dtype=torch.float32)
         boxes = grid_boxes(SIDE, SIDE).expand(len(elements), -1, -1)
         return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), boxes)
@@ -67,7 +67,7 @@ def test_targets_are_distributions_on_the_words_of_things(kind: str, world: list
 def test_strong_follows_the_phrase_and_weak_the_class() -> None:
     left, right = Region(Box(0, 0, 32, 64), "dog"), Region(Box(32, 0, 64, 64), "dog")
     phrases = ((Phrase("a puppy", 0, 2, (left,)),),)
-    made = Sample(Picture("1", width=64, height=64), ("A puppy, alone.",), "train", (left, right), phrases)
+    made = Sample(ImageRef("1", width=64, height=64), ("A puppy, alone.",), "train", (left, right), phrases)
     batch, _ = first_batch([made])
     strong, weak = make_targets("strong", [made], VISION), make_targets("weak", [made], VISION)
     assert strong is not None
@@ -80,7 +80,7 @@ def test_strong_follows_the_phrase_and_weak_the_class() -> None:
 
 
 def test_own_word_vectors_link_nouns_and_classes(world: list[Sample], tmp_path: Path) -> None:
-    """003: E of the captioner that a run goes on from; here one whose puppies are dogs and nothing else."""
+    """Liu 2017: E of the captioner that a run goes on from; here one whose puppies are dogs and nothing else."""
     words = Vocabulary.build([["puppy", "dog", "teddy", "bear"]], 1)
     captioner = create("show_attend_tell-small", words=len(words), features=8, embedding=4)
     assert isinstance(captioner, ShowAttendTell)
@@ -95,7 +95,7 @@ def test_own_word_vectors_link_nouns_and_classes(world: list[Sample], tmp_path: 
     assert own.sim("kitten", "kitten") == 1
     assert own.threshold == pytest.approx(1 / 3)
     sample = Sample(
-        Picture("1", width=8, height=8),
+        ImageRef("1", width=8, height=8),
         ("a puppy",),
         regions=(Region(Box(0, 0, 4, 4), "dog"), Region(Box(4, 4, 8, 8), "bear")),
     )
@@ -125,22 +125,22 @@ def test_own_word_vectors_link_nouns_and_classes(world: list[Sample], tmp_path: 
 
 
 def test_names_of_several_words_count_as_one() -> None:
-    made = Sample(Picture("1", width=8, height=8), ("A teddy bear on the beach.",))
+    made = Sample(ImageRef("1", width=8, height=8), ("A teddy bear on the beach.",))
     assert noun_positions([made]) == [[[(1, "teddy bear"), (2, "teddy bear"), (5, "beach")]]]
 
 
 def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
-    bare = Sample(Picture("1", width=8, height=8), ("A dog.",))
+    bare = Sample(ImageRef("1", width=8, height=8), ("A dog.",))
     with pytest.raises(DatasetError, match="supervision=strong needs phrases"):
         make_targets("strong", [bare], VISION)
     with pytest.raises(DatasetError, match="supervision=weak needs regions"):
         make_targets("weak", [bare], VISION)
     with pytest.raises(InputError, match="implicit, strong, weak"):
         make_targets("forced", [bare], VISION)
-    with pytest.raises(InputError, match="how pictures were resized"):
+    with pytest.raises(InputError, match="how images were resized"):
         make_targets("weak", [bare], {})
-    with pytest.raises(DatasetError, match="picture 1: neither its size"):
-        with_size(replace(bare, picture=Picture("1")))
+    with pytest.raises(DatasetError, match="image 1: neither its size"):
+        with_size(replace(bare, image=ImageRef("1")))
     assert make_targets("implicit", [bare], VISION) is None
 
 
@@ -160,8 +160,8 @@ def test_boxes_of_a_file_supervise_from_the_command_line(tmp_path: Path) -> None
     from typer.testing import CliRunner
 
     from captrial.cli.app import app
-    from captrial.data.toyworld import read_toyworld, write_toyworld
-    from captrial.vision.store import FeatureWriter
+    from captrial.toyworld import read_toyworld, write_toyworld
+    from captrial.vision.features.feature_store import FeatureWriter
 
     write_toyworld(tmp_path / "world", 12, size=64, shares={"train": 5, "val": 1})
     made = read_toyworld(tmp_path / "world")
@@ -191,5 +191,5 @@ def test_boxes_of_a_file_supervise_from_the_command_line(tmp_path: Path) -> None
     header, *lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     column = header.split(",").index("attention_loss")
     assert float(lines[-1].split(",")[column]) < float(lines[0].split(",")[column])
-    with pytest.raises(DatasetError, match="none of its ids is a training picture"):
+    with pytest.raises(DatasetError, match="none of its ids is a training image"):
         run("other.json", "none")

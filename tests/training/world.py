@@ -1,4 +1,4 @@
-"""Twenty pictures with random features, and one caption each: enough to memorise."""
+"""Twenty images with random features, and one caption each: enough to memorise."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from captrial.language.vocabulary import Vocabulary
-from captrial.records import Picture, Sample
-from captrial.training.batches import tokenize_captions
-from captrial.vision.features import Features
+from captrial.records import ImageRef, Sample
+from captrial.training.data import tokenize_captions
+from captrial.vision.features.visual_features import Features
 
 ANIMALS = ("dog", "cat", "horse", "cow", "bird")
 PLACES = ("on the beach", "in a green field", "near an old red house", "under a tall tree with yellow leaves")
@@ -17,12 +17,12 @@ ELEMENTS, SIZE = 6, 24
 
 
 def samples(count: int = 20, captions: int = 1) -> list[Sample]:
-    """Pictures with captions that differ in subject and place."""
+    """Images with captions that differ in subject and place."""
     made = []
     for number in range(count):
         animal, place = ANIMALS[number % 5], PLACES[number // 5 % 4]
         texts = [f"a {animal} stands {place}", f"the {animal} is {place}", f"one {animal} waits {place}"]
-        made.append(Sample(Picture(str(number), width=96, height=64), tuple(texts[:captions]), split="train"))
+        made.append(Sample(ImageRef(str(number), width=96, height=64), tuple(texts[:captions]), split="train"))
     return made
 
 
@@ -33,7 +33,7 @@ def vocabulary(of: Sequence[Sample]) -> Vocabulary:
 class RandomFeatures:
     """Features that are random but always the same, with boxes, relations and attributes.
 
-    With `twins` every second picture has the elements of the one before it: only boxes and graphs differ.
+    With `twins` every second image has the elements of the one before it: only boxes and graphs differ.
     """
 
     def __init__(self, words: int, count: int = 20, seed: int = 0, twins: bool = False) -> None:
@@ -49,5 +49,5 @@ class RandomFeatures:
         if twins:
             self.features.elements[1::2] = self.features.elements[::2]
 
-    def get(self, picture_ids: Sequence[str]) -> Features:
-        return self.features.select(torch.tensor([int(picture_id) for picture_id in picture_ids]))
+    def get(self, image_ids: Sequence[str]) -> Features:
+        return self.features.select(torch.tensor([int(image_id) for image_id in image_ids]))

@@ -48,7 +48,7 @@ def _node(kind: str, inputs: Sequence[str], output: str, attributes: bytes = b""
 def write_onnx(
     path: Path, output: NDArray[np.float32], shape: Sequence[int | str], metadata: Mapping[str, str]
 ) -> Path:
-    """A network that takes pictures of `shape` and always answers `output` (zero times the pictures' mean is added)."""
+    """A network that takes images of `shape` and always answers `output` (zero times the images' mean is added)."""
     flat = _bytes(5, _bytes(1, "keepdims") + _number(3, 0) + _number(20, 2))
     graph = (
         _bytes(1, _node("ReduceMean", ["images"], "mean", flat))

@@ -14,8 +14,13 @@ from safetensors.torch import load_file, save_file
 from transformers.image_transforms import get_size_with_aspect_ratio
 
 from captrial.errors import InputError
-from captrial.vision.detr import DetrDetector, Frame, class_scores, corner_boxes
-from captrial.vision.regions import Detector, RegionBackbone
+from captrial.vision.detectors.base import Detector, RegionBackbone
+from captrial.vision.detectors.detr import (
+    DetrDetector,
+    Frame,
+    class_scores,
+    corner_boxes,
+)
 from vision.small_models import DETECTORS, make_detector
 
 
@@ -25,7 +30,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {kind: make_detector(kind, base / kind) for kind in DETECTORS}
 
 
-def picture(width: int, height: int, seed: int = 0) -> Image.Image:
+def image(width: int, height: int, seed: int = 0) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (height, width, 3), np.uint8))
 
 
@@ -55,7 +60,7 @@ def test_sides_keep_their_proportion(width: int, height: int) -> None:
     frame = Frame({"size": 800, "max_size": 1333, "image_mean": [0] * 3, "image_std": [1] * 3}, "test")
     rows, columns = get_size_with_aspect_ratio((height, width), 800, 1333)
     found = frame.fit(width, height)
-    # Where the shorter side fits already, theirs leaves the picture as it is, a pixel or two from the exact shape.
+    # Where the shorter side fits already, theirs leaves the image as it is, a pixel or two from the exact shape.
     assert found == pytest.approx((columns, rows), abs=2)
     assert min(found) == min(rows, columns)
     fixed = Frame({"size": {"height": 640, "width": 320}, "do_normalize": False}, "test")
@@ -66,7 +71,7 @@ def test_sides_keep_their_proportion(width: int, height: int) -> None:
 def test_regions_are_the_networks_queries(folders: dict[str, str], kind: str) -> None:
     detector = DetrDetector(folders[kind], threshold=0.0)
     assert isinstance(detector, Detector)
-    wide = picture(90, 60)
+    wide = image(90, 60)
     (found,) = detector.detect([wide])
     with torch.no_grad():
         output = detector.network(detector.frame(wide)[None])
@@ -84,11 +89,11 @@ def test_regions_are_the_networks_queries(folders: dict[str, str], kind: str) ->
     torch.testing.assert_close(found[0].feature, output.last_hidden_state[0, -7:][order[0]])
 
 
-def test_pictures_do_not_see_each_other(folders: dict[str, str]) -> None:
+def test_images_do_not_see_each_other(folders: dict[str, str]) -> None:
     """Of several sizes in one batch each gives what it gives alone, in order."""
     detector = DetrDetector(folders["detr"], threshold=0.0)
-    pictures = [picture(90, 60), picture(60, 90, 1), picture(90, 60, 2), picture(128, 40, 3)]
-    together, alone = detector.detect(pictures), [detector.detect([each])[0] for each in pictures]
+    images = [image(90, 60), image(60, 90, 1), image(90, 60, 2), image(128, 40, 3)]
+    together, alone = detector.detect(images), [detector.detect([each])[0] for each in images]
     for first, second in zip(together, alone, strict=True):
         assert [region.score for region in first] == pytest.approx([region.score for region in second], abs=1e-5)
         assert list(first[0].box) == pytest.approx(list(second[0].box), abs=1e-3)
@@ -97,18 +102,18 @@ def test_pictures_do_not_see_each_other(folders: dict[str, str]) -> None:
 
 def test_at_least_the_best_region_stays(folders: dict[str, str]) -> None:
     strict = DetrDetector(folders["detr"], threshold=0.99)
-    assert [len(found) for found in strict.detect([picture(90, 60)])] == [1]
-    features = RegionBackbone(DetrDetector(folders["detr"], threshold=0.99, least=3)).see([picture(90, 60)])
+    assert [len(found) for found in strict.detect([image(90, 60)])] == [1]
+    features = RegionBackbone(DetrDetector(folders["detr"], threshold=0.99, least=3)).see([image(90, 60)])
     assert features.elements.shape == (1, 3, 16)
 
 
 def test_features_can_come_from_a_grid(folders: dict[str, str]) -> None:
-    from captrial.vision.efficientnet import EfficientNetLite
+    from captrial.vision.backbones.efficientnet import EfficientNetLite
 
     detector = DetrDetector(folders["detr"], least=2, features=False)
     assert detector.width is None
-    assert detector.detect([picture(90, 60)])[0][0].feature is None
-    assert RegionBackbone(detector, EfficientNetLite(0, 64)).see([picture(90, 60)]).elements.shape == (1, 2, 1280)
+    assert detector.detect([image(90, 60)])[0][0].feature is None
+    assert RegionBackbone(detector, EfficientNetLite(0, 64)).see([image(90, 60)]).elements.shape == (1, 2, 1280)
 
 
 def test_random_heads_are_refused(tmp_path: Path) -> None:

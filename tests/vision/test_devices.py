@@ -16,16 +16,16 @@ from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import main
-from captrial.engines.features import FeatureJob
+from captrial.engines.jobs.extract_features import FeatureJob
 from captrial.errors import InputError
 from captrial.language.vocabulary import Vocabulary
-from captrial.training import extraction
+from captrial.training import feature_extraction
 from captrial.vision import devices
-from captrial.vision.backbone import Backbone
+from captrial.vision.backbones.base import Backbone
+from captrial.vision.backbones.efficientnet import EfficientNetLite
+from captrial.vision.detectors.noun_localiser import NounLocaliser
 from captrial.vision.devices import best_device, find_device, keep_freed_memory
-from captrial.vision.efficientnet import EfficientNetLite
-from captrial.vision.loading import load_detector
-from captrial.vision.localiser import NounLocaliser
+from captrial.vision.registry import load_detector
 
 ELSEWHERE = torch.device("meta")
 
@@ -63,7 +63,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
     assert int(done.stdout) < 20 * 16384  # the pages of half of them
 
 
-def test_pictures_go_to_the_network() -> None:
+def test_images_go_to_the_network() -> None:
     backbone = EfficientNetLite(0, 64).to(ELSEWHERE)
     seen = backbone.see([Image.new("RGB", (30, 20))])
     assert seen.boxes is not None
@@ -90,11 +90,11 @@ def test_features_are_extracted_on_the_best_device(
     Image.new("RGB", (30, 20)).save(tmp_path / "0.png")
     seen: list[set[str]] = []
 
-    def look(backbone: Backbone, pictures: list[Image.Image]) -> object:
+    def look(backbone: Backbone, images: list[Image.Image]) -> object:
         seen.append(places(backbone))
-        return backbone.to_empty(device="cpu").see(pictures), []
+        return backbone.to_empty(device="cpu").see(images), []
 
-    monkeypatch.setattr(extraction, "see", look)
+    monkeypatch.setattr(feature_extraction, "see", look)
     name = "efficientnet-lite0?size=64"
     with pytest.raises(SystemExit):
         main(["features", str(tmp_path), "--out", str(tmp_path / "store"), "--backbone", name])

@@ -1,4 +1,4 @@
-"""Picture graphs: what places say, words as ids, graphs from stores and from the toy world's truth."""
+"""Image graphs: what places say, words as ids, graphs from stores and from the toy world's truth."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captrial.data.toyworld import ToyWorld
 from captrial.errors import DatasetError
-from captrial.records import Picture, Sample
-from captrial.vision.features import Features, stack_features
-from captrial.vision.graphs import GraphSource, PictureGraph, add_graphs, spatial_relations, true_regions
-from captrial.vision.regions import relative_boxes
-from captrial.vision.store import FeatureStore, FeatureWriter
+from captrial.records import ImageRef, Sample
+from captrial.toyworld import ToyWorld
+from captrial.vision.detectors.base import relative_boxes
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from captrial.vision.features.visual_features import Features, stack_features
+from captrial.vision.scene_graphs import (
+    GraphSource,
+    ImageGraph,
+    add_graphs,
+    spatial_relations,
+    true_regions,
+)
 
 WORDS = {"dog": 4, "red": 5, "on": 6, "near": 7, "ball": 8, "in": 9, "left": 10}
 
@@ -64,8 +70,8 @@ def test_one_relation_a_pair_and_few_a_subject(boxes: list[list[float]], most: i
 def test_unknown_words_are_left_out_and_rows_padded() -> None:
     both = stack_features([features(2), features(3)])
     graphs = [
-        PictureGraph(((0, "on", 1), (1, "chasing", 0)), (("dog", "red"), ("ball",))),
-        PictureGraph(((0, "left of", 2),), (("zebra",), (), ("ball", "shiny"))),
+        ImageGraph(((0, "on", 1), (1, "chasing", 0)), (("dog", "red"), ("ball",))),
+        ImageGraph(((0, "left of", 2),), (("zebra",), (), ("ball", "shiny"))),
     ]
     found = add_graphs(both, graphs, WORDS.get)
     assert found.relations is not None
@@ -110,4 +116,4 @@ def test_the_toy_world_tells_its_graph() -> None:
     assert relations == graph["relations"]
     assert relative_boxes(regions, (64, 64)).max() <= 1
     with pytest.raises(DatasetError, match="no scene graph"):
-        true_regions(Sample(Picture("x")))
+        true_regions(Sample(ImageRef("x")))

@@ -13,11 +13,11 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError, MismatchError
-from captrial.vision import efficientnet
-from captrial.vision.identity import identity
-from captrial.vision.loading import load_backbone, load_detector
-from captrial.vision.store import FeatureStore, FeatureWriter
-from captrial.vision.vgg import VGG19Convolutions
+from captrial.vision.backbones import efficientnet
+from captrial.vision.backbones.vgg import VGG19Convolutions
+from captrial.vision.descriptions import identity
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from captrial.vision.registry import load_backbone, load_detector
 from vision.onnx_files import write_onnx
 from vision.small_models import make_backbone, make_detector
 
@@ -46,7 +46,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-EXPECTED = {  # elements of one picture, and their width
+EXPECTED = {  # elements of one image, and their width
     "lite": (4, 1280),
     "vgg": (4, 512),
     "clip": (17, 24),
@@ -61,12 +61,12 @@ EXPECTED = {  # elements of one picture, and their width
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_there_and_back(names: dict[str, str], kind: str, tmp_path: Path) -> None:
     """By name, then from its description as JSON: the same elements; a store made with one opens with the other."""
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8))
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8))
     backbone = load_backbone(names[kind])
-    features = backbone.see([picture])
+    features = backbone.see([image])
     assert features.elements.shape[1:] == EXPECTED[kind]
     again = load_backbone(orjson.loads(orjson.dumps(backbone.describe())))
-    assert torch.equal(again.see([picture]).elements, features.elements)
+    assert torch.equal(again.see([image]).elements, features.elements)
     with FeatureWriter(tmp_path / "store", backbone.describe()) as writer:
         writer.add(["a"], features)
     assert FeatureStore(tmp_path / "store", again.describe()).get(["a"]).elements.shape == features.elements.shape
@@ -156,8 +156,8 @@ def test_names_that_mean_nothing(name: str, match: str) -> None:
         load_backbone(name)
 
 
-def test_regions_need_the_whole_picture(names: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="whole picture"):
+def test_regions_need_the_whole_image(names: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="whole image"):
         load_backbone(names["onnx+lite"].replace("size=64", "size=64&mode=crop"))
 
 

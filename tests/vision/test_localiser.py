@@ -12,21 +12,31 @@ from PIL import Image
 from skimage import data as photographs
 from torch import Tensor
 
-from captrial.data.pictures import open_picture
-from captrial.data.readers import read_boxes
+from captrial.data.datasets import read_boxes
+from captrial.data.images import open_image
 from captrial.errors import DatasetError, InputError, MismatchError
-from captrial.records import Box, Picture, Sample
-from captrial.training.localiser import LocaliserRecipe, noisy_or_loss, train_localiser
-from captrial.training.localiser_labels import choose_labels, said_words, targets
-from captrial.vision.backbone import Backbone, grid_boxes
-from captrial.vision.efficientnet import EfficientNetLite
-from captrial.vision.features import Features
-from captrial.vision.loading import load_backbone
-from captrial.vision.localiser import SHIPPED, NounLocaliser
-from captrial.vision.measure import Candidate, average_precision, covered_share, hits
-from captrial.vision.peaks import find_peaks
+from captrial.records import Box, ImageRef, Sample
+from captrial.training.localiser_training import (
+    LocaliserRecipe,
+    choose_labels,
+    noisy_or_loss,
+    said_words,
+    targets,
+    train_localiser,
+)
+from captrial.vision.backbones.base import Backbone, grid_boxes
+from captrial.vision.backbones.efficientnet import EfficientNetLite
+from captrial.vision.detectors.base import Detector, GridDetector, RegionBackbone
+from captrial.vision.detectors.evaluation import (
+    Candidate,
+    average_precision,
+    covered_share,
+    hits,
+)
+from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser, find_peaks
+from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.regions import Detector, GridDetector, RegionBackbone
+from captrial.vision.registry import load_backbone
 
 CELLS, SIDE = 8, 64
 
@@ -51,19 +61,19 @@ class Patches(Backbone):
 
 
 class Seen:
-    """Features of pictures by id."""
+    """Features of images by id."""
 
-    def __init__(self, backbone: Backbone, pictures: dict[str, Image.Image]) -> None:
-        self.backbone, self.pictures = backbone, pictures
+    def __init__(self, backbone: Backbone, images: dict[str, Image.Image]) -> None:
+        self.backbone, self.images = backbone, images
 
-    def get(self, picture_ids: Sequence[str]) -> Features:
-        return self.backbone.see([self.pictures[picture_id] for picture_id in picture_ids])
+    def get(self, image_ids: Sequence[str]) -> Features:
+        return self.backbone.see([self.images[image_id] for image_id in image_ids])
 
 
 def boards(count: int, seed: int) -> tuple[list[Sample], dict[str, Image.Image]]:
-    """Grey pictures with a red ball or a blue car (or both) somewhere, and what a caption would say."""
+    """Grey images with a red ball or a blue car (or both) somewhere, and what a caption would say."""
     generator = np.random.default_rng(seed)
-    samples, pictures = [], {}
+    samples, images = [], {}
     for number in range(count):
         pixels = np.full((SIDE, SIDE, 3), 120, np.uint8) + generator.integers(0, 10, (SIDE, SIDE, 3)).astype(np.uint8)
         shown = [("red ball", 0), ("blue car", 2)][:: 1 if generator.random() < 0.5 else -1][: generator.integers(1, 3)]
@@ -72,9 +82,9 @@ def boards(count: int, seed: int) -> tuple[list[Sample], dict[str, Image.Image]]
             pixels[y : y + 24, x : x + 24] = 20
             pixels[y : y + 24, x : x + 24, channel] = 230
         name = f"{seed}-{number}"
-        samples.append(Sample(Picture(name), tuple(f"a {words} on the ground" for words, _ in shown)))
-        pictures[name] = Image.fromarray(pixels)
-    return samples, pictures
+        samples.append(Sample(ImageRef(name), tuple(f"a {words} on the ground" for words, _ in shown)))
+        images[name] = Image.fromarray(pixels)
+    return samples, images
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +98,16 @@ def learnt() -> NounLocaliser:
 
 def test_nouns_are_learnt_without_any_box(learnt: NounLocaliser) -> None:
     assert {"ball", "car"} <= set(learnt.nouns)
-    assert "ground" not in learnt.nouns, "it is on every picture: nothing tells it from the others"
+    assert "ground" not in learnt.nouns, "it is on every image: nothing tells it from the others"
     assert {"red", "blue"} <= set(learnt.adjectives)
-    _, pictures = boards(40, 2)
+    _, images = boards(40, 2)
     right = total = 0
-    for picture in pictures.values():
-        pixels = np.asarray(picture)
+    for image in images.values():
+        pixels = np.asarray(image)
         for noun, channel in (("ball", 0), ("car", 2)):
             place = pixels[..., channel] > 200
             if place.sum() > 200:
-                y, x = np.unravel_index(learnt.locate(picture, noun).argmax(), (CELLS, CELLS))
+                y, x = np.unravel_index(learnt.locate(image, noun).argmax(), (CELLS, CELLS))
                 right += bool(place[y * 8 + 4, x * 8 + 4])
                 total += 1
     assert total > 40
@@ -124,13 +134,13 @@ def test_names_from_the_coarse_look_and_places_from_the_finer_one(learnt: NounLo
     assert here.score == pytest.approx(there.score)
 
 
-def test_the_finer_look_needs_the_pictures(learnt: NounLocaliser) -> None:
+def test_the_finer_look_needs_the_images(learnt: NounLocaliser) -> None:
     closer = NounLocaliser(learnt.nouns, learnt.adjectives, learnt.grid, Patches())
     closer.load_state_dict(learnt.state_dict(), strict=False)
-    pictures = list(boards(2, 7)[1].values())
-    assert closer.detect(pictures) == learnt.detect(pictures)  # the same grid twice: the same places
-    with pytest.raises(InputError, match="needs the pictures"):
-        closer.find(learnt.grid.see(pictures), [(64, 64)] * 2)
+    images = list(boards(2, 7)[1].values())
+    assert closer.detect(images) == learnt.detect(images)  # the same grid twice: the same places
+    with pytest.raises(InputError, match="needs the images"):
+        closer.find(learnt.grid.see(images), [(64, 64)] * 2)
 
 
 def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:
@@ -138,9 +148,9 @@ def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:
     assert isinstance(learnt, GridDetector)
     backbone = RegionBackbone(learnt, most=5, whole=True)
     assert backbone.grid is learnt.grid
-    pictures = list(boards(3, 3)[1].values())
-    direct = backbone.see(pictures)
-    stored = backbone.regions_on(learnt.grid.see(pictures), [picture.size for picture in pictures])
+    images = list(boards(3, 3)[1].values())
+    direct = backbone.see(images)
+    stored = backbone.regions_on(learnt.grid.see(images), [image.size for image in images])
     assert direct.mask.sum(1).tolist() == [len(each) for each in stored]
     first = stored[1][1].feature
     assert first is not None
@@ -150,8 +160,8 @@ def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:
 def test_save_and_load(learnt: NounLocaliser, tmp_path: Path) -> None:
     learnt.save_pretrained(tmp_path)
     again = NounLocaliser.from_pretrained(tmp_path, Patches())
-    pictures = list(boards(2, 4)[1].values())
-    first, second = learnt.detect(pictures), again.detect(pictures)
+    images = list(boards(2, 4)[1].values())
+    first, second = learnt.detect(images), again.detect(images)
     assert [[region.label for region in each] for each in first] == [[r.label for r in each] for each in second]
     assert {**learnt.describe(), "source": ""} == {**again.describe(), "source": ""}
     with pytest.raises(MismatchError, match="a noun localiser for patches"):
@@ -159,14 +169,14 @@ def test_save_and_load(learnt: NounLocaliser, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no noun localiser"):
         NounLocaliser.from_pretrained(tmp_path / "nothing")
     with pytest.raises(InputError, match="has not learnt 'zebra'"):
-        again.locate(pictures[0], "zebra")
+        again.locate(images[0], "zebra")
 
 
 def test_training_depends_on_the_seed_alone() -> None:
-    train, pictures = boards(60, 5)
+    train, images = boards(60, 5)
     backbone = Patches()
     recipe = LocaliserRecipe(least_nouns=5, least_adjectives=5, components=8, epochs=2)
-    heads = [train_localiser(train, train, Seen(backbone, pictures), backbone, recipe).head.weight for _ in range(2)]
+    heads = [train_localiser(train, train, Seen(backbone, images), backbone, recipe).head.weight for _ in range(2)]
     assert torch.equal(*heads)
 
 
@@ -180,7 +190,7 @@ def test_noisy_or_is_the_cross_entropy_of_at_least_one() -> None:
 
 def test_words_of_a_kind_are_positives_of_the_class() -> None:
     texts = ["a puppy and a boy in an orange shirt", "an orange dog", "a man with glasses", "a red shirt"]
-    words = said_words([Sample(Picture(str(number)), (text,)) for number, text in enumerate(texts)])
+    words = said_words([Sample(ImageRef(str(number)), (text,)) for number, text in enumerate(texts)])
     labels = choose_labels(words, least_nouns=1, least_adjectives=1)
     assert {"dog", "person", "puppy", "shirt"} <= set(labels.nouns)
     assert "orange" not in labels.nouns
@@ -227,15 +237,15 @@ def test_the_shipped_weights_are_small() -> None:
 def test_the_shipped_one_finds_a_motorcycle() -> None:
     backbone = load_backbone("localiser?most=10")
     assert isinstance(backbone, RegionBackbone)
-    picture = Image.fromarray(photographs.stereo_motorcycle()[0])
-    regions = backbone.regions([picture])[0]
+    image = Image.fromarray(photographs.stereo_motorcycle()[0])
+    regions = backbone.regions([image])[0]
     found = next(region for region in regions if region.label == "motorcycle")
-    width, height = picture.size
+    width, height = image.size
     assert found.score > 0.5
     assert found.box.iou(Box(0.09 * width, 0.12 * height, width, 0.88 * height)) > 0.5  # by eye
     assert all(region.feature is not None for region in regions)
     again = load_backbone(backbone.describe())
-    assert torch.equal(again.see([picture]).elements, backbone.see([picture]).elements)
+    assert torch.equal(again.see([image]).elements, backbone.see([image]).elements)
 
 
 @pytest.mark.slow
@@ -248,10 +258,10 @@ def test_the_shipped_one_points_at_large_things_of_photographs(data: Path) -> No
         names = {region.label for region in sample.regions} & {"bed", "bus", "train"}
         if path.exists() and len(results) < 8:
             for name in names:
-                picture = open_picture(path)
-                values = localiser.locate(picture, name)
+                image = open_image(path)
+                values = localiser.locate(image, name)
                 y, x = np.unravel_index(values.argmax(), values.shape)
-                point = ((x + 0.5) / len(values) * picture.width, (y + 0.5) / len(values) * picture.height)
+                point = ((x + 0.5) / len(values) * image.width, (y + 0.5) / len(values) * image.height)
                 results.append(hits(point, [region.box for region in sample.regions if region.label == name]))
     assert len(results) >= 8
     assert np.mean(results) >= 0.6

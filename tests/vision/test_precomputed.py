@@ -21,12 +21,12 @@ from PIL import Image
 
 from captrial.cli.app import main
 from captrial.errors import DatasetError, InputError, MismatchError, MissingExtraError
-from captrial.vision.hdf5 import Hdf5Features
-from captrial.vision.loading import load_backbone, load_features
-from captrial.vision.npz import NpzFeatures
-from captrial.vision.precomputed import PrecomputedFeatures, import_features
-from captrial.vision.store import FeatureStore
-from captrial.vision.tsv import TsvFeatures
+from captrial.vision.features.feature_store import FeatureStore
+from captrial.vision.features.hdf5 import Hdf5Features
+from captrial.vision.features.npz import NpzFeatures
+from captrial.vision.features.precomputed import PrecomputedFeatures, import_features
+from captrial.vision.features.tsv import TsvFeatures
+from captrial.vision.registry import load_backbone, load_features
 
 WIDTH = 5
 SIZES = {"42": (200, 100), "7": (80, 80)}
@@ -34,11 +34,11 @@ LABELS = ["dog", "cat", "bus"]
 Array = NDArray[Any]
 
 
-def regions(picture_id: str) -> tuple[Array, Array]:
-    """Features and pixel boxes of one of the two pictures."""
-    random = np.random.default_rng(int(picture_id))
-    count = {"42": 3, "7": 2}[picture_id]
-    width, height = SIZES[picture_id]
+def regions(image_id: str) -> tuple[Array, Array]:
+    """Features and pixel boxes of one of the two images."""
+    random = np.random.default_rng(int(image_id))
+    count = {"42": 3, "7": 2}[image_id]
+    width, height = SIZES[image_id]
     corners = np.sort(random.random((count, 2, 2)), 1) * [width, height]
     return random.random((count, WIDTH), np.float32), corners.reshape(count, 4).astype(np.float32)
 
@@ -47,10 +47,10 @@ def encoded(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
 
 
-def tsv_line(picture_id: str) -> str:
-    features, boxes = regions(picture_id)
-    size = SIZES[picture_id]
-    return "\t".join([picture_id, *map(str, size), str(len(boxes)), encoded(boxes), encoded(features)]) + "\n"
+def tsv_line(image_id: str) -> str:
+    features, boxes = regions(image_id)
+    size = SIZES[image_id]
+    return "\t".join([image_id, *map(str, size), str(len(boxes)), encoded(boxes), encoded(features)]) + "\n"
 
 
 def write_tsv(folder: Path) -> PrecomputedFeatures:
@@ -60,20 +60,20 @@ def write_tsv(folder: Path) -> PrecomputedFeatures:
 
 def write_hdf5(folder: Path) -> PrecomputedFeatures:
     with h5py.File(folder / "regions.hdf5", "w") as file:
-        for picture_id in SIZES:
-            features, boxes = regions(picture_id)
-            file[f"{picture_id}_features"], file[f"{picture_id}_boxes"] = features, boxes
-            file[f"{picture_id}_cls_prob"] = np.eye(4, dtype=np.float32)[[2, 1, 3]][: len(boxes)] * 0.75
+        for image_id in SIZES:
+            features, boxes = regions(image_id)
+            file[f"{image_id}_features"], file[f"{image_id}_boxes"] = features, boxes
+            file[f"{image_id}_cls_prob"] = np.eye(4, dtype=np.float32)[[2, 1, 3]][: len(boxes)] * 0.75
     return Hdf5Features(folder / "regions.hdf5", SIZES, labels=LABELS)
 
 
 def write_npz(folder: Path) -> PrecomputedFeatures:
     (folder / "bu_att").mkdir()
     (folder / "bu_box").mkdir()
-    for picture_id in SIZES:
-        features, boxes = regions(picture_id)
-        np.savez(folder / "bu_att" / f"{picture_id}.npz", feat=features)
-        np.save(folder / "bu_box" / f"{picture_id}.npy", boxes)
+    for image_id in SIZES:
+        features, boxes = regions(image_id)
+        np.savez(folder / "bu_att" / f"{image_id}.npz", feat=features)
+        np.save(folder / "bu_box" / f"{image_id}.npy", boxes)
     return NpzFeatures(folder / "bu_att", SIZES)
 
 
@@ -96,12 +96,12 @@ def test_reads_what_was_written(tmp_path: Path, kind: str) -> None:
     found = source.get(["7", "42"])
     assert found.mask.sum(1).tolist() == [2, 3]
     assert found.boxes is not None
-    for row, picture_id in enumerate(["7", "42"]):
-        features, boxes = regions(picture_id)
+    for row, image_id in enumerate(["7", "42"]):
+        features, boxes = regions(image_id)
         np.testing.assert_array_equal(found.elements[row, : len(features)], features)
-        width, height = SIZES[picture_id]
+        width, height = SIZES[image_id]
         np.testing.assert_allclose(found.boxes[row, : len(features)], boxes / [width, height, width, height], rtol=1e-5)
-    with pytest.raises(DatasetError, match=r"has no features of '8'; leave the picture out, or add them"):
+    with pytest.raises(DatasetError, match=r"has no features of '8'; leave the image out, or add them"):
         source.get(["42", "8"])
 
 
@@ -114,7 +114,7 @@ def test_processes_open_files_for_themselves(tmp_path: Path, kind: str) -> None:
     answers = context.SimpleQueue()
 
     def child() -> None:
-        answers.put([source.get([picture_id]).elements.numpy() for picture_id in ["7", "42"] * 20])
+        answers.put([source.get([image_id]).elements.numpy() for image_id in ["7", "42"] * 20])
 
     children = [context.Process(target=child) for _ in range(3)]
     for process in children:
@@ -151,16 +151,14 @@ def test_import_into_a_store(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_copied_by_the_command_line(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The data set's pictures are copied, and say how large they are where the features do not."""
+    """The data set's images are copied, and say how large they are where the features do not."""
     source = WRITERS[kind](tmp_path)
     (tmp_path / "images").mkdir()
     records = []
-    for picture_id, size in SIZES.items():
-        Image.new("RGB", size).save(tmp_path / "images" / f"{picture_id}.jpg")
+    for image_id, size in SIZES.items():
+        Image.new("RGB", size).save(tmp_path / "images" / f"{image_id}.jpg")
         said = [{"raw": "A dog."}]
-        records.append(
-            {"filename": f"{picture_id}.jpg", "cocoid": int(picture_id), "split": "train", "sentences": said}
-        )
+        records.append({"filename": f"{image_id}.jpg", "cocoid": int(image_id), "split": "train", "sentences": said})
     (tmp_path / "data.json").write_text(json.dumps({"dataset": "coco", "images": records}))
     line = ["features", str(tmp_path / "data.json"), "--backbone", f"{kind}:{source.path}", "--json"]
     for extracted in (2, 0):
@@ -168,7 +166,7 @@ def test_copied_by_the_command_line(tmp_path: Path, kind: str, capsys: pytest.Ca
             main([*line, "--out", str(tmp_path / "store")])
         assert not ended.value.code
         answered = json.loads(capsys.readouterr().out)
-        assert (answered["pictures"], answered["extracted"]) == (2, extracted)
+        assert (answered["images"], answered["extracted"]) == (2, extracted)
     found, wanted = FeatureStore(tmp_path / "store").get(["7"]).boxes, source.get(["7"]).boxes
     assert found is not None
     assert wanted is not None
@@ -194,7 +192,7 @@ def test_class_probabilities_become_labels(tmp_path: Path) -> None:
     store = import_features(source, tmp_path / "store")
     assert store.entry("7")["labels"] == ["cat", "dog"]
     few = Hdf5Features(source.path, SIZES, labels=["dog"])
-    with pytest.raises(DatasetError, match="picture 42 has class 2, but there are only 1 labels"):
+    with pytest.raises(DatasetError, match="image 42 has class 2, but there are only 1 labels"):
         few.entry("42")
 
 
@@ -216,7 +214,7 @@ def test_tsv_index_is_made_once(tmp_path: Path, cache: Path, monkeypatch: pytest
     assert len(source) == 2
     (made,) = (cache / "tsv").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr("captrial.vision.tsv._scan", lambda path: pytest.fail("scanned again"))
+        patch.setattr("captrial.vision.features.tsv._scan", lambda path: pytest.fail("scanned again"))
         assert len(TsvFeatures(source.path)) == 2
     with source.path.open("a") as file:
         file.write(tsv_line("7").replace("7", "9", 1))
@@ -230,7 +228,7 @@ def test_tsv_in_parts_with_repeated_lines(tmp_path: Path) -> None:
     (tmp_path / "x.tsv.1").write_text(tsv_line("42"))  # the same line again: published files have such
     assert len(TsvFeatures(tmp_path)) == 2
     (tmp_path / "x.tsv.1").write_text(tsv_line("7").replace("7", "42", 1))
-    with pytest.raises(DatasetError, match="picture 42 stands twice with different features"):
+    with pytest.raises(DatasetError, match="image 42 stands twice with different features"):
         len(TsvFeatures(tmp_path))
 
 
@@ -239,13 +237,13 @@ def test_damaged_tsv(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"cut.tsv, line 2: \d columns instead of 6 or 10"):
         len(TsvFeatures(tmp_path / "cut.tsv"))
     (tmp_path / "short.tsv").write_text(tsv_line("42").rstrip("\n")[:-8] + "\n")
-    with pytest.raises(DatasetError, match="line of picture 42 is damaged"):
+    with pytest.raises(DatasetError, match="line of image 42 is damaged"):
         TsvFeatures(tmp_path / "short.tsv").get(["42"])
 
 
 def test_pixel_boxes_need_sizes(tmp_path: Path) -> None:
     write_hdf5(tmp_path)
-    with pytest.raises(DatasetError, match=r"boxes of picture 42 are in pixels.*--images.*boxes=no.*sizes="):
+    with pytest.raises(DatasetError, match=r"boxes of image 42 are in pixels.*--images.*boxes=no.*sizes="):
         Hdf5Features(tmp_path / "regions.hdf5").get(["42"])
     without = Hdf5Features(tmp_path / "regions.hdf5", boxes=False)
     assert without.get(["42"]).boxes is None
@@ -281,15 +279,15 @@ def test_what_is_wrong_is_said_with_its_id(tmp_path: Path, monkeypatch: pytest.M
     np.save(tmp_path / "bu_att" / "5.npy", np.array([{"code": "runs"}], object), allow_pickle=True)
     plain = NpzFeatures(tmp_path / "bu_att", boxes=False)
     plain.width = WIDTH
-    for picture_id, match in {
-        "1": r"picture 1 has features of shape \(2, 6\), not \(n, 5\)",
-        "2": "picture 2 has features that are not finite",
+    for image_id, match in {
+        "1": r"image 1 has features of shape \(2, 6\), not \(n, 5\)",
+        "2": "image 2 has features that are not finite",
         "3": r"3.npz has arrays one, two; one of feat",
         "4": r"4.npz cannot be read as arrays",
         "5": r"5.npy cannot be read as arrays",
     }.items():
         with pytest.raises(DatasetError, match=match):
-            plain.get([picture_id])
+            plain.get([image_id])
     with pytest.raises(DatasetError, match="does not exist"):
         TsvFeatures(tmp_path / "nowhere.tsv")
     (tmp_path / "broken.hdf5").write_bytes(b"nothing")

@@ -14,7 +14,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 from captrial.errors import InputError
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.processor import preprocess_from_settings
+from captrial.vision.transformers_checkpoints import preprocess_from_settings
 
 NORMAL = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25]}
 
@@ -37,9 +37,9 @@ def photograph(width: int, height: int) -> Image.Image:
     ids=["clip", "dinov2", "vit", "convnext", "convnext-384"],
 )
 def test_same_pixels_as_the_reference(processor: Any, size: tuple[int, int]) -> None:
-    picture = photograph(*size)
-    ours = preprocess_from_settings(processor.to_dict(), "test")(picture)
-    theirs = torch.from_numpy(np.asarray(processor(picture, return_tensors="np")["pixel_values"][0]))
+    image = photograph(*size)
+    ours = preprocess_from_settings(processor.to_dict(), "test")(image)
+    theirs = torch.from_numpy(np.asarray(processor(image, return_tensors="np")["pixel_values"][0]))
     assert ours.shape == theirs.shape
     difference = (ours - theirs).abs()
     if processor.to_dict().get("do_center_crop") or "crop_pct" in processor.to_dict():
@@ -80,7 +80,7 @@ def test_other_rescaling_is_put_into_mean_and_deviation() -> None:
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"size": {"height": 224, "width": 336}}, "only square pictures"),
+        ({"size": {"height": 224, "width": 336}}, "only square images"),
         ({"size": {"shortest_edge": 224}}, "many shapes"),
         ({"do_resize": False}, "any size"),
         ({"size": {"height": 256, "width": 256}, "do_center_crop": True, "crop_size": 224}, "stretches and then crops"),

@@ -16,11 +16,17 @@ from torch import Tensor
 
 from captrial.errors import InputError
 from captrial.records import Box
-from captrial.vision.backbone import Backbone, grid_boxes
+from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.boxes import iou_matrix, pool_cells, suppress
+from captrial.vision.detectors.base import (
+    Detection,
+    Detector,
+    RegionBackbone,
+    pack_regions,
+    region_notes,
+)
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.regions import Detection, Detector, RegionBackbone, pack_regions, region_notes
-from captrial.vision.store import FeatureStore, FeatureWriter
 
 
 class Colours(Backbone):
@@ -41,14 +47,14 @@ class Colours(Backbone):
 
 
 class Halves:
-    """Finds the red left half of a picture, and in wide pictures the right half too, which it is surer of."""
+    """Finds the red left half of an image, and in wide images the right half too, which it is surer of."""
 
     name, labels, width = "halves", ("left", "right"), None
 
-    def detect(self, pictures: Sequence[Image.Image]) -> list[list[Detection]]:
+    def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
         found = []
-        for picture in pictures:
-            middle, right, bottom = picture.width / 2, picture.width, picture.height
+        for image in images:
+            middle, right, bottom = image.width / 2, image.width, image.height
             left = Detection(Box(0, 0, middle, bottom), "left", 0.5, attributes=("red",))
             both = [left, Detection(Box(middle, 0, right, bottom), "right", 0.9)]
             found.append(both if right > bottom else [left] if right == bottom else [])
@@ -58,7 +64,7 @@ class Halves:
         return {"detector": self.name}
 
 
-def picture(width: int, height: int) -> Image.Image:
+def image(width: int, height: int) -> Image.Image:
     """Red on the left, blue on the right."""
     pixels = np.zeros((height, width, 3), np.uint8)
     pixels[:, : width // 2, 0] = pixels[:, width // 2 :, 2] = 255
@@ -68,14 +74,14 @@ def picture(width: int, height: int) -> Image.Image:
 def test_regions_have_the_features_of_their_place() -> None:
     backbone = RegionBackbone(Halves(), Colours())
     assert isinstance(backbone.detector, Detector)
-    pictures = [picture(64, 32), picture(40, 40), picture(32, 64)]
-    features = backbone.see(pictures)
+    images = [image(64, 32), image(40, 40), image(32, 64)]
+    features = backbone.see(images)
     assert features.boxes is not None
     assert features.mask.tolist() == [[True, True], [True, False], [True, False]]
     assert torch.allclose(features.elements[0], torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), atol=0.05)
     assert features.boxes[0].tolist() == [[0.5, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 1.0]]
     assert torch.allclose(features.elements[2, 0], torch.tensor([0.5, 0.0, 0.5]), atol=0.05)  # nothing: all of it
-    assert [[region.label for region in each] for each in backbone.regions(pictures)] == [
+    assert [[region.label for region in each] for each in backbone.regions(images)] == [
         ["right", "left"],
         ["left"],
         [None],
@@ -84,14 +90,14 @@ def test_regions_have_the_features_of_their_place() -> None:
 
 def test_padding_never_changes_a_region() -> None:
     backbone = RegionBackbone(Halves(), Colours())
-    together, alone = backbone.see([picture(64, 32), picture(40, 40)]), backbone.see([picture(40, 40)])
+    together, alone = backbone.see([image(64, 32), image(40, 40)]), backbone.see([image(40, 40)])
     assert torch.equal(together.elements[1, :1], alone.elements[0])
 
 
-def test_the_best_are_kept_and_the_whole_picture_comes_first() -> None:
-    pictures = [picture(64, 32)]
-    assert [region.label for region in RegionBackbone(Halves(), Colours(), most=1).regions(pictures)[0]] == ["right"]
-    kept = RegionBackbone(Halves(), Colours(), most=2, whole=True).regions(pictures)[0]
+def test_the_best_are_kept_and_the_whole_image_comes_first() -> None:
+    images = [image(64, 32)]
+    assert [region.label for region in RegionBackbone(Halves(), Colours(), most=1).regions(images)[0]] == ["right"]
+    kept = RegionBackbone(Halves(), Colours(), most=2, whole=True).regions(images)[0]
     assert [region.label for region in kept] == [None, "right"]
 
 
@@ -109,11 +115,11 @@ def test_a_missing_feature_is_an_error() -> None:
     with pytest.raises(InputError, match="stretch"):
         RegionBackbone(Halves(), Colours("crop"))
     found = [[Detection(Box(0, 0, 4, 4), "a", feature=torch.ones(2)), Detection(Box(0, 0, 4, 4), "b")]]
-    with pytest.raises(InputError, match="picture 0 of the batch: no feature of 1 of 2 regions"):
+    with pytest.raises(InputError, match="image 0 of the batch: no feature of 1 of 2 regions"):
         pack_regions(found, [(8, 8)])
     with pytest.raises(InputError, match="there is none"):
         pack_regions([[]], [(8, 8)])
-    with pytest.raises(InputError, match="region 1 of picture 0 is empty or outside"):
+    with pytest.raises(InputError, match="region 1 of image 0 is empty or outside"):
         pool_cells(torch.ones(1, 16, 2), grid_boxes(4, 4), torch.tensor([[[0.0, 0, 1, 1], [0.5, 0.5, 0.5, 1]]]))
 
 
@@ -142,11 +148,11 @@ def test_suppression_keeps_the_best_of_each_label() -> None:
 
 
 def test_a_store_keeps_labels_scores_and_attributes(tmp_path: Path) -> None:
-    backbone, pictures = RegionBackbone(Halves(), Colours()), [picture(64, 32), picture(40, 40)]
-    regions = backbone.regions(pictures)
+    backbone, images = RegionBackbone(Halves(), Colours()), [image(64, 32), image(40, 40)]
+    regions = backbone.regions(images)
     with FeatureWriter(tmp_path, backbone.describe()) as writer:
-        writer.add(["a", "b"], pack_regions(regions, [each.size for each in pictures]), region_notes(regions))
+        writer.add(["a", "b"], pack_regions(regions, [each.size for each in images]), region_notes(regions))
     store = FeatureStore(tmp_path, backbone.describe())
     assert store.entry("a")["labels"] == ["right", "left"]
     assert store.entry("b")["attributes"] == [["red"]]
-    assert torch.allclose(store.get(["a", "b"]).elements, backbone.see(pictures).elements, atol=1e-3)
+    assert torch.allclose(store.get(["a", "b"]).elements, backbone.see(images).elements, atol=1e-3)

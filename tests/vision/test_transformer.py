@@ -18,9 +18,9 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError, MismatchError, MissingExtraError
+from captrial.vision.backbones.transformers import TransformersBackbone, clip
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.store import FeatureStore, FeatureWriter
-from captrial.vision.transformer import TransformersBackbone, clip
 from vision.small_models import BACKBONES, SIDE, STRETCHED, VIT, make_backbone, save_model
 
 EXPECTED = {  # (class token, cells a side, width)
@@ -53,7 +53,7 @@ def noise(seed: int = 1, side: int = SIDE) -> torch.Tensor:
     return torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-def picture(width: int = 90, height: int = 60) -> Image.Image:
+def image(width: int = 90, height: int = 60) -> Image.Image:
     return Image.fromarray(np.random.default_rng(0).integers(0, 255, (height, width, 3), np.uint8))
 
 
@@ -61,7 +61,7 @@ def picture(width: int = 90, height: int = 60) -> Image.Image:
 def test_elements_and_boxes(load: Callable[[str], TransformersBackbone], kind: str) -> None:
     has_class, side, width = EXPECTED[kind]
     backbone = load(kind)
-    features = backbone.see([picture(), picture(60, 90)])
+    features = backbone.see([image(), image(60, 90)])
     assert features.elements.shape == (2, has_class + side * side, width)
     assert (backbone.width, backbone.class_token) == (width, has_class)
     assert features.boxes is not None
@@ -105,7 +105,7 @@ def test_the_same_checkpoint_gives_the_same_features(folders: dict[str, str], ki
 
 
 def test_clip_vit_b32_has_fifty_tokens_of_768(tmp_path: Path) -> None:
-    """Paper 000's shape, at full width: class token and 49 patches of 32 pixels (one layer is enough)."""
+    """Cornia 2022's shape, at full width: class token and 49 patches of 32 pixels (one layer is enough)."""
     config = transformers.CLIPVisionConfig(num_hidden_layers=1, patch_size=32, image_size=224)
     settings = {
         "feature_extractor_type": "CLIPFeatureExtractor",  # as the published file has it
@@ -119,7 +119,7 @@ def test_clip_vit_b32_has_fifty_tokens_of_768(tmp_path: Path) -> None:
         "image_std": [0.26862954, 0.26130258, 0.27577711],
     }
     backbone = clip(save_model(transformers.CLIPVisionModel(config), tmp_path, settings))
-    features = backbone.see([picture(300, 200)])
+    features = backbone.see([image(300, 200)])
     assert features.elements.shape == (1, 50, 768)
     assert backbone.preprocess == Preprocess(
         224, "crop", 224, tuple(settings["image_mean"]), tuple(settings["image_std"])
@@ -151,7 +151,7 @@ def test_earlier_stage_has_finer_cells(folders: dict[str, str]) -> None:
         TransformersBackbone(folders["resnet"], stage="stage9")
 
 
-def test_larger_pictures_have_more_patches_and_no_box_beyond_the_last(folders: dict[str, str]) -> None:
+def test_larger_images_have_more_patches_and_no_box_beyond_the_last(folders: dict[str, str]) -> None:
     backbone = TransformersBackbone(folders["vit"], Preprocess(100))  # six whole patches of 16 pixels are 96
     assert backbone.elements(noise(side=100)).shape == (1, 37, 24)
     torch.testing.assert_close(backbone.cells()[-1], torch.tensor([0.8, 0.8, 0.96, 0.96]))
@@ -199,12 +199,12 @@ def test_says_what_is_missing(tmp_path: Path, folders: dict[str, str], monkeypat
 def test_stores_refuse_other_weights_and_other_preprocessing(tmp_path: Path, folders: dict[str, str]) -> None:
     backbone = TransformersBackbone(folders["vit"])
     with FeatureWriter(tmp_path / "store", backbone.describe()) as writer:
-        writer.add(["a"], backbone.see([picture()]))
+        writer.add(["a"], backbone.see([image()]))
     moved = Path(folders["vit"]).rename(tmp_path / "moved")
     folders["vit"] = str(moved)
     again = TransformersBackbone(str(moved))
     stored = FeatureStore(tmp_path / "store", again.describe()).get(["a"])  # another place is no other backbone
-    torch.testing.assert_close(stored.elements, again.see([picture()]).elements, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(stored.elements, again.see([image()]).elements, atol=2e-3, rtol=2e-3)
     with pytest.raises(MismatchError, match="preprocess"):
         FeatureStore(tmp_path / "store", TransformersBackbone(str(moved), Preprocess(SIDE)).describe())
     torch.manual_seed(7)

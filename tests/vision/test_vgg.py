@@ -13,8 +13,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError
+from captrial.vision.backbones.vgg import VGG19, VGG19Convolutions
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.vgg import VGG19, VGG19Convolutions
 
 KNOWN_PARAMETERS = 20_024_384  # of VGG-19's convolutions (the whole network has 143 667 240)
 TORCHVISION_LAYERS = [0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34]
@@ -40,8 +40,8 @@ def test_has_the_convolutions_of_vgg19() -> None:
 
 def test_makes_fourteen_by_fourteen_cells_of_the_centre(weights: Path) -> None:
     backbone = VGG19(weights)
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (256, 340, 3), np.uint8))
-    features = backbone.see([picture])
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (256, 340, 3), np.uint8))
+    features = backbone.see([image])
     assert features.elements.shape == (1, 196, 512)
     assert features.elements.min() >= 0
     assert features.boxes is not None

@@ -6,7 +6,7 @@ Invariants (tests/annotate/test_assignment.py runs them as a state machine):
 3. A lease ends after some minutes; then its place is free for somebody else, and the late person's work is taken only
    while the item still needs it.
 4. No item is starved: while an item needs somebody who may do it, such a person who asks gets an item.
-Items somebody has begun come first, so that pictures are finished early; among equals the order is random, and
+Items somebody has begun come first, so that images are finished early; among equals the order is random, and
 different for every person.
 """
 
@@ -34,8 +34,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningInsert
 
-from captrial.annotate.schema import leases
-from captrial.annotate.store import Store
+from captrial.annotate.database.connection import Store
+from captrial.annotate.database.schema import leases
 
 QUEUE = 16  # few, since what others begin meanwhile should come first
 _PRIME = 2**31 - 1  # products of two smaller numbers fit into the databases' integers

@@ -1,4 +1,4 @@
-"""How an annotation stands: progress, time left, agreement, people's speed, and the statistics of 002 Table 2."""
+"""How an annotation stands: progress, time left, agreement, people's speed, and the statistics of Wan 2022 Table 2."""
 
 from __future__ import annotations
 
@@ -12,12 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Column, Connection, Select, Table, func, select
 
+from captrial.annotate.accounts import everybody
 from captrial.annotate.assignment import what_is_open
-from captrial.annotate.people import everybody
-from captrial.annotate.rounds import STANDING, accepted, given, indescribable, write_work
-from captrial.annotate.rules import count_words
-from captrial.annotate.schema import duels, judgements, pictures, sentences, votes
+from captrial.annotate.database.schema import (
+    duels,
+    images,
+    judgements,
+    sentences,
+    votes,
+)
+from captrial.annotate.rounds.rounds import (
+    STANDING,
+    accepted,
+    given,
+    indescribable,
+    write_work,
+)
 from captrial.annotate.settings import Settings
+from captrial.annotate.writing_rules import count_words
 
 
 @dataclass(frozen=True)
@@ -37,38 +49,38 @@ class Progress:
 
 def progress(connection: Connection, settings: Settings) -> list[Progress]:
     """Progress of every round that is part of the experiment."""
-    stand = select(func.count()).select_from(sentences).join(pictures).where(sentences.c.state.in_(STANDING))
-    written = connection.execute(stand.where(pictures.c.active, ~pictures.c.qualification)).scalar_one()
+    stand = select(func.count()).select_from(sentences).join(images).where(sentences.c.state.in_(STANDING))
+    written = connection.execute(stand.where(images.c.active, ~images.c.qualification)).scalar_one()
     missing = what_is_open(connection, write_work(), given(settings, person=0)).work
     found = [Progress("write", written, written + missing, _pace(connection, sentences))]
     if settings.inspectors:
         live = sentences.c.state == "live"
-        cast = _people_on(connection, votes.c.sentence, select(sentences.c.id).join(pictures).where(live))
+        cast = _people_on(connection, votes.c.sentence, select(sentences.c.id).join(images).where(live))
         wanted = settings.inspectors * (len(cast) + missing)
         done = sum(min(people, settings.inspectors) for people in cast)
         found.append(Progress("inspect", done, wanted, _pace(connection, votes)))
     if settings.judges:
-        cast = _people_on(connection, judgements.c.duel, select(duels.c.id).join(pictures))
+        cast = _people_on(connection, judgements.c.duel, select(duels.c.id).join(images))
         done = sum(min(people, settings.judges) for people in cast)
         found.append(Progress("judge", done, settings.judges * len(cast), _pace(connection, judgements)))
     return found
 
 
 def _people_on(connection: Connection, item: Column[int], items: Select[int]) -> list[int]:
-    """How many people have done each of these items of active pictures."""
+    """How many people have done each of these items of active images."""
     (number,) = items.selected_columns
     people = select(func.count()).select_from(item.table).where(item == number).scalar_subquery()
-    return list(connection.execute(items.with_only_columns(people).where(pictures.c.active)).scalars())
+    return list(connection.execute(items.with_only_columns(people).where(images.c.active)).scalars())
 
 
 def statistics(connection: Connection, settings: Settings) -> dict[str, Any]:
-    """002 Table 2, over the sentences that stand, and what happened on the way."""
+    """Wan 2022 Table 2, over the sentences that stand, and what happened on the way."""
     references = accepted(connection, settings)
     counts = [len(captions) for captions in references.values()]
     words = [count_words(caption) for captions in references.values() for caption in captions]
     states = Counter(connection.execute(select(sentences.c.state)).scalars())
     return {
-        "pictures": len(counts),
+        "images": len(counts),
         "refs": float(np.mean(counts)) if counts else None,
         "words": float(np.mean(words)) if words else None,
         "max_refs": max(counts, default=None),
@@ -76,7 +88,7 @@ def statistics(connection: Connection, settings: Settings) -> dict[str, Any]:
         "max_words": max(words, default=None),
         "min_words": min(words, default=None),
         "discarded": states["discarded"],
-        "replaced_pictures": len(indescribable(connection, settings)),
+        "replaced_images": len(indescribable(connection, settings)),
         "vote_agreement": krippendorff(_vote_table(connection)),
     }
 

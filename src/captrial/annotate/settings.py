@@ -8,11 +8,11 @@ from functools import lru_cache
 import orjson
 from sqlalchemy import Connection
 
-from captrial.annotate.store import Store
+from captrial.annotate.database.connection import Store
 from captrial.errors import InputError
 
 CONSENT = (
-    "You will describe pictures, or check what others wrote, for a comparison of image captioning systems. "
+    "You will describe images, or check what others wrote, for a comparison of image captioning systems. "
     "What you write is stored with a number, not with your name, and may be published with the results. "
     "You can stop at any time, and ask the lead to remove everything you did."
 )
@@ -20,13 +20,13 @@ CONSENT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Numbers of 002's experiment, by default."""
+    """Numbers of Wan 2022's experiment, by default."""
 
-    writers: int = 3  # people who describe a picture
-    refusals: int = 2  # "cannot be described" votes that replace a picture
+    writers: int = 3  # people who describe an image
+    refusals: int = 2  # "cannot be described" votes that replace an image
     inspectors: int = 3  # people who check a sentence; 0 skips that round
     discards: int = 2  # "wrong" votes that discard a sentence
-    min_sentences: int = 2  # a picture left with fewer is reopened
+    min_sentences: int = 2  # an image left with fewer is reopened
     judges: int = 0  # people who compare each pair of captions; 0 skips that round
     pass_mark: float = 0.7  # share of good captions in the qualification
     lease_minutes: float = 15.0

@@ -20,14 +20,14 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from captrial.annotate import people
-from captrial.annotate.app import create_app
+from captrial.annotate import accounts
 from captrial.annotate.overview import progress, statistics
-from captrial.annotate.qualification import qualify
-from captrial.annotate.room import Room
-from captrial.annotate.security import CLIENT_HEADER
+from captrial.annotate.rounds.qualification import qualify
+from captrial.annotate.service import Room
 from captrial.annotate.settings import read_settings
+from captrial.annotate.web.app import create_app
 from captrial.errors import InputError, StateError
+from captrial.web.security import CLIENT_HEADER
 
 References = Mapping[str, Sequence[str]]
 Answer = dict[str, Any]
@@ -41,7 +41,7 @@ class SimulatedPerson:
     token: str
     role: str
     references: References
-    name_of: Callable[[int], str | None]  # number of a picture -> its id
+    name_of: Callable[[int], str | None]  # number of an image -> its id
     generator: random.Random
     noise: float = 0.0  # share of decisions that are made without looking
     http: httpx.Client = field(init=False)
@@ -84,7 +84,7 @@ class SimulatedPerson:
         return done
 
     def _write(self, following: Answer) -> tuple[str, Answer]:
-        """A reference of the picture, or of another one by mistake; a picture without one makes no sense to them."""
+        """A reference of the image, or of another one by mistake; an image without one makes no sense to them."""
         known = self._known(following)
         if not known:
             return "/api/refuse", {}
@@ -93,12 +93,12 @@ class SimulatedPerson:
         return "/api/write", {"text": self.generator.choice(list(known))}
 
     def _inspect(self, following: Answer) -> tuple[str, Answer]:
-        """Right if it is one of the picture's references."""
+        """Right if it is one of the image's references."""
         right = following["sentence"] in {" ".join(text.split()) for text in self._known(following)}
-        return "/api/vote", {"right": right, "reason": "" if right else "not this picture"}
+        return "/api/vote", {"right": right, "reason": "" if right else "not this image"}
 
     def _judge(self, following: Answer) -> tuple[str, Answer]:
-        """The caption that has more words in common with the picture's references."""
+        """The caption that has more words in common with the image's references."""
         left, right = (self._alike(caption, self._known(following)) for caption in following["captions"])
         if self._is_mistaken():
             left, right = right, left
@@ -111,7 +111,7 @@ class SimulatedPerson:
         return max((len(words & other) / max(len(words | other), 1) for other in others), default=0.0)
 
     def _known(self, following: Answer) -> Sequence[str]:
-        return self.references.get(self.name_of(following["picture"]) or "", ())
+        return self.references.get(self.name_of(following["image"]) or "", ())
 
     def _is_mistaken(self) -> bool:
         return self.generator.random() < self.noise
@@ -122,8 +122,8 @@ def simulate_experiment(
 ) -> dict[str, Any]:
     """Play an experiment to its end on a server on this machine; returns what came out.
 
-    Writers and inspectors take turns until nothing is left: a discarded sentence can reopen a picture. A reopened
-    picture needs somebody new, so more people are invited where all have described it.
+    Writers and inspectors take turns until nothing is left: a discarded sentence can reopen an image. A reopened
+    image needs somebody new, so more people are invited where all have described it.
     """
     if crew < 1 or not references:
         raise InputError("a simulated experiment needs at least one person and some references")
@@ -135,7 +135,7 @@ def simulate_experiment(
         def invite(role: str, number: int) -> SimulatedPerson:
             token = _invite(room, f"simulated {role} {number}", role)
             own, mistakes = random.Random(generator.random()), noise if role == "annotator" else 0.0
-            person = SimulatedPerson(base, token, role, references, room.picture_id, own, mistakes)
+            person = SimulatedPerson(base, token, role, references, room.image_id, own, mistakes)
             stack.callback(person.http.close)
             return person
 
@@ -183,6 +183,6 @@ def hosted(application: FastAPI) -> Iterator[str]:
 def _invite(room: Room, name: str, role: str) -> str:
     """The token of a person who needs no qualification."""
     with room.store.change() as connection:
-        person, token = people.invite(room.store, connection, name, role)
+        person, token = accounts.invite(room.store, connection, name, role)
         qualify(room.store, connection, person.id)
     return token

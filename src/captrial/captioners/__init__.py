@@ -1,4 +1,4 @@
-"""One file an architecture, behind one contract (see `contract.py`); `create` and `Checkpoint` are the way in.
+"""One file an architecture, behind one contract (see `base.py`); `create` and `Checkpoint` are the way in.
 
 Names are imported when first used, so that endpoints and caption files need no torch.
 """
@@ -6,8 +6,8 @@ Names are imported when first used, so that endpoints and caption files need no 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from captrial.captioners.base import Captioner, CaptionerConfig, Forced
     from captrial.captioners.checkpoint import Checkpoint
-    from captrial.captioners.contract import Captioner, CaptionerConfig, Forced
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.registry import ARCHITECTURES, PRESETS, build, create
 
@@ -25,10 +25,10 @@ __all__ = [
 _FROM = {
     "ARCHITECTURES": "registry",
     "PRESETS": "registry",
-    "Captioner": "contract",
-    "CaptionerConfig": "contract",
+    "Captioner": "base",
+    "CaptionerConfig": "base",
     "Checkpoint": "checkpoint",
-    "Forced": "contract",
+    "Forced": "base",
     "build": "registry",
     "create": "registry",
     "load_captioner": "loading",

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from captrial.captioners.contract import Captioner
+from captrial.captioners.base import Captioner
 from captrial.captioners.registry import ARCHITECTURES, build
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, atomic_write

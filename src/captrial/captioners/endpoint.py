@@ -17,16 +17,16 @@ from PIL import Image
 
 from captrial.errors import CaptrialError, InputError
 
-PROMPT = "Describe this picture in one plain sentence."
+PROMPT = "Describe this image in one plain sentence."
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
 _BUSY = {0, 408, 409, 425, 429, 502, 503, 504}  # 0: no answer at all
-_TRANSIENT = {*_BUSY, 500}  # the latter may also be the answer to one picture that it breaks on
-_REFUSED = {401, 403, 404, 405}  # every other picture would be answered so
+_TRANSIENT = {*_BUSY, 500}  # the latter may also be the answer to one image that it breaks on
+_REFUSED = {401, 403, 404, 405}  # every other image would be answered so
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust: read once, it takes longer than a picture."""
+    """Whom to trust: read once, it takes longer than an image."""
     return httpx.create_ssl_context()
 
 
@@ -40,11 +40,11 @@ class Usage:
 
 @dataclass
 class EndpointCaptioner:
-    """Asks `<base>/chat/completions` about each picture; keeps count of tokens.
+    """Asks `<base>/chat/completions` about each image; keeps count of tokens.
 
     The key is read from the environment, never from the command line. Transient failures are tried again with
     growing pauses; anything else is an error that says what the endpoint answered: an `InputError` where it is about
-    one picture.
+    one image.
     """
 
     base: str  # e.g. http://127.0.0.1:8000/v1
@@ -54,7 +54,7 @@ class EndpointCaptioner:
     timeout: float = 60.0
     tries: int = 5
     pause: float = 0.5  # seconds before the second try, doubled each time
-    longest_side: int = 768  # pictures are shrunk to this before they are sent
+    longest_side: int = 768  # images are shrunk to this before they are sent
     max_tokens: int = 60
     usage: Usage = field(default_factory=Usage)
 
@@ -74,19 +74,19 @@ class EndpointCaptioner:
             raise InputError(f"{address} is no address: {error}") from None
         return cls(base.rstrip("/"), model)
 
-    def caption(self, pictures: Sequence[Image.Image]) -> list[str]:
-        """One caption a picture, in order."""
-        answers = self.try_caption(pictures)
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        """One caption an image, in order."""
+        answers = self.try_caption(images)
         for answer in answers:
             if isinstance(answer, InputError):
                 raise answer
         return [str(answer) for answer in answers]
 
-    def try_caption(self, pictures: Sequence[Image.Image]) -> list[str | InputError]:
-        """A caption a picture, in order, or why the endpoint has none: one bad answer costs no other picture."""
-        return asyncio.run(self._caption(pictures))
+    def try_caption(self, images: Sequence[Image.Image]) -> list[str | InputError]:
+        """A caption an image, in order, or why the endpoint has none: one bad answer costs no other image."""
+        return asyncio.run(self._caption(images))
 
-    async def _caption(self, pictures: Sequence[Image.Image]) -> list[str | InputError]:
+    async def _caption(self, images: Sequence[Image.Image]) -> list[str | InputError]:
         slots = asyncio.Semaphore(self.concurrency)
         key = os.environ.get(KEY)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -95,22 +95,22 @@ class EndpointCaptioner:
             headers=headers, timeout=self.timeout, limits=limits, verify=_certificates()
         ) as client:
 
-            async def one(picture: Image.Image) -> str | InputError:
+            async def one(image: Image.Image) -> str | InputError:
                 async with slots:
                     try:
-                        return await self._ask(client, picture)
+                        return await self._ask(client, image)
                     except InputError as error:
                         return error
 
             try:  # a group ends its other requests before the client closes; `gather` would leave them open
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(one(picture)) for picture in pictures]
+                    tasks = [group.create_task(one(image)) for image in images]
             except ExceptionGroup as errors:
                 raise errors.exceptions[0] from None
             return [task.result() for task in tasks]
 
-    async def _ask(self, client: httpx.AsyncClient, picture: Image.Image) -> str:
-        body, why, status = await asyncio.to_thread(self._body, picture), "", 0
+    async def _ask(self, client: httpx.AsyncClient, image: Image.Image) -> str:
+        body, why, status = await asyncio.to_thread(self._body, image), "", 0
         for attempt in range(self.tries):
             if attempt:
                 await asyncio.sleep(self.pause * 2 ** (attempt - 1))
@@ -127,12 +127,12 @@ class EndpointCaptioner:
         if status in _REFUSED:
             raise CaptrialError(f"{self.base} {why}; check the key ({KEY}), the model {self.model} and the address")
         if status not in _BUSY and await self._is_well(client):
-            raise InputError(f"{self.base} captions others, but not this picture: {why}")
+            raise InputError(f"{self.base} captions others, but not this image: {why}")
         tries = f"{attempt + 1} tries" if attempt else "one try"
-        raise CaptrialError(f"{self.base} did not caption a picture in {tries}: {why}; run again to continue")
+        raise CaptrialError(f"{self.base} did not caption an image in {tries}: {why}; run again to continue")
 
     async def _is_well(self, client: httpx.AsyncClient) -> bool:
-        """Whether it captions a picture that nothing is wrong with: then the fault was the other's."""
+        """Whether it captions an image that nothing is wrong with: then the fault was the other's."""
         try:
             body = self._body(Image.new("RGB", (64, 64), "grey"))
             answer = await client.post(f"{self.base}/chat/completions", json=body)
@@ -140,8 +140,8 @@ class EndpointCaptioner:
             return False
         return answer.is_success
 
-    def _body(self, picture: Image.Image) -> dict[str, Any]:
-        small = picture.convert("RGB")
+    def _body(self, image: Image.Image) -> dict[str, Any]:
+        small = image.convert("RGB")
         small.thumbnail((self.longest_side, self.longest_side))
         buffer = io.BytesIO()
         small.save(buffer, "JPEG", quality=90)

@@ -1,17 +1,17 @@
 """What explanations need of a captioner: a differentiable way from its input to the scores of given tokens.
 
 Any object with the methods of `Explainable` can be explained by gradients (`captrial.explain`), whatever library it
-comes from. Our own twelve get theirs from `captrial.explain.subject`; a transformers captioner or VLM implements the
+comes from. Our own twelve get theirs from `captrial.attribution.subject`; a transformers captioner or VLM implements the
 protocol in its adapter:
 
-    seen = captioner.see(picture)                      pixels (3, h, w), normalised as the model wants them
+    seen = captioner.see(image)                      pixels (3, h, w), normalised as the model wants them
     memory = captioner.encode(seen.inputs[None])       the visual part, once for all words; differentiable
     heard = captioner.decode(memory, tokens)           teacher forcing: logits (b, n, t, vocabulary)
 
 `tokens` (n, t) are the ids of `n` sentences **without** BOS, prompt or image placeholders: the adapter puts in front
 what its model wants, and logits at position i score token i (so they have seen tokens 0 .. i - 1). Sentences shorter
-than `t` are padded at the end with any valid id; those positions are never read. Rows of memory are pictures (points
-of a path between two pictures, when integrating), and every row is asked about all `n` sentences.
+than `t` are padded at the end with any valid id; those positions are never read. Rows of memory are images (points
+of a path between two images, when integrating), and every row is asked about all `n` sentences.
 Parameters need no gradient; nothing may be detached between inputs and logits, nothing may run under `no_grad`.
 """
 
@@ -35,11 +35,11 @@ class SpokenWord(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a captioner sees of one picture: the tensor that attribution differentiates with respect to."""
+    """What a captioner sees of one image: the tensor that attribution differentiates with respect to."""
 
     inputs: Tensor  # (3, h, w) normalised pixels, or (k, d) visual elements
     cells: Tensor | None = None  # (k, 4) relative boxes in the square of what attention and elements range over
-    window: tuple[float, float, float, float] = WHOLE  # the part of the picture inside that square, relative to it
+    window: tuple[float, float, float, float] = WHOLE  # the part of the image inside that square, relative to it
 
 
 class Heard(NamedTuple):
@@ -53,8 +53,8 @@ class Heard(NamedTuple):
 class Explainable(Protocol):
     """A captioner whose words can be differentiated with respect to what it sees."""
 
-    def see(self, picture: Image.Image) -> Seen:
-        """Prepare a picture as the model's input."""
+    def see(self, image: Image.Image) -> Seen:
+        """Prepare an image as the model's input."""
         ...
 
     def encode(self, inputs: Tensor) -> Any:
@@ -65,8 +65,8 @@ class Explainable(Protocol):
         """Teacher forcing of `tokens` (n, t) on every row of memory."""
         ...
 
-    def say(self, picture: Image.Image) -> list[int]:
-        """The model's own caption of a picture: token ids, without BOS, prompt, EOS and padding."""
+    def say(self, image: Image.Image) -> list[int]:
+        """The model's own caption of an image: token ids, without BOS, prompt, EOS and padding."""
         ...
 
     def read(self, sentence: str) -> list[int]:

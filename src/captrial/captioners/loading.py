@@ -13,13 +13,18 @@ Options stand behind a question mark: `owner/model?prompt=Describe it.&beam=3`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 from urllib.parse import parse_qsl, urlencode
 
-from captrial.captioners.running import AnyCaptioner
-from captrial.captioners.shipped import shipped
+from PIL import Image
+
+from captrial.captioners.runner import AnyCaptioner
+from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.data.images import open_image
 from captrial.errors import InputError, MissingExtraError
 
 ENDPOINT_OPTIONS = {"prompt": str, "max_tokens": int, "concurrency": int, "timeout": float, "longest_side": int}
@@ -74,13 +79,13 @@ def check_source(source: str) -> None:
 
 def _load(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
     """One of ours where the source is a folder of ours, otherwise a transformers model."""
-    from captrial.captioners.hf_loading import is_transformers
+    from captrial.captioners.huggingface.hub_checkpoints import is_transformers
     from captrial.captioners.trained import TrainedCaptioner
 
     folder = Path(name).expanduser()
     if folder.is_dir() and not is_transformers(folder):
         return TrainedCaptioner.load(folder, **read_options(source, options, TRAINED_OPTIONS))
-    from captrial.captioners.hf import HfOptions, load_transformers
+    from captrial.captioners.huggingface.adapter import HfOptions, load_transformers
 
     return load_transformers(str(name), HfOptions(**read_options(source, options, HF_OPTIONS)))
 
@@ -125,3 +130,88 @@ def read_options(source: str, given: Mapping[str, Any], known: Mapping[str, type
 def is_address(source: str) -> bool:
     """Whether a source names an endpoint."""
     return source.startswith(("http://", "https://"))
+
+
+# The way in for Python: `captrial.load` gives a captioner, `captrial.caption` its sentences about some images.
+#
+# What these two name and what the command line names is the same: a shipped captioner, a folder, a model on the hub, an
+# endpoint (see `captrial.captioners.loading`). `captrial.score`, `captrial.explain` and `captrial.Competition` live in
+# their rooms.
+
+
+ImageLike = Image.Image | Path | str | bytes  # opened; a file; the content of a file
+BATCH = 16  # images at once
+
+
+def load(source: str | Path = DEFAULT, *, beam: int | None = None, **options: Any) -> AnyCaptioner:
+    """A captioner, by a shipped name, a run or checkpoint folder, `owner/model` on the hub, or `http://host/v1#model`.
+
+    `beam` is the width of its search (5 for ours); `options` are those that may stand behind the source's question
+    mark, such as `prompt="What is this?"` for a VLM or `precision="int8"` for one of ours.
+    """
+    return load_captioner(str(source), beam, **options)
+
+
+@overload
+def caption(  # type: ignore[overload-overlap]  # a str is a sequence of str, too: it is a path here
+    images: ImageLike,
+    model: AnyCaptioner | str | Path | None = None,
+    *,
+    beam: int | None = None,
+    batch: int = BATCH,
+) -> str: ...
+
+
+@overload
+def caption(
+    images: Iterable[ImageLike],
+    model: AnyCaptioner | str | Path | None = None,
+    *,
+    beam: int | None = None,
+    batch: int = BATCH,
+) -> list[str]: ...
+
+
+def caption(
+    images: ImageLike | Iterable[ImageLike],
+    model: AnyCaptioner | str | Path | None = None,
+    *,
+    beam: int | None = None,
+    batch: int = BATCH,
+) -> str | list[str]:
+    """What a captioner says about an image, or about each of several, `batch` of them opened at a time.
+
+    An image is a path, a PIL image or the bytes of a file. `model` is what `load` takes or gives; without one the
+    captioner that comes with the package speaks. For folders, shards and millions of images there is
+    `captrial caption`, which resumes and never stops at a bad image; this raises `ImageError` for one.
+    """
+    if batch < 1:
+        raise InputError(f"batch={batch}: at least one image must be captioned at a time")
+    speaker = _speaker(model, beam)
+    if isinstance(images, ImageLike):
+        return speaker.caption([_opened(images)])[0]
+    said: list[str] = []
+    coming = iter(images)
+    while part := [_opened(image) for image in islice(coming, batch)]:
+        said += speaker.caption(part)
+    return said
+
+
+def _speaker(model: AnyCaptioner | str | Path | None, beam: int | None) -> AnyCaptioner:
+    if model is None or str(model) in shipped():
+        return _shipped(str(model or DEFAULT), beam)
+    if isinstance(model, str | Path):
+        return load(model, beam=beam)
+    if beam is not None:
+        raise InputError("beam belongs to loading: captrial.load(source, beam=...), then caption with that captioner")
+    return model
+
+
+@lru_cache(maxsize=4)
+def _shipped(name: str, beam: int | None) -> AnyCaptioner:
+    """What ships never changes, so it is loaded once; a folder of yours may, so it is loaded when asked for."""
+    return load(name, beam=beam)
+
+
+def _opened(image: ImageLike) -> Image.Image:
+    return image if isinstance(image, Image.Image) else open_image(image)

@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from captrial.captioners.aoa import Aoa
-from captrial.captioners.att2in import Att2in
-from captrial.captioners.contract import Captioner
-from captrial.captioners.disc import Disc
-from captrial.captioners.m2 import M2
-from captrial.captioners.ort import Ort
-from captrial.captioners.sgae import Sgae
-from captrial.captioners.show_attend_tell import ShowAttendTell
-from captrial.captioners.smart import Smart
-from captrial.captioners.stack_cap import StackCap
-from captrial.captioners.top_down import TopDown
-from captrial.captioners.transformer import Transformer
-from captrial.captioners.x_lan import XLan
+from captrial.captioners.architectures.aoa import Aoa
+from captrial.captioners.architectures.att2in import Att2in
+from captrial.captioners.architectures.disc import Disc
+from captrial.captioners.architectures.m2 import M2
+from captrial.captioners.architectures.ort import Ort
+from captrial.captioners.architectures.sgae import Sgae
+from captrial.captioners.architectures.show_attend_tell import ShowAttendTell
+from captrial.captioners.architectures.smart import Smart
+from captrial.captioners.architectures.stack_cap import StackCap
+from captrial.captioners.architectures.top_down import TopDown
+from captrial.captioners.architectures.transformer import Transformer
+from captrial.captioners.architectures.x_lan import XLan
+from captrial.captioners.base import Captioner
 from captrial.errors import InputError
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A captioner class and the columns of 002 Table 1."""
+    """A captioner class and the columns of Wan 2022 Table 1."""
 
     captioner: type[Captioner]
     title: str
@@ -64,7 +64,7 @@ _SMALL_LSTM = {"width": 256, "attention": 192}
 
 PRESETS: dict[str, Preset] = {
     **{name: Preset(name, note="the paper's sizes") for name in ARCHITECTURES},
-    "show_attend_tell-flickr30k": Preset("show_attend_tell", {"width": 1300}, "003's Flickr30k size"),
+    "show_attend_tell-flickr30k": Preset("show_attend_tell", {"width": 1300}, "Liu 2017's Flickr30k size"),
     "transformer-pre-norm": Preset(
         "transformer",
         {
@@ -78,7 +78,7 @@ PRESETS: dict[str, Preset] = {
         },
         "6 + 6 layers, as most public code trains it",
     ),
-    "ort-no-geometry": Preset("ort", {"geometry": False}, "002 Fig. 12's control"),
+    "ort-no-geometry": Preset("ort", {"geometry": False}, "Wan 2022 Fig. 12's control"),
     "show_attend_tell-small": Preset("show_attend_tell", {"width": 320, "embedding": 192, "attention": 192}),
     "att2in-small": Preset("att2in", _SMALL_LSTM),
     "stack_cap-small": Preset("stack_cap", {"width": 192, "attention": 192, "stages": 2}),

@@ -13,7 +13,7 @@ from captrial.cli.output import JsonFlag, console, console_err, print_json, prin
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.annotate.room import Room
+    from captrial.annotate.service import Room
 
 app = typer.Typer(help="Have people write and check reference captions.", no_args_is_help=True)
 Directory = Annotated[Path, typer.Argument(help="The competition's directory.")]
@@ -42,12 +42,12 @@ def serve(
 
     import uvicorn
 
-    from captrial.annotate.app import create_app
+    from captrial.annotate.web.app import create_app
 
     application = create_app(directory, database, secure=https)
     if host not in LOCAL and not https:
         console_err.print("[yellow]without HTTPS anybody on the way can read what people send[/]: see docs/annotate.md")
-    application.state.context.prepare_pictures()
+    application.state.context.prepare_images()
     token = _first_lead(application.state.context.room)
     if token:
         console.print("The lead's link, shown only once:", _address(host, port, f"/join/{token}"), soft_wrap=True)
@@ -76,10 +76,10 @@ def invite(
     json: JsonFlag = False,
 ) -> None:
     """Invite somebody without a browser; prints the path of their link."""
-    from captrial.annotate import people
+    from captrial.annotate import accounts
 
     with closing(_room(directory, database)) as room, room.store.change() as connection:
-        person, token = people.invite(room.store, connection, name, role)
+        person, token = accounts.invite(room.store, connection, name, role)
     if json:
         print_json({"id": person.id, "name": person.name, "role": person.role, "path": f"/join/{token}"})
     else:
@@ -89,18 +89,18 @@ def invite(
 @app.command()
 def qualification(
     directory: Directory,
-    references: Annotated[Path, typer.Argument(help="Pictures with known good captions, in any form of references.")],
+    references: Annotated[Path, typer.Argument(help="Images with known good captions, in any form of references.")],
     database: Database = None,
 ) -> None:
-    """Set the pictures of the qualification; they must not be in the competition."""
-    from captrial.annotate.qualification import set_pictures
+    """Set the images of the qualification; they must not be in the competition."""
+    from captrial.annotate.rounds.qualification import set_images
     from captrial.data import read_references
 
     with closing(_room(directory, database)) as room:
         good = read_references(references)
         with room.store.change() as connection:
-            set_pictures(room.store, connection, good)
-    console.print(f"{len(good)} pictures in the qualification")
+            set_images(room.store, connection, good)
+    console.print(f"{len(good)} images in the qualification")
 
 
 @app.command()
@@ -112,16 +112,16 @@ def status(directory: Directory, database: Database = None, json: JsonFlag = Fal
     with closing(_room(directory, database)) as room, room.store.read() as connection:
         settings = read_settings(room.store, connection)
         rounds, facts = progress(connection, settings), statistics(connection, settings)
-        people = speeds(connection)
+        accounts = speeds(connection)
     if json:
-        print_json({"progress": rounds, "statistics": facts, "people": people})
+        print_json({"progress": rounds, "statistics": facts, "people": accounts})
         return
     rows = [(part.round, part.done, part.wanted, part.hours_left) for part in rounds]
     print_table(f"annotation of {directory}", ["round", "done", "wanted", "hours left"], rows)
     print_table("sentences that stand", ["", ""], [(name.replace("_", " "), value) for name, value in facts.items()])
     columns = ["id", "role", "items", "seconds", "discarded", "stands_out"]
     titles = [name.replace("_", " ") for name in columns]
-    print_table("people", titles, [[person[name] for name in columns] for person in people])
+    print_table("people", titles, [[person[name] for name in columns] for person in accounts])
 
 
 @app.command("export")
@@ -133,7 +133,7 @@ def export_(
     database: Database = None,
 ) -> None:
     """Write the references, all sentences with their votes, or the audit log."""
-    from captrial.annotate.outcome import export
+    from captrial.annotate.export import export
     from captrial.annotate.settings import read_settings
     from captrial.files import atomic_write
 
@@ -151,12 +151,12 @@ def import_(
     database: Database = None,
 ) -> None:
     """Take sentences that were written elsewhere as if people had written and accepted them here."""
-    from captrial.annotate.importing import import_references
+    from captrial.annotate.caption_import import import_references
     from captrial.data import read_references
 
     with closing(_room(directory, database)) as room:
         taken, unknown = import_references(room, read_references(references))
-    console.print(f"took {taken} sentences" + (f"; {unknown} pictures are not in this competition" if unknown else ""))
+    console.print(f"took {taken} sentences" + (f"; {unknown} images are not in this competition" if unknown else ""))
 
 
 @app.command()
@@ -165,7 +165,7 @@ def simulate(
     references: Annotated[Path, typer.Argument(help="What simulated people know: references, in any form.")],
     people: Annotated[int, typer.Option(min=1, help="Annotators; as many inspectors are added.")] = 3,
     noise: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of sentences that are about another picture.")
+        float, typer.Option(min=0.0, max=1.0, help="Share of sentences that are about another image.")
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="Another seed, other people.")] = 0,
     json: JsonFlag = False,
@@ -183,7 +183,7 @@ def simulate(
 
 
 def _room(directory: Path, database: str | None) -> Room:
-    from captrial.annotate.room import Room
+    from captrial.annotate.service import Room
 
     return Room(directory, database=database)
 
@@ -195,9 +195,9 @@ def _address(host: str, port: int, path: str) -> str:
 
 def _first_lead(room: Room) -> str | None:
     """The token of a lead, where there is none yet."""
-    from captrial.annotate import people
+    from captrial.annotate import accounts
 
     with room.store.change() as connection:
-        if any(person.role == "lead" for person in people.everybody(connection)):
+        if any(person.role == "lead" for person in accounts.everybody(connection)):
             return None
-        return people.invite(room.store, connection, "lead", "lead")[1]
+        return accounts.invite(room.store, connection, "lead", "lead")[1]

@@ -34,7 +34,7 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 app = typer.Typer(
     name="captrial",
-    help="Put image captioners on trial: rank them on your pictures, explain every word, score without Java.",
+    help="Put image captioners on trial: rank them on your images, explain every word, score without Java.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

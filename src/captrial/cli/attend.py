@@ -39,8 +39,8 @@ from captrial.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from captrial.explain.attending import Attended
-    from captrial.explain.looking import Looker
+    from captrial.attribution.word_attention import Looker
+    from captrial.grounding.attention_study import Attended
     from captrial.language.similarity import Similarity
     from captrial.records import Sample
 
@@ -71,15 +71,15 @@ def attend(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Attention correctness of captioners (paper 003): by size, against caption quality, with intervals and figures.
+    """Attention correctness of captioners (Liu 2017): by size, against caption quality, with intervals and figures.
 
     captrial attend --data toyworld --split test --models runs/implicit,runs/strong --out attend
     """
-    from captrial.explain.attending import FORCED, GENERATED, check_samples
-    from captrial.explain.attending import attend as measure
-    from captrial.explain.attention_tables import all_tables
-    from captrial.explain.tables import write_tables
     from captrial.files import atomic_write
+    from captrial.grounding.attention_study import FORCED, GENERATED, check_samples
+    from captrial.grounding.attention_study import attend as measure
+    from captrial.grounding.attention_tables import all_tables
+    from captrial.grounding.tables import write_tables
 
     settings = captions.split(",")
     if not set(settings) <= {FORCED, GENERATED}:
@@ -122,10 +122,10 @@ def draw(
     most: int,
     similarity: Similarity,
 ) -> None:
-    """003's Fig. 4 for every setting; Fig. 3, 5 and 6 where examples are wanted."""
-    from captrial.explain.attention_figures import draw_histograms
-    from captrial.explain.attention_tables import improvements
-    from captrial.explain.examples import draw_side_by_side, draw_targets
+    """Liu 2017's Fig. 4 for every setting; Fig. 3, 5 and 6 where examples are wanted."""
+    from captrial.grounding.attention_examples import draw_side_by_side, draw_targets
+    from captrial.grounding.attention_figures import draw_histograms
+    from captrial.grounding.attention_tables import improvements
 
     names = [f"{result.model}, {result.method}" for result in results]
     for setting in settings:

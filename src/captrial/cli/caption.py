@@ -1,4 +1,4 @@
-"""`captrial caption`: what a captioner says about some pictures, or about millions."""
+"""`captrial caption`: what a captioner says about some images, or about millions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
 
 def caption(
-    pictures: Annotated[
-        list[Path], typer.Argument(help="Picture files; or a folder, .tar shards, .parquet files, a .txt of URLs.")
+    images: Annotated[
+        list[Path], typer.Argument(help="Image files; or a folder, .tar shards, .parquet files, a .txt of URLs.")
     ],
     model: Annotated[
         str | None,
@@ -48,41 +48,41 @@ def caption(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Caption pictures; without --model by a small captioner that comes with the package.
+    """Caption images; without --model by a small captioner that comes with the package.
 
     captrial caption photos/ --out captions/ --workers 4
     """
     from captrial.captioners.loading import is_address, load_captioner, with_options
     from captrial.captioners.shipped import DEFAULT
 
-    for path in pictures:  # before a model is loaded, which takes seconds
+    for path in images:  # before a model is loaded, which takes seconds
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT, prompt=prompt, **trust)
-    if wants_engine(engine, workers) or any(_is_many(path) for path in pictures):
-        _caption_many(pictures, source, beam, out, in_flight, (engine, workers, ray_address), json)
+    if wants_engine(engine, workers) or any(_is_many(path) for path in images):
+        _caption_many(images, source, beam, out, in_flight, (engine, workers, ray_address), json)
         return
-    from captrial.api import caption as say
+    from captrial.captioners.loading import caption as say
     from captrial.data import write_captions
 
-    said = say(pictures, load_captioner(source, beam, concurrency=in_flight if is_address(source) else None))
-    captions = {str(path): text for path, text in zip(pictures, said, strict=True)}
+    said = say(images, load_captioner(source, beam, concurrency=in_flight if is_address(source) else None))
+    captions = {str(path): text for path, text in zip(images, said, strict=True)}
     if out:
         write_captions(out, captions)
     if json:
         print_json(captions)
     else:
-        print_table("captions", ["picture", "caption"], captions.items())
+        print_table("captions", ["image", "caption"], captions.items())
 
 
 def _is_many(path: Path) -> bool:
-    """Whether a path is something that holds pictures."""
+    """Whether a path is something that holds images."""
     return path.is_dir() or path.suffix.lower() in (".tar", ".tgz", ".gz", ".parquet", ".txt", ".urls")
 
 
 def _caption_many(
-    pictures: Sequence[Path],
+    images: Sequence[Path],
     model: str,
     beam: int | None,
     out: Path | None,
@@ -91,18 +91,18 @@ def _caption_many(
     json: bool,
 ) -> None:
     from captrial.data import write_captions
-    from captrial.engines.captioning import caption_all, captions_by_id
+    from captrial.engines.jobs.caption import caption_all, captions_by_id
 
     if out is None:
-        raise InputError("say where the captions of so many pictures should go: --out FOLDER, or --out FILE.jsonl")
+        raise InputError("say where the captions of so many images should go: --out FOLDER, or --out FILE.jsonl")
     one_file = out.suffix in CAPTION_FILES
     shards = out.with_name(f"{out.name}.parts") if one_file else out
-    outcome = caption_all(pictures, shards, model, chosen_engine(*engine), beam=beam, in_flight=in_flight)
+    outcome = caption_all(images, shards, model, chosen_engine(*engine), beam=beam, in_flight=in_flight)
     if one_file:
         write_captions(out, captions_by_id(shards))
     facts = {
         "captions": str(out),
-        "pictures": outcome.rows,
+        "images": outcome.rows,
         "unreadable": outcome.errors,
         "parts": outcome.parts,
         "reused": outcome.skipped,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli import compete_rank, compete_results, compete_writing
+from captrial.cli import compete_analysis, compete_rank, export_report
 from captrial.cli.compete_captioning import Captioners, caption_files
 from captrial.cli.compete_options import (
     CaptionFiles,
@@ -20,22 +20,22 @@ from captrial.cli.compete_options import (
 from captrial.cli.engine_options import RayAddress, chosen_engine
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
-from captrial.health import usable_cpus
+from captrial.installation import usable_cpus
 
 if TYPE_CHECKING:
     from captrial.compete import Competition, SelectionSettings
 
 app = typer.Typer(
-    no_args_is_help=True, help="Rank captioners on your pictures with few labels (maximum discrepancy competition)."
+    no_args_is_help=True, help="Rank captioners on your images with few labels (maximum discrepancy competition)."
 )
 app.command("rank")(compete_rank.rank)
-app.command("stability")(compete_results.stability)
-app.command("repetition")(compete_results.repetition)
-app.command("flip")(compete_results.flip)
-app.command("plan")(compete_results.plan)
-app.command("statistics")(compete_results.statistics)
-app.command("report")(compete_writing.report)
-app.command("export")(compete_writing.export)
+app.command("stability")(compete_analysis.stability)
+app.command("repetition")(compete_analysis.repetition)
+app.command("flip")(compete_analysis.flip)
+app.command("plan")(compete_analysis.plan)
+app.command("statistics")(compete_analysis.statistics)
+app.command("report")(export_report.report)
+app.command("export")(export_report.export)
 
 
 @app.command()
@@ -43,36 +43,34 @@ def new(
     directory: Directory,
     captions: CaptionFiles = None,
     captioner: Captioners = None,
-    images: Annotated[
-        Path | None, typer.Option(help="The folder of the pictures, for labelling and the report.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Decides between pictures on which captions differ equally.")] = 0,
+    images: Annotated[Path | None, typer.Option(help="The folder of the images, for labelling and the report.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides between images on which captions differ equally.")] = 0,
     first_sentence: Annotated[
         bool, typer.Option("--first-sentence", help="Cut every caption after its first sentence.")
     ] = False,
     common: Annotated[
-        bool, typer.Option("--common", help="Compete on the pictures that all files share, leaving out the others.")
+        bool, typer.Option("--common", help="Compete on the images that all files share, leaving out the others.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Make a competition of caption files or captioners, one a model, about the same pictures."""
+    """Make a competition of caption files or captioners, one a model, about the same images."""
     from captrial.compete import Competition
-    from captrial.compete.founding import refuse_taken
+    from captrial.compete.storage.creation import refuse_taken
 
     refuse_taken(directory)  # before any captioner is run
     files = caption_files(directory, captioner, captions, images)
     made = Competition.create(directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common)
     if json:
-        print_json({"directory": str(directory), "models": list(made.models), "pictures": made.state.pictures})
+        print_json({"directory": str(directory), "models": list(made.models), "images": made.state.image_count})
         return
-    _print_models(made, f"{directory}: {made.state.pictures} pictures")
-    say_next(f"captrial compete select {directory}", "select the pictures where captions differ most")
+    _print_models(made, f"{directory}: {made.state.image_count} images")
+    say_next(f"captrial compete select {directory}", "select the images where captions differ most")
 
 
 @app.command()
 def select(
     directory: Directory,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="Pictures a pair of models. \\[default: 70]")] = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Images a pair of models. \\[default: 70]")] = None,
     reserve: Annotated[
         int | None, typer.Option(min=0, help="Replacements kept beyond k. \\[default: as many as k]")
     ] = None,
@@ -81,10 +79,10 @@ def select(
         typer.Option(help="ngsm, nouns, spice, embedding, or module:function of your own. \\[default: ngsm]"),
     ] = None,
     diverse: Annotated[
-        bool | None, typer.Option("--diverse", help="No two near-duplicate captions or pictures in one pair's set.")
+        bool | None, typer.Option("--diverse", help="No two near-duplicate captions or images in one pair's set.")
     ] = None,
     skip_broken: Annotated[
-        bool | None, typer.Option("--skip-broken", help="Leave out pictures with a broken caption.")
+        bool | None, typer.Option("--skip-broken", help="Leave out images with a broken caption.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Select anew with other settings; labels are kept.")] = False,
     engine: Annotated[
@@ -95,8 +93,8 @@ def select(
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
-    """For every pair of models, find the pictures on which their captions differ most."""
-    from captrial.compete.state import SelectionSettings
+    """For every pair of models, find the images on which their captions differ most."""
+    from captrial.compete.storage.manifest import SelectionSettings
 
     competition = open_competition(directory, ignore_changes)
     kept = competition.state.selection or SelectionSettings()
@@ -111,7 +109,7 @@ def select(
     if engine is None:
         fresh = _select(competition, settings, again, workers)
     else:
-        from captrial.engines.selecting import EngineRanker
+        from captrial.engines.jobs.select import EngineRanker
 
         made = chosen_engine(engine, workers or usable_cpus(), ray_address)
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
@@ -145,7 +143,7 @@ def add(
     _print_models(competition, f"{directory}: {len(competition.models)} models")
     if competition.state.selection:
         more = len(set(competition.images()) - before)
-        console.print(f"{len(fresh)} new pairs; {more} pictures more than before in all.")
+        console.print(f"{len(fresh)} new pairs; {more} images more than before in all.")
     _say_next_step(competition)
 
 
@@ -157,7 +155,7 @@ def status(directory: Directory, json: JsonFlag = False) -> None:
     if json:
         print_json(facts)
         return
-    _print_models(competition, f"{directory}: {facts['pictures']} pictures")
+    _print_models(competition, f"{directory}: {facts['images']} images")
     for name in facts["changed_sources"]:
         warn(f"the caption file of {name} has changed since this competition read it")
     rows = [[name.replace("_", " "), str(facts[name])] for name in ("pairs", "selected_pairs", "images", "labelled")]
@@ -166,7 +164,7 @@ def status(directory: Directory, json: JsonFlag = False) -> None:
 
 
 def _selection_json(competition: Competition) -> dict[str, Any]:
-    """The shape that scripts rely on: k, and the pictures of every pair as they stand."""
+    """The shape that scripts rely on: k, and the images of every pair as they stand."""
     settings = competition.state.selection
     return {
         "k": settings.k if settings else None,
@@ -194,7 +192,7 @@ def _facts(competition: Competition) -> dict[str, Any]:
     waiting = competition.images_to_label()
     return {
         "models": list(competition.models),
-        "pictures": competition.state.pictures,
+        "pool": competition.state.image_count,
         "selection": competition.state.selection,
         "pairs": len(competition.pairs),
         "selected_pairs": len(competition.selected_pairs()),
@@ -207,7 +205,7 @@ def _facts(competition: Competition) -> dict[str, Any]:
 
 
 def _print_models(competition: Competition, title: str) -> None:
-    from captrial.compete.founding import verbosity_note
+    from captrial.compete.storage.creation import verbosity_note
 
     rows = [[entry.name, round(entry.mean_words, 1), "; ".join(entry.problems)] for entry in competition.state.models]
     print_table(title, ["model", "words a caption", "remarks"], rows)
@@ -227,22 +225,22 @@ def _print_selection(competition: Competition, fresh: int) -> None:
         ]
         for found in competition.selections().values()
     ]
-    columns = ["model", "model", "pictures", "least alike", "most alike", "reserve"]
-    print_table("selected pictures", columns, rows)
-    pictures = len(competition.images())
+    columns = ["model", "model", "images", "least alike", "most alike", "reserve"]
+    print_table("selected images", columns, rows)
+    images = len(competition.images())
     done = "selected" if fresh else "were selected before; nothing to do for"
-    console.print(f"{fresh or len(rows)} pairs {done}: {pictures} different pictures in all.")
+    console.print(f"{fresh or len(rows)} pairs {done}: {images} different images in all.")
     _say_next_step(competition)
 
 
 def _say_next_step(competition: Competition) -> None:
     directory = competition.directory
     if len(competition.selected_pairs()) < len(competition.pairs):
-        say_next(f"captrial compete select {directory}", "select the pictures to label")
+        say_next(f"captrial compete select {directory}", "select the images to label")
         return
     waiting = len(competition.images_to_label())
     if waiting:
-        say_next(f"captrial annotate serve {directory}", f"have {waiting} pictures labelled, or give references:")
+        say_next(f"captrial annotate serve {directory}", f"have {waiting} images labelled, or give references:")
         say_next(f"captrial compete rank {directory} --references FILE", "rank by what is labelled")
     else:
-        say_next(f"captrial compete report {directory}", "all pictures are labelled; see the result")
+        say_next(f"captrial compete report {directory}", "all images are labelled; see the result")

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from captrial.cli.captioner_files import note_source, refuse_another
 from captrial.cli.compete_options import named_files
-from captrial.cli.compete_sources import note_source, refuse_another
 from captrial.errors import InputError
 
 Captioners = Annotated[
@@ -17,7 +17,7 @@ Captioners = Annotated[
     typer.Option(
         "--captioner",
         metavar="NAME=RUN",
-        help="A captioner to run over the pictures first: run folder, transformers checkpoint or owner/model, or "
+        help="A captioner to run over the images first: run folder, transformers checkpoint or owner/model, or "
         "http://host/v1#model; options behind a ?, e.g. owner/model?beam=3.",
         show_default=False,
     ),
@@ -27,7 +27,7 @@ Captioners = Annotated[
 def caption_files(
     directory: Path, captioners: list[str] | None, captions: list[str] | None, images: Path | None
 ) -> dict[str, Path]:
-    """The caption file of every model: those of `captions`, and what `captioners` say of all pictures below `images`.
+    """The caption file of every model: those of `captions`, and what `captioners` say of all images below `images`.
 
     What captioners said is kept beside the competition with their sources, so that an interrupted run continues.
     """
@@ -39,19 +39,19 @@ def caption_files(
     if twice:
         raise InputError(f"a captioner and a caption file are both named {twice[0]}; give each model a name of its own")
     if images is None:
-        raise InputError("--captioner needs --images, the folder of the pictures to caption")
+        raise InputError("--captioner needs --images, the folder of the images to caption")
     from captrial.captioners.loading import load_captioner
-    from captrial.captioners.running import caption_to_file
-    from captrial.data.readers import read_folder
+    from captrial.captioners.runner import caption_to_file
+    from captrial.data.datasets import read_folder
 
-    pictures = [sample.picture for sample in read_folder(images)]
+    found = [sample.image for sample in read_folder(images)]
     said = {name: _folder(directory) / f"{name}.jsonl" for name in runs}
     for name, source in runs.items():
         refuse_another(said[name], source)  # before any captioner is run
     for name, source in runs.items():
         captioner = load_captioner(source)
         note_source(said[name], source)
-        caption_to_file(captioner, pictures, said[name])
+        caption_to_file(captioner, found, said[name])
     return {**said, **files}
 
 
@@ -68,7 +68,7 @@ def _named(captioners: list[str]) -> dict[str, str]:
 
 
 def costs_of(directory: Path) -> dict[str, dict[str, Any]]:
-    """What each captioner that we ran has cost: pictures, seconds, memory."""
+    """What each captioner that we ran has cost: images, seconds, memory."""
     found = {path.name.removesuffix(".cost.json"): path for path in sorted(_folder(directory).glob("*.cost.json"))}
     return {name: orjson.loads(path.read_bytes()) for name, path in found.items()}
 
@@ -76,7 +76,7 @@ def costs_of(directory: Path) -> dict[str, dict[str, Any]]:
 def tokens(cost: dict[str, Any]) -> float | None:
     """Tokens a caption, of endpoints that count them."""
     used = cost["prompt_tokens"] + cost["completion_tokens"]
-    return used / max(1, cost["pictures"]) if used else None
+    return used / max(1, cost["images"]) if used else None
 
 
 def _folder(directory: Path) -> Path:

@@ -24,7 +24,7 @@ from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from captrial.compete import Competition, Verdict
-    from captrial.compete.scoring import Frequencies, Jury
+    from captrial.compete.ranking.pair_scores import Frequencies, Jury
 
 Changes = dict[str, tuple[int, int, int]]  # model -> old rank, new rank, old - new
 
@@ -64,18 +64,18 @@ def rank(
     _print_people(people)
     _print_costs(costs)
     again = f" --references {references}" if references else ""
-    say_next(f"captrial compete report {directory}{again}", "see it with pictures")
+    say_next(f"captrial compete report {directory}{again}", "see it with images")
 
 
 def _frequencies(name: str) -> Frequencies:
-    from captrial.metrics.df import DocumentFrequencies
+    from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 
     return name if name in ("pair", "all") else DocumentFrequencies.load(name)
 
 
 def _changes(found: Verdict, against: Path) -> Changes:
-    from captrial.compete.elsewhere import read_scores
-    from captrial.compete.verdict import rank_changes
+    from captrial.compete.analysis.external_scores import read_scores
+    from captrial.compete.ranking.result import rank_changes
 
     scores = read_scores(against, found.metric)
     changes = rank_changes(found, {name: row[found.metric] for name, row in scores.items() if found.metric in row})
@@ -86,8 +86,8 @@ def _changes(found: Verdict, against: Path) -> Changes:
 
 def _people(competition: Competition, jury: Jury, metric: str) -> dict[str, Any]:
     """What pairwise judgements say, where there are any."""
-    from captrial.compete.people import agreement, ranking_by_people
-    from captrial.compete.ranking import ranks
+    from captrial.compete.ranking.perron import ranks
+    from captrial.compete.ranking.preferences import agreement, ranking_by_people
 
     judgements = competition.judgements()
     if not judgements:
@@ -141,7 +141,7 @@ def _print_costs(costs: dict[str, dict[str, Any]]) -> None:
     """What captions cost, where captioners were run here."""
     if costs:
         rows = [
-            [name, cost["pictures"], cost["seconds"] / max(1, cost["pictures"]), cost["peak_megabytes"], tokens(cost)]
+            [name, cost["images"], cost["seconds"] / max(1, cost["images"]), cost["peak_megabytes"], tokens(cost)]
             for name, cost in costs.items()
         ]
         print_table("what captions cost", ["model", "captions", "seconds each", "peak MB", "tokens each"], rows)

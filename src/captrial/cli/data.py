@@ -16,7 +16,7 @@ app = typer.Typer(help="Make and look at data sets.", no_args_is_help=True)
 @app.command()
 def toyworld(
     out: Annotated[Path, typer.Argument(help="Folder to write; new, or the same toy world.")],
-    pictures: Annotated[int, typer.Option(help="Pictures in all, divided among the splits.")] = 1000,
+    images: Annotated[int, typer.Option(help="Images in all, divided among the splits.")] = 1000,
     seed: Annotated[int, typer.Option(help="Another seed, another world.")] = 0,
     size: Annotated[int, typer.Option(help="Width and height in pixels.")] = 256,
     splits: Annotated[
@@ -26,15 +26,15 @@ def toyworld(
     workers: Annotated[int, typer.Option(help="Processes; the result is the same for any number.")] = 1,
     json: JsonFlag = False,
 ) -> None:
-    """Write rendered pictures with complete truth: captions, boxes, masks, phrases, scene graphs."""
-    from captrial.data.toyworld.write import write_toyworld
+    """Write rendered images with complete truth: captions, boxes, masks, phrases, scene graphs."""
+    from captrial.toyworld.export import write_toyworld
 
-    settings = write_toyworld(out, pictures, seed, size=size, shares=_shares(splits), format=format, workers=workers)
+    settings = write_toyworld(out, images, seed, size=size, shares=_shares(splits), format=format, workers=workers)
     if json:
         print_json({"out": str(out), **settings.document()})
         return
     rows = [(split, count) for split, count in settings.splits.items()]
-    print_table(f"toy world in {out}", ["split", "pictures"], rows, [f"seed {seed}, {size} pixels; see README.txt"])
+    print_table(f"toy world in {out}", ["split", "images"], rows, [f"seed {seed}, {size} pixels; see README.txt"])
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -52,12 +52,12 @@ def _shares(text: str) -> dict[str, float]:
 def show(
     path: Annotated[Path, typer.Argument(help="A data set: annotations, a folder, shards.")],
     split: Annotated[str | None, typer.Option(help="Only these splits, e.g. train+restval.")] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, if not beside the annotations.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images, if not beside the annotations.")] = None,
     form: Annotated[str | None, typer.Option(help="What it is, where the content does not say.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Say what a data set is and holds, what is wrong with it, and which captions are not English."""
-    from captrial.data.readers.summary import summarise
+    from captrial.data.datasets.summary import summarise
     from captrial.language.english import not_english
 
     summary = summarise(path, split=split, images=images, form=form)
@@ -75,18 +75,18 @@ def show(
 
 @app.command("contact-sheet")
 def contact_sheet(
-    out: Annotated[Path, typer.Argument(help="Picture file to write, e.g. toyworld.png.")],
-    pictures: Annotated[int, typer.Option(help="Pictures in all, divided among the splits.")] = 24,
+    out: Annotated[Path, typer.Argument(help="Image file to write, e.g. toyworld.png.")],
+    images: Annotated[int, typer.Option(help="Images in all, divided among the splits.")] = 24,
     seed: Annotated[int, typer.Option(help="The world's seed.")] = 0,
-    size: Annotated[int, typer.Option(help="Width and height of each picture in pixels.")] = 256,
+    size: Annotated[int, typer.Option(help="Width and height of each image in pixels.")] = 256,
     splits: Annotated[
         str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
     ] = "train=12,wild=6,robot=6",
-    columns: Annotated[int, typer.Option(help="Pictures in a row.", min=1)] = 6,
-    start: Annotated[int, typer.Option(help="Index of the first picture of each split.", min=0)] = 0,
+    columns: Annotated[int, typer.Option(help="Images in a row.", min=1)] = 6,
+    start: Annotated[int, typer.Option(help="Index of the first image of each split.", min=0)] = 0,
 ) -> None:
-    """Draw toy pictures with their boxes and captions on one sheet."""
-    from captrial.data.toyworld.sheet import draw_sheet
+    """Draw toy images with their boxes and captions on one sheet."""
+    from captrial.toyworld.contact_sheet import draw_sheet
 
-    draw_sheet(out, pictures, seed, size=size, shares=_shares(splits), columns=columns, start=start)
-    console.print(f"{out}: {pictures} pictures", markup=False, highlight=False, soft_wrap=True)
+    draw_sheet(out, images, seed, size=size, shares=_shares(splits), columns=columns, start=start)
+    console.print(f"{out}: {images} images", markup=False, highlight=False, soft_wrap=True)

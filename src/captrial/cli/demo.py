@@ -1,4 +1,4 @@
-"""`captrial demo`: a whole trial on rendered pictures, offline, in a few minutes."""
+"""`captrial demo`: a whole trial on rendered images, offline, in a few minutes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for everything the demonstration makes.")] = Path("demo"),
 ) -> None:
     """Render a toy world, train five captioners on it, put them on trial, and tell it all on one page."""
-    from captrial.demo.run import Demo
+    from captrial.demo.demonstration import Demo
 
     started = time.monotonic()
     made = Demo(out, lambda text: console.print(f"[{time.monotonic() - started:5.1f} s]", text, markup=False))
@@ -26,8 +26,8 @@ def demo(
     ]
     labels = result["labels"]
     notes = [
-        f"{labels['people']} simulated people labelled {labels['pictures']} pictures over HTTP: {labels['refs']:.2f} "
-        f"sentences a picture stand, {labels['discarded']} were discarded",
+        f"{labels['people']} simulated people labelled {labels['images']} images over HTTP: {labels['refs']:.2f} "
+        f"sentences an image stand, {labels['discarded']} were discarded",
         f"reused from the last run: {', '.join(made.steps.reused)}" if made.steps.reused else "all made in this run",
         f"{time.monotonic() - started:.0f} s; open {result['report']}",
     ]

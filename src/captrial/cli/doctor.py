@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captrial.cli.output import JsonFlag, print_json, print_table
-from captrial.health import examine
+from captrial.installation import examine
 
 
 def doctor(json: JsonFlag = False) -> None:

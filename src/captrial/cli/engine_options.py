@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from captrial.engines.running import Engine
+    from captrial.engines.engine import Engine
 
 EngineName = Annotated[str, typer.Option("--engine", help="local (processes here) or ray; see docs/scale.md.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Workers. \\[default: 1 local, 2 on Ray]")]
@@ -23,6 +23,6 @@ def wants_engine(engine: str, workers: int | None) -> bool:
 
 def chosen_engine(engine: str, workers: int | None, ray_address: str | None) -> Engine:
     """The engine that the options name."""
-    from captrial.engines.running import make_engine
+    from captrial.engines.engine import make_engine
 
     return make_engine(engine, workers or (1 if engine == "local" else 2), ray_address)

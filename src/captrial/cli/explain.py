@@ -12,14 +12,14 @@ from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.explain.view import View
+    from captrial.attribution.view import View
 
 NO_REGIONS, GRID = "none", "grid"
 CELLS = 7  # a side of the grid
 
 
 def explain(
-    picture: Annotated[Path, typer.Argument(help="A picture file.")],
+    image: Annotated[Path, typer.Argument(help="An image file.")],
     model: Annotated[
         str | None, typer.Option("--model", help="As for `captrial caption`; by default the shipped captioner.")
     ] = None,
@@ -57,21 +57,21 @@ def explain(
 
     captrial explain photo.jpg --out explained
     """
+    from captrial.attribution.explain import check_question
+    from captrial.attribution.explain import explain as explain_words
+    from captrial.attribution.figures import save_figure, words_figure
+    from captrial.attribution.page import write_page
+    from captrial.attribution.regions import relative_boxes
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.shipped import DEFAULT
-    from captrial.data.pictures import open_picture
-    from captrial.explain.explaining import check_question
-    from captrial.explain.explaining import explain as explain_words
-    from captrial.explain.figures import save_figure, words_figure
-    from captrial.explain.grounding import Grounder
-    from captrial.explain.page import write_page
-    from captrial.explain.regions import relative_boxes
-    from captrial.explain.sight import grounded_view
+    from captrial.data.images import open_image
+    from captrial.grounding.grounded_view import grounded_view
+    from captrial.grounding.grounding_score import Grounder
 
     check_regions(regions, GRID, NO_REGIONS)
     contrasts = _contrasts(contrast or [])
     check_question(method, over, contrasts)
-    opened = open_picture(picture)
+    opened = open_image(image)
     found, labels = _regions(regions, opened)
     explanation = explain_words(
         load_captioner(model or DEFAULT, beam),
@@ -85,7 +85,7 @@ def explain(
         steps=steps,
     )
     view = grounded_view(explanation, found, Grounder(labels))
-    page = write_page([view], out / "index.html", f"What it looked at in {picture.name}")
+    page = write_page([view], out / "index.html", f"What it looked at in {image.name}")
     save_figure(words_figure(view), out / "words.png")
     explanation.save(out / "explanation.npz")
     if json:
@@ -95,18 +95,18 @@ def explain(
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _regions(name: str, picture: Any) -> tuple[list[Any], list[str]]:
-    """Regions of the picture, and every label that they can have."""
+def _regions(name: str, image: Any) -> tuple[list[Any], list[str]]:
+    """Regions of the image, and every label that they can have."""
     if name == NO_REGIONS:
         return [], []
     if name == GRID:
-        from captrial.explain.regions import grid_regions
+        from captrial.attribution.regions import grid_regions
 
-        return grid_regions(CELLS, CELLS, *picture.size), []
-    from captrial.vision.loading import load_detector
+        return grid_regions(CELLS, CELLS, *image.size), []
+    from captrial.vision.registry import load_detector
 
     detector = load_detector(name)
-    return list(detector.detect([picture])[0]), list(detector.labels)
+    return list(detector.detect([image])[0]), list(detector.labels)
 
 
 def _contrasts(options: list[str]) -> dict[str | int, str]:
@@ -143,7 +143,7 @@ def _summary(view: View) -> dict[str, Any]:
 
 
 def _print(view: View) -> None:
-    from captrial.explain.view import MARKS
+    from captrial.attribution.view import MARKS
 
     summary = _summary(view)
     rows = [

@@ -13,25 +13,23 @@ from captrial.cli.output import console_err, print_table
 from captrial.errors import DatasetError, InputError
 
 if TYPE_CHECKING:
+    from captrial.attribution.word_attention import Looker
     from captrial.captioners.checkpoint import Checkpoint
-    from captrial.explain.looking import Looker
-    from captrial.explain.tables import Table
+    from captrial.grounding.tables import Table
     from captrial.language.similarity import Similarity
     from captrial.records import Sample
-    from captrial.vision.store import FeatureStore
+    from captrial.vision.features.feature_store import FeatureStore
 
-DataOption = Annotated[
-    Path, typer.Option("--data", help="Pictures with captions: a toy world, Karpathy JSON, COCO ...")
-]
+DataOption = Annotated[Path, typer.Option("--data", help="Images with captions: a toy world, Karpathy JSON, COCO ...")]
 ModelsOption = Annotated[str, typer.Option("--models", help="Run folders or shipped names, with commas between.")]
 ImagesOption = Annotated[
-    Path | None, typer.Option("--images", help="Folder of the pictures, if not beside the annotations.")
+    Path | None, typer.Option("--images", help="Folder of the images, if not beside the annotations.")
 ]
 BoxesOption = Annotated[
-    Path | None, typer.Option("--boxes", help='Boxes by picture id: {"id": \\[\\[x1, y1, x2, y2, "class"], ...]}.')
+    Path | None, typer.Option("--boxes", help='Boxes by image id: {"id": \\[\\[x1, y1, x2, y2, "class"], ...]}.')
 ]
 SplitOption = Annotated[str | None, typer.Option("--split", help="Only this split of the data.")]
-LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N pictures.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N images.")]
 FeaturesOption = Annotated[
     Path | None, typer.Option("--features", help="A store made by `captrial features`; made in --out if absent.")
 ]
@@ -54,22 +52,22 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Of the resampling behin
 def read_samples(
     data: Path, images: Path | None, boxes: Path | None, split: str | None, limit: int | None
 ) -> tuple[list[Sample], list[str]]:
-    """The pictures of a data set that are here, with the boxes of a file in place of its own; and all its labels."""
+    """The images of a data set that are here, with the boxes of a file in place of its own; and all its labels."""
     from captrial.data import join, present, read_dataset
-    from captrial.data.readers import read_boxes
+    from captrial.data.datasets import read_boxes
 
     samples = read_dataset(data, split=split, images=images)
     if boxes is not None:
         known = {sample.id for sample in samples}
         found = [other for other in read_boxes(boxes) if other.id in known]
         if not found:
-            raise DatasetError(f"{boxes}: none of its ids is a picture of {data}")
+            raise DatasetError(f"{boxes}: none of its ids is an image of {data}")
         samples = join([replace(sample, regions=()) for sample in samples], found)
     here = present(samples)
     if not here:
-        raise DatasetError(f"{data}: none of its {len(samples)} pictures is here; give their folder with --images")
+        raise DatasetError(f"{data}: none of its {len(samples)} images is here; give their folder with --images")
     if len(here) < len(samples):
-        console_err.print(f"captrial: {len(here)} of {len(samples)} pictures of {data.name} are here", style="yellow")
+        console_err.print(f"captrial: {len(here)} of {len(samples)} images of {data.name} are here", style="yellow")
     labels = sorted({region.label for sample in samples for region in sample.regions if region.label})
     return here[:limit], labels
 
@@ -99,10 +97,10 @@ def checkpoint_paths(models: str) -> dict[str, Path]:
 def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path | None, out: Path) -> FeatureStore:
     """The features a captioner looks at: the store given, if it is of the right kind, else one kept in `out`."""
     from captrial.files import content_hash
-    from captrial.training.extraction import features_of
+    from captrial.training.feature_extraction import features_of
     from captrial.vision.devices import best_device
-    from captrial.vision.loading import load_backbone
-    from captrial.vision.store import FeatureStore
+    from captrial.vision.features.feature_store import FeatureStore
+    from captrial.vision.registry import load_backbone
 
     if given is not None:
         return FeatureStore(given, checkpoint.vision)
@@ -112,7 +110,7 @@ def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path 
 
 def method_names(methods: str) -> list[str]:
     """The methods between commas; refused before any work is done where there is no such method."""
-    from captrial.explain.attributing import check_method
+    from captrial.attribution.word_attribution import check_method
 
     names = [name.strip() for name in methods.split(",")]
     for name in names:
@@ -128,8 +126,7 @@ def check_over(over: str) -> None:
 
 def check_regions(regions: str, *others: str) -> None:
     """Refuse, before any work is done, regions that are neither a detector's nor one of `others`."""
-    from captrial.vision.loading import DETECTORS
-    from captrial.vision.naming import Name
+    from captrial.vision.registry import DETECTORS, Name
 
     if regions not in others and Name.parse(regions).kind not in DETECTORS:
         known = ", ".join(("localiser", "onnx:FILE", "detr:MODEL", *others))
@@ -138,7 +135,7 @@ def check_regions(regions: str, *others: str) -> None:
 
 def goes_by_pixels(method: str, over: str) -> bool:
     """Whether a method attributes to pixels: attention knows visual elements only, whatever is asked for."""
-    from captrial.explain.attributing import OVER_ELEMENTS
+    from captrial.attribution.word_attribution import OVER_ELEMENTS
 
     return over == "pixels" and method not in OVER_ELEMENTS
 
@@ -159,17 +156,17 @@ def ask(
     samples: Sequence[Sample],
     steps: int | None = None,
 ) -> Looker:
-    """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the pictures."""
-    from captrial.explain.attributing import make_looker
-    from captrial.explain.methods import Settings
-    from captrial.vision.loading import load_backbone
+    """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the images."""
+    from captrial.attribution.methods.registry import Settings
+    from captrial.attribution.word_attribution import make_looker
+    from captrial.vision.registry import load_backbone
 
     settings = Settings(steps=steps)
     if not goes_by_pixels(method, over):
         return make_looker(name, checkpoint, store, method, beam, settings=settings)
-    pictures = {sample.id: sample.picture.path for sample in samples if sample.picture.path is not None}
+    images = {sample.id: sample.image.path for sample in samples if sample.image.path is not None}
     backbone = load_backbone(checkpoint.vision)
-    return make_looker(name, checkpoint, store, method, beam, backbone=backbone, pictures=pictures, settings=settings)
+    return make_looker(name, checkpoint, store, method, beam, backbone=backbone, images=images, settings=settings)
 
 
 def open_similarity(mode: str, vectors: Path | None) -> Similarity:

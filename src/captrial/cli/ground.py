@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from captrial.records import Sample
-    from captrial.vision.store import FeatureStore
+    from captrial.vision.features.feature_store import FeatureStore
 
 METHODS = "saliency,guided_backprop,integrated_gradients"
 
@@ -77,17 +77,17 @@ def ground(
     ray_address: RayAddress = None,
     json: JsonFlag = False,
 ) -> None:
-    """GroundingScore of captioners (paper 000): models x features x attribution methods, verdicts, intervals.
+    """GroundingScore of captioners (Cornia 2022): models x features x attribution methods, verdicts, intervals.
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
-    from captrial.engines.grounding import ground_all
-    from captrial.engines.stamps import stamps
-    from captrial.explain.detection import detection_table
-    from captrial.explain.grounding import Grounder
-    from captrial.explain.grounding_study import ground as measure
-    from captrial.explain.grounding_study import grounding_table, verdict_table
-    from captrial.explain.tables import write_tables
+    from captrial.engines.inputs import stamps
+    from captrial.engines.jobs.ground import ground_all
+    from captrial.grounding.grounding_score import Grounder
+    from captrial.grounding.grounding_study import ground as measure
+    from captrial.grounding.grounding_study import grounding_table, verdict_table
+    from captrial.grounding.hallucination import detection_table
+    from captrial.grounding.tables import write_tables
 
     check_over(over)
     check_regions(regions, "data", "elements")
@@ -144,14 +144,14 @@ def with_regions(
     samples: Sequence[Sample], known: Sequence[str], regions: str, out: Path
 ) -> tuple[list[Sample], list[str]]:
     """Samples with the regions to ground on, and all labels that these can have."""
-    from captrial.data.sizes import with_size
-    from captrial.explain.region_sources import detect_regions, labels_of
+    from captrial.data.images import with_size
+    from captrial.grounding.region_sources import detect_regions, labels_of
 
     if regions == "data":
         if not known:
             labels_of(samples)  # says what to do
         return [with_size(sample) for sample in samples], list(known)
-    from captrial.vision.loading import load_detector
+    from captrial.vision.registry import load_detector
 
     detector = load_detector(regions)
     found = detect_regions(samples, detector, out / "regions.json")
@@ -160,8 +160,8 @@ def with_regions(
 
 def elements_of(samples: Sequence[Sample], store: FeatureStore) -> tuple[list[Sample], list[str]]:
     """Samples with the regions that a captioner's features are of."""
-    from captrial.data.sizes import with_size
-    from captrial.explain.region_sources import element_regions, labels_of
+    from captrial.data.images import with_size
+    from captrial.grounding.region_sources import element_regions, labels_of
 
     found = element_regions([with_size(sample) for sample in samples], store)
     return found, labels_of(found)

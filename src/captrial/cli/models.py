@@ -35,4 +35,4 @@ def models(json: JsonFlag = False) -> None:
         (f"{name} (default)" if name == DEFAULT else name, note.get("data", ""), note.get("scores", ""))
         for name, note in notes.items()
     ]
-    print_table("Shipped captioners", ["name", "trained on", "scores"], rows, ["captrial caption PICTURE --model NAME"])
+    print_table("Shipped captioners", ["name", "trained on", "scores"], rows, ["captrial caption IMAGE --model NAME"])

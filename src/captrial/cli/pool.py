@@ -1,4 +1,4 @@
-"""`captrial pool`: gather the pictures of a competition and look at what was gathered."""
+"""`captrial pool`: gather the images of a competition and look at what was gathered."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 from captrial.cli.output import JsonFlag, print_json, print_table
 
 if TYPE_CHECKING:
-    from captrial.data.pool import Pool
+    from captrial.data.pools import Pool
 
-app = typer.Typer(help="Gather pictures into a pool and look at it.", no_args_is_help=True)
+app = typer.Typer(help="Gather images into a pool and look at it.", no_args_is_help=True)
 
 
 @app.command()
@@ -26,24 +26,22 @@ def build(
             help="A folder (sub-folders are classes), a tar shard, or a list of URLs; may be repeated.",
         ),
     ],
-    max_pixels: Annotated[
-        int, typer.Option(min=1, help="Refuse larger pictures before they are decoded.")
-    ] = 89_478_485,
+    max_pixels: Annotated[int, typer.Option(min=1, help="Refuse larger images before they are decoded.")] = 89_478_485,
     near_distance: Annotated[
         int, typer.Option(help="Bits of 64 by which near duplicates may differ; -1: exact duplicates only.")
     ] = 10,
     workers: Annotated[
         int, typer.Option(min=0, help="Threads; 0: one a core. The pool is the same for any number.")
     ] = 0,
-    unpack: Annotated[bool, typer.Option("--unpack", help="Write pictures of shards as files too.")] = False,
+    unpack: Annotated[bool, typer.Option("--unpack", help="Write images of shards as files too.")] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="Downloads at once.")] = 16,
     retries: Annotated[int, typer.Option(min=0, help="Further attempts at a download that fails.")] = 3,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger downloads.")] = 32 << 20,
     json: JsonFlag = False,
 ) -> None:
-    """Gather pictures from folders, tar shards and URL lists; what is unreadable or a copy is listed and left out."""
-    from captrial.data.pool import build_pool
-    from captrial.data.pool.download import DownloadSettings
+    """Gather images from folders, tar shards and URL lists; what is unreadable or a copy is listed and left out."""
+    from captrial.data.pools import build_pool
+    from captrial.data.pools.download import DownloadSettings
 
     pool = build_pool(
         sources,
@@ -70,21 +68,21 @@ def show(
     json: JsonFlag = False,
 ) -> None:
     """Show a pool: classes, what was left out and why, and the distribution of classes as a figure."""
-    from captrial.data.pool import Pool
-    from captrial.data.pool.figure import draw_classes
+    from captrial.data.pools import Pool
+    from captrial.data.pools.pool import draw_classes
 
     loaded = Pool.load(pool)
     if figure is not None:
         draw_classes(loaded.classes(), figure)
     if json:
-        print_json({**loaded.summary, **({"left_out_pictures": loaded.left_out()} if left_out else {})})
+        print_json({**loaded.summary, **({"left_out_images": loaded.left_out()} if left_out else {})})
     elif left_out:
         rows = [(entry.id, entry.status, entry.reason) for entry in loaded.left_out()]
-        print_table(f"left out of {pool}", ["picture", "status", "reason"], rows)
+        print_table(f"left out of {pool}", ["image", "status", "reason"], rows)
     else:
         total = max(len(loaded), 1)
         rows_of_classes = [(name, count, 100 * count / total) for name, count in loaded.classes().items()]
-        print_table(f"classes of {pool}", ["class", "pictures", "%"], rows_of_classes)
+        print_table(f"classes of {pool}", ["class", "images", "%"], rows_of_classes)
         _print_summary(loaded)
 
 
@@ -93,7 +91,7 @@ def _print_summary(pool: Pool) -> None:
     ignored = ", ".join(f"{count} {suffix}" for suffix, count in summary["ignored_files"].items())
     print_table(
         f"pool {pool.directory}",
-        ["", "pictures"],
-        [("found", summary["found"]), *summary["left_out"].items(), ("in the pool", summary["pictures"])],
-        [f"files that are no pictures, not looked at: {ignored}"] if ignored else [],
+        ["", "images"],
+        [("found", summary["found"]), *summary["left_out"].items(), ("in the pool", summary["images"])],
+        [f"files that are no images, not looked at: {ignored}"] if ignored else [],
     )

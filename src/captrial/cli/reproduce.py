@@ -35,9 +35,9 @@ from captrial.errors import InputError, MismatchError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from captrial.papers.captioners import Subject
+    from captrial.papers.runner import Maker
     from captrial.records import Sample
-    from captrial.reproduce.running import Maker
-    from captrial.reproduce.subjects import Subject
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -59,7 +59,7 @@ def mad(
     out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
         "reproduce-mad"
     ),
-    images: Annotated[Path | None, typer.Option("--images", help="Folder of the pictures, or a pool.")] = None,
+    images: Annotated[Path | None, typer.Option("--images", help="Folder of the images, or a pool.")] = None,
     scores: Annotated[
         Path | None,
         typer.Option(
@@ -67,20 +67,20 @@ def mad(
         ),
     ] = None,
     objects: Annotated[
-        Path | None, typer.Option("--objects", help='What is on the pictures, {"id": \\[class, ...]}: for Fig. 5.')
+        Path | None, typer.Option("--objects", help='What is on the images, {"id": \\[class, ...]}: for Fig. 5.')
     ] = None,
     metrics: Annotated[str, typer.Option("--metrics", help="The two metrics to rank by.")] = "cider,spice",
-    k: Annotated[int, typer.Option("--k", min=5, help="Pictures a pair.")] = 70,
+    k: Annotated[int, typer.Option("--k", min=5, help="Images a pair.")] = 70,
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Paper 002: which captioner is best, by maximum discrepancy. Needs captions and references, no model.
+    """Wan 2022: which captioner is best, by maximum discrepancy. Needs captions and references, no model.
 
     captrial reproduce mad --data ../shared/data/captioners/karpathy_test
     """
-    from captrial.compete.elsewhere import read_scores
-    from captrial.reproduce.mad import Mad
-    from captrial.reproduce.trial import MadSettings
+    from captrial.compete.analysis.external_scores import read_scores
+    from captrial.papers.trial import MadSettings
+    from captrial.papers.wan2022 import Mad
 
     settings = MadSettings(
         data,
@@ -114,7 +114,7 @@ def grounding(
     ] = None,
     images: ImagesOption = None,
     boxes: BoxesOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N pictures of a split.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N images of a split.")] = None,
     features: StoresOption = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
@@ -128,12 +128,12 @@ def grounding(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Paper 000: does a captioner look at what it says? Captioners x features x attribution methods.
+    """Cornia 2022: does a captioner look at what it says? Captioners x features x attribution methods.
 
     captrial reproduce grounding --data toyworld --models runs/transformer,runs/smart,runs/m2
     """
-    from captrial.reproduce.grounding import Grounding, GroundingSettings
-    from captrial.reproduce.subjects import Split
+    from captrial.papers.captioners import Split
+    from captrial.papers.cornia2022 import Grounding, GroundingSettings
 
     check_regions(regions, "data")
     asked, words = method_names(methods), open_similarity(similarity, vectors)
@@ -170,15 +170,15 @@ def attention(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Paper 003: is attention where a person would look, implicit against supervised?
+    """Liu 2017: is attention where a person would look, implicit against supervised?
 
     captrial reproduce attention --data toyworld --split test --models runs/implicit,runs/strong,runs/weak
     """
-    from captrial.data.sizes import with_size
-    from captrial.explain.attending import check_samples
-    from captrial.explain.attributing import check_method
-    from captrial.reproduce.attention import Attention, AttentionSettings
-    from captrial.reproduce.subjects import Split
+    from captrial.attribution.word_attribution import check_method
+    from captrial.data.images import with_size
+    from captrial.grounding.attention_study import check_samples
+    from captrial.papers.captioners import Split
+    from captrial.papers.liu2017 import Attention, AttentionSettings
 
     check_method(method)
     words = open_similarity(similarity, vectors)
@@ -193,7 +193,7 @@ def attention(
 def _splits(
     data: Path, images: Path | None, boxes: Path | None, wanted: Sequence[str], robot: Path | None, limit: int | None
 ) -> dict[str, tuple[list[Sample], list[str]]]:
-    """Pictures by split, with all labels; a data set without splits is `test`, one more may be the robot's."""
+    """Images by split, with all labels; a data set without splits is `test`, one more may be the robot's."""
     samples, labels = read_samples(data, images, boxes, None, None)
     found = {name: [sample for sample in samples if sample.split == name] for name in wanted}
     if all(sample.split is None for sample in samples):
@@ -211,8 +211,8 @@ def _splits(
 def _subjects(models: str, samples: Sequence[Sample], features: str | None, out: Path) -> list[Subject]:
     """The captioners with their features: of the first store that fits, else extracted."""
     from captrial.files import content_hash
-    from captrial.reproduce.subjects import Subject
-    from captrial.vision.store import FeatureStore
+    from captrial.papers.captioners import Subject
+    from captrial.vision.features.feature_store import FeatureStore
 
     def store_for(checkpoint: Any) -> FeatureStore:
         for path in features.split(",") if features else ():
@@ -237,9 +237,9 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 def _run(name: str, makers: Mapping[str, Maker], out: Path, settings: Mapping[str, Any], json: bool) -> None:
     """Make the exhibits, write the page, say what came out."""
-    from captrial.reproduce.exhibits import papers
-    from captrial.reproduce.running import reproduce
-    from captrial.reproduce.writing import summary, write
+    from captrial.papers.exhibits import papers
+    from captrial.papers.pages import summary, write
+    from captrial.papers.runner import reproduce
 
     def say(text: str) -> None:
         console_err.print(f"captrial: {text}", style="dim", highlight=False, markup=False)
@@ -271,6 +271,6 @@ def _read_objects(path: Path) -> dict[str, list[str]]:
 
     try:
         document = orjson.loads(path.read_bytes())
-        return {str(picture): [str(name) for name in names] for picture, names in document.items()}
+        return {str(image): [str(name) for name in names] for image, names in document.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f'{path}: must be {{"id": ["class", ...], ...}} ({error})') from None

@@ -15,9 +15,9 @@ from captrial.cli.score_tables import print_scores
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.engines.running import Engine
+    from captrial.engines.engine import Engine
     from captrial.metrics import ScoreTable
-    from captrial.metrics.nouns import WordSimilarity
+    from captrial.metrics.nouns.noun_arrays import WordSimilarity
 
 
 def score(
@@ -46,7 +46,7 @@ def score(
     training: Annotated[
         Path | None, typer.Option("--training", help="Training captions, for the novelty of `statistics`.")
     ] = None,
-    pictures: Annotated[Path | None, typer.Option("--pictures", help="Folder of pictures, for CLIPScore.")] = None,
+    images: Annotated[Path | None, typer.Option("--images", help="Folder of images, for CLIPScore.")] = None,
     clip: Annotated[str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder), for CLIPScore.")] = None,
     similarity: Annotated[
         str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
@@ -68,7 +68,7 @@ def score(
     """
     from captrial.data import read_references
     from captrial.metrics import score as score_captions
-    from captrial.metrics.df import DocumentFrequencies
+    from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.scoring import check_suffix
 
     if per_image:
@@ -77,19 +77,19 @@ def score(
     _notice_foreign(references.name, [(image, text) for image, texts in known.items() for text in texts])
     captions = _read(systems, known, strict, references.name)
     captions = _shortened(captions, known, first_sentence, max_words)
-    images = [image for image in known if all(image in said for said in captions.values())]
-    if not images:
+    image_ids = [image for image in known if all(image in said for said in captions.values())]
+    if not image_ids:
         raise InputError("no image has a caption of every system; check that all files use the same ids")
-    known = {image: known[image] for image in images}
+    known = {image: known[image] for image in image_ids}
     if save_df:
         DocumentFrequencies.of(known).save(save_df)
-    said_of_all = {name: {image: said[image] for image in images} for name, said in captions.items()}
+    said_of_all = {name: {image: said[image] for image in image_ids} for name, said in captions.items()}
     names = metrics.split(",") if metrics is not None else None
     options: dict[str, Any] = {
         "document_frequencies": DocumentFrequencies.load(df) if df else None,
-        "objects": _objects(objects, images),
+        "objects": _objects(objects, image_ids),
         "training": _training(training),
-        "pictures": _pictures(pictures, images),
+        "images": _images(images, image_ids),
         "clip": clip,
     }
     if wants_engine(engine, workers):
@@ -118,7 +118,7 @@ def _score_on(
     """Score on an engine; without a folder for the parts they live as long as the run."""
     from tempfile import TemporaryDirectory
 
-    from captrial.engines.scoring import score_all
+    from captrial.engines.jobs.score import score_all
 
     with TemporaryDirectory(prefix="captrial-score-") as temporary:
         return score_all(captions, known, metrics, work or temporary, engine, **options)
@@ -202,7 +202,7 @@ def _similarity(mode: str, vectors: Path | None) -> WordSimilarity | None:
     return Similarity(WordVectors.open(vectors), mode=mode)  # type: ignore[arg-type]
 
 
-def _objects(path: Path | None, images: Sequence[str]) -> dict[str, list[str]] | None:
+def _objects(path: Path | None, image_ids: Sequence[str]) -> dict[str, list[str]] | None:
     if path is None:
         return None
     import orjson
@@ -213,9 +213,9 @@ def _objects(path: Path | None, images: Sequence[str]) -> dict[str, list[str]] |
         raise InputError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(found, dict) or not all(_is_names(names) for names in found.values()):
         raise InputError(f'{path}: must be {{"image id": ["class", ...], ...}}')
-    missing = sum(image not in found for image in images)
+    missing = sum(image not in found for image in image_ids)
     if missing:
-        _warn(f"{path.name}: {missing} of {len(images)} images have no entry and count as having no objects")
+        _warn(f"{path.name}: {missing} of {len(image_ids)} images have no entry and count as having no objects")
     return found
 
 
@@ -231,19 +231,19 @@ def _training(path: Path | None) -> list[str] | None:
     return [text for texts in read_references(path).values() for text in texts]
 
 
-def _pictures(folder: Path | None, images: Sequence[str]) -> dict[str, Path] | None:
+def _images(folder: Path | None, image_ids: Sequence[str]) -> dict[str, Path] | None:
     """Files by image id: a file's id is its relative path, its name, its stem, or a COCO number inside its stem."""
     if folder is None:
         return None
     if not folder.is_dir():
-        raise InputError(f"{folder}: is no folder of pictures")
+        raise InputError(f"{folder}: is no folder of images")
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             number = path.stem.rpartition("_")[2].lstrip("0")
             for name in (str(path.relative_to(folder)), path.name, path.stem, number):
                 found.setdefault(name, path)
-    return {image: found[image] for image in images if image in found}
+    return {image: found[image] for image in image_ids if image in found}
 
 
 def _warn(text: str) -> None:

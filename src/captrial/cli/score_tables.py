@@ -9,8 +9,8 @@ from captrial.cli.output import print_table
 
 if TYPE_CHECKING:
     from captrial.metrics import ScoreTable
-    from captrial.metrics.bootstrap import Interval
-    from captrial.metrics.paired import Comparison
+    from captrial.metrics.significance.corpus_bootstrap import Interval
+    from captrial.metrics.significance.paired import Comparison
 
 SIGNIFICANT = 0.05
 # how a column is shown: factor and decimals; x100 with one decimal unless listed

@@ -29,7 +29,7 @@ def studio(
     ] = "localiser",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Drop a picture, compare two captioners word by word, open rankings: all in the browser, all on this machine.
+    """Drop an image, compare two captioners word by word, open rankings: all in the browser, all on this machine.
 
     captrial studio --model runs/mine --competition trial
     """

@@ -16,12 +16,12 @@ from captrial.errors import DatasetError, InputError
 if TYPE_CHECKING:
     from captrial.records import Sample
 
-VALIDATION_SHARE = 10  # one picture in so many, where a data set names no validation pictures
+VALIDATION_SHARE = 10  # one image in so many, where a data set names no validation images
 
 
 def train(
     preset: Annotated[str, typer.Argument(help="What to train; `captrial models` lists them.")],
-    data: Annotated[Path, typer.Option("--data", help="Pictures with captions: karpathy.json, COCO, a toy world ...")],
+    data: Annotated[Path, typer.Option("--data", help="Images with captions: karpathy.json, COCO, a toy world ...")],
     out: Annotated[Path | None, typer.Option("--out", help="Run folder; one that exists is continued.")] = None,
     options: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe or a size.")
@@ -33,7 +33,7 @@ def train(
         str | None,
         typer.Option(
             "--backbone",
-            help=f"What looks at the pictures; {DEFAULT_BACKBONE}, or what made the store of --features "
+            help=f"What looks at the images; {DEFAULT_BACKBONE}, or what made the store of --features "
             "(another is refused). See docs/vision.md.",
             show_default=False,
         ),
@@ -43,7 +43,7 @@ def train(
         Path | None, typer.Option("--from", help="Go on from another run or checkpoint, e.g. with scst_epochs=5.")
     ] = None,
     boxes: Annotated[
-        Path | None, typer.Option("--boxes", help="Boxes with classes by picture id, for --set supervision=weak.")
+        Path | None, typer.Option("--boxes", help="Boxes with classes by image id, for --set supervision=weak.")
     ] = None,
     regions: Annotated[
         str | None, typer.Option("--regions", help="A detector for the same: onnx:FILE, detr:MODEL, localiser.")
@@ -55,11 +55,11 @@ def train(
     captrial train transformer-small --data dataset_flickr8k.json --out runs/mine
     """
     from captrial.data import read_dataset
-    from captrial.training.extraction import features_of
+    from captrial.training.feature_extraction import features_of
     from captrial.training.parallel import Ranks
     from captrial.training.run import train as run_training
-    from captrial.vision.loading import load_backbone
-    from captrial.vision.store import FeatureStore
+    from captrial.vision.features.feature_store import FeatureStore
+    from captrial.vision.registry import load_backbone
 
     chosen = _split_options(options or [])
     training, validation = divide(read_dataset(data, images=images))
@@ -73,7 +73,7 @@ def train(
         store = ranks.first_then_all(
             lambda: features_of([*training, *validation], load_backbone(looking).to(ranks.device), run / "features")
         )
-    notes = {"data": data.name, "pictures": len(training)}
+    notes = {"data": data.name, "images": len(training)}
     best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)
     ranks.leave()
     if not ranks.is_first:
@@ -88,33 +88,33 @@ def train(
 
 
 def with_regions(samples: list[Sample], boxes: Path | None, regions: str | None, run: Path) -> list[Sample]:
-    """The training pictures with boxes of a file or a detector in place of their own; kept in the run folder."""
+    """The training images with boxes of a file or a detector in place of their own; kept in the run folder."""
     if regions is not None and boxes is not None:
         raise InputError("--boxes and --regions both say where things are; give one of them")
     if regions is not None:
-        from captrial.explain.region_sources import detect_regions
-        from captrial.vision.loading import load_detector
+        from captrial.grounding.region_sources import detect_regions
+        from captrial.vision.registry import load_detector
 
         samples = detect_regions(samples, load_detector(regions), run / "regions.json")
     elif boxes is not None:
         from captrial.data import join
-        from captrial.data.readers import read_boxes
+        from captrial.data.datasets import read_boxes
 
         known = {sample.id for sample in samples}
         found = [other for other in read_boxes(boxes) if other.id in known]
         if not found:
-            raise DatasetError(f"{boxes}: none of its ids is a training picture")
+            raise DatasetError(f"{boxes}: none of its ids is a training image")
         samples = join([replace(sample, regions=()) for sample in samples], found)
     return samples
 
 
 def divide(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Training and validation pictures: by the data set's splits, else every tenth picture validates."""
+    """Training and validation images: by the data set's splits, else every tenth image validates."""
     samples = [sample for sample in samples if sample.captions]
     training = [sample for sample in samples if sample.split in ("train", "restval", None)]
     validation = [sample for sample in samples if sample.split == "val"]
     if not training:
-        raise DatasetError("no picture with captions is in the split train; there is nothing to learn from")
+        raise DatasetError("no image with captions is in the split train; there is nothing to learn from")
     if not validation:
         validation = training[::VALIDATION_SHARE]
         training = [sample for number, sample in enumerate(training) if number % VALIDATION_SHARE]

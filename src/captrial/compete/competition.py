@@ -1,12 +1,12 @@
 """A competition is a directory. Every step reads it, extends it by whole files, and can be repeated or resumed.
 
-    competition.json         the models, fingerprints of where their captions came from, how pictures were selected
-    pool.parquet             picture ids
+    competition.json         the models, fingerprints of where their captions came from, how images were selected
+    pool.parquet             image ids
     captions/0.parquet       what model 0 said about them, and so on; captions/0.broken.jsonl lists broken captions
     selection/0-1.json       D_01 and its reserve, and so on
-    selection/captions.parquet   captions of the selected pictures (derived; made again when out of date)
+    selection/captions.parquet   captions of the selected images (derived; made again when out of date)
     references.jsonl         what people said, judgements.jsonl what they preferred (see `labels`)
-    indescribable.json       pictures that were marked as impossible to describe
+    indescribable.json       images that were marked as impossible to describe
 
 `competition.json` is written last, so a directory without it is an interrupted `new`, which can be run again.
 """
@@ -20,19 +20,35 @@ from pathlib import Path
 
 import orjson
 
-from captrial.compete import founding
-from captrial.compete.chosen import ActiveSelection, Captions, ChosenFiles, Pair, without
-from captrial.compete.diversity import select_diverse
-from captrial.compete.labels import Judgement, Labels, read_judgements, read_labels
-from captrial.compete.others import resemblance_named
-from captrial.compete.pictures import Pictures, class_of
-from captrial.compete.scoring import Contest, Jury
-from captrial.compete.selection import PairSelection, Ranker, all_pairs, select
-from captrial.compete.state import SelectionSettings, State, changed
-from captrial.compete.store import StoredPool
-from captrial.compete.verdict import Verdict, verdict
+from captrial.compete.ranking.pair_scores import Contest, Jury
+from captrial.compete.ranking.result import Verdict, verdict
+from captrial.compete.selection.diversity import select_diverse
+from captrial.compete.selection.selection import (
+    PairSelection,
+    Ranker,
+    all_pairs,
+    select,
+)
+from captrial.compete.selection.similarities import resemblance_named
+from captrial.compete.storage import creation
+from captrial.compete.storage.caption_store import StoredPool
+from captrial.compete.storage.image_source import ImageSource, class_of
+from captrial.compete.storage.labels import (
+    Judgement,
+    Labels,
+    read_judgements,
+    read_labels,
+)
+from captrial.compete.storage.manifest import SelectionSettings, State, changed
+from captrial.compete.storage.selection_files import (
+    ActiveSelection,
+    Captions,
+    ChosenFiles,
+    Pair,
+    without,
+)
 from captrial.data import read_references
-from captrial.data.pool.signature import signature
+from captrial.data.pools.duplicates import signature
 from captrial.errors import InputError, StateError
 from captrial.files import atomic_write
 
@@ -60,7 +76,7 @@ class Competition:
         directory = Path(directory)
         files = {name: Path(path) for name, path in captions.items()}
         root = Path(images) if images is not None else None
-        state = founding.found(directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common)
+        state = creation.found(directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common)
         return cls(directory, state)
 
     @classmethod
@@ -94,39 +110,39 @@ class Competition:
 
     @property
     def image_root(self) -> Path | None:
-        """The folder of the pictures, if one was given."""
+        """The folder of the images, if one was given."""
         return Path(self._state.images) if self._state.images else None
 
     @property
     def pool(self) -> StoredPool:
-        """All captions of all pictures."""
+        """All captions of all images."""
         return StoredPool(self.directory, self.models)
 
     @cached_property
-    def pictures(self) -> Pictures | None:
-        """The pictures themselves, if a folder or a pool was given."""
-        return Pictures(self.image_root) if self.image_root else None
+    def image_source(self) -> ImageSource | None:
+        """The images themselves, if a folder or a pool was given."""
+        return ImageSource(self.image_root) if self.image_root else None
 
-    def class_of(self, picture_id: str) -> str | None:
-        """The class of a picture in the pool, where it has one."""
-        return self.pictures.label(picture_id) if self.pictures else class_of(picture_id)
+    def class_of(self, image_id: str) -> str | None:
+        """The class of an image in the pool, where it has one."""
+        return self.image_source.label(image_id) if self.image_source else class_of(image_id)
 
     def changed_sources(self) -> list[str]:
         """Models whose caption file has changed since it was read."""
         return [entry.name for entry in self._state.models if changed(entry)]
 
-    def captions_of(self, picture_id: str) -> dict[str, str]:
-        """What every model said about a selected picture."""
+    def captions_of(self, image_id: str) -> dict[str, str]:
+        """What every model said about a selected image."""
         captions = self.selected_captions()
-        if picture_id not in captions:
-            raise InputError(f"picture {picture_id} is not among the selected ones")
-        return dict(zip(self.models, captions[picture_id], strict=True))
+        if image_id not in captions:
+            raise InputError(f"image {image_id} is not among the selected ones")
+        return dict(zip(self.models, captions[image_id], strict=True))
 
     # Models and selection --------------------------------------------------------------------------------------
 
     def add_model(self, name: str, captions: Path | str) -> None:
         """Add a model (Algorithm 2); its pairs wait for `select`, everything before stays as it is."""
-        self._state = founding.admit(self.directory, self._state, name, Path(captions))
+        self._state = creation.admit(self.directory, self._state, name, Path(captions))
 
     def select(
         self,
@@ -139,13 +155,13 @@ class Competition:
     ) -> list[Pair]:
         """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
 
-        `rank` is what searches the pool, if not this process: see `captrial.engines.selecting.EngineRanker`.
+        `rank` is what searches the pool, if not this process: see `captrial.engines.jobs.select.EngineRanker`.
         """
         kept = self._state.selection
         settings = settings or kept or SelectionSettings()
         if kept not in (None, settings) and not again:
             raise StateError(
-                f"pictures were selected with {_described(kept)}; give the same, or --again to select anew (labels "
+                f"images were selected with {_described(kept)}; give the same, or --again to select anew (labels "
                 "are kept)"
             )
         if kept != settings:  # from here on, files made with other settings do not count
@@ -167,12 +183,12 @@ class Competition:
         found = self._files.read(pair, self._state.selection)
         if found is None:
             raise StateError(
-                f"no pictures are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
+                f"no images are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
             )
         return found
 
     def selection(self, first: int | str, second: int | str, bad: frozenset[str] | None = None) -> ActiveSelection:
-        """D_ij without the pictures known to be indescribable (`bad`; by default those marked so far)."""
+        """D_ij without the images known to be indescribable (`bad`; by default those marked so far)."""
         return without(self.chosen(first, second), self.indescribable() if bad is None else bad)
 
     def selections(self) -> dict[Pair, ActiveSelection]:
@@ -181,16 +197,16 @@ class Competition:
         return {pair: self.selection(*pair, bad=bad) for pair in self.selected_pairs()}
 
     def images(self) -> list[str]:
-        """D: all pictures of all D_ij as they stand, sorted."""
-        return sorted({picture for active in self.selections().values() for picture in active.images})
+        """D: all images of all D_ij as they stand, sorted."""
+        return sorted({image for active in self.selections().values() for image in active.images})
 
     def selected_captions(self) -> Captions:
-        """Every model's caption of every selected or reserved picture."""
+        """Every model's caption of every selected or reserved image."""
         wanted = {
-            picture
+            image
             for pair in self.selected_pairs()
             for chosen in [self.chosen(*pair)]
-            for picture in (*chosen.images, *chosen.reserve)
+            for image in (*chosen.images, *chosen.reserve)
         }
         return self._files.captions(wanted, self.pool)
 
@@ -208,46 +224,46 @@ class Competition:
         return read_judgements(self.directory / "judgements.jsonl", self.models)
 
     def indescribable(self) -> frozenset[str]:
-        """Pictures that people could not describe."""
+        """Images that people could not describe."""
         path = self.directory / "indescribable.json"
         marked = orjson.loads(path.read_bytes()) if path.is_file() else []
         return read_labels(self.directory / "references.jsonl").indescribable | frozenset(marked)
 
-    def mark_indescribable(self, picture_id: str) -> None:
-        """Take a picture out of every D_ij that holds it; each takes its next reserve picture. Idempotent."""
+    def mark_indescribable(self, image_id: str) -> None:
+        """Take an image out of every D_ij that holds it; each takes its next reserve image. Idempotent."""
         path = self.directory / "indescribable.json"
         marked = set(orjson.loads(path.read_bytes())) if path.is_file() else set()
-        if picture_id not in self.selected_captions():
-            raise InputError(f"picture {picture_id} is not among the selected ones")
-        if picture_id not in marked:
-            atomic_write(path, orjson.dumps(sorted({*marked, picture_id})) + b"\n")
+        if image_id not in self.selected_captions():
+            raise InputError(f"image {image_id} is not among the selected ones")
+        if image_id not in marked:
+            atomic_write(path, orjson.dumps(sorted({*marked, image_id})) + b"\n")
 
     def images_to_label(self, labels: Labels | None = None) -> list[str]:
-        """Pictures of D that have no reference caption yet, those in most D_ij first."""
+        """Images of D that have no reference caption yet, those in most D_ij first."""
         done = (labels or self.labels()).references
         uses: dict[str, int] = {}
         for active in self.selections().values():
-            for picture in active.images:
-                uses[picture] = uses.get(picture, 0) + (picture not in done)
-        return sorted((picture for picture in uses if uses[picture]), key=lambda picture: (-uses[picture], picture))
+            for image in active.images:
+                uses[image] = uses.get(image, 0) + (image not in done)
+        return sorted((image for image in uses if uses[image]), key=lambda image: (-uses[image], image))
 
     # Results ---------------------------------------------------------------------------------------------------
 
     def jury(self, labels: Labels | None = None) -> Jury:
-        """Scores the selected pictures' captions against the labels there are."""
+        """Scores the selected images' captions against the labels there are."""
         labels = self.labels() if labels is None else labels
         active = self.selections()
         if not active:
-            raise StateError(f"no pictures are selected yet; run `captrial compete select {self.directory}`")
+            raise StateError(f"no images are selected yet; run `captrial compete select {self.directory}`")
         contests = [Contest(pair, selection.images) for pair, selection in active.items()]
         return Jury(self.models, contests, self.selected_captions(), labels.references)
 
     def labelled_jury(self, labels: Labels | None = None) -> Jury:
-        """As `jury`, where some selected picture has a label; otherwise an error that says what to do."""
+        """As `jury`, where some selected image has a label; otherwise an error that says what to do."""
         jury = self.jury(labels)
         if not jury.images:
             raise StateError(
-                "no selected picture has a reference caption; give --references FILE, or label pictures with "
+                "no selected image has a reference caption; give --references FILE, or label images with "
                 f"`captrial annotate serve {self.directory}`"
             )
         return jury
@@ -280,13 +296,13 @@ class Competition:
             rank=rank,
         )
 
-    def _fingerprint(self, picture_id: str) -> int | None:
-        """What a picture looks like in 64 bits, or None where it cannot be seen."""
-        picture = self.pictures.open(picture_id) if self.pictures else None
-        return signature(picture)[0] if picture else None
+    def _fingerprint(self, image_id: str) -> int | None:
+        """What an image looks like in 64 bits, or None where it cannot be seen."""
+        image = self.image_source.open(image_id) if self.image_source else None
+        return signature(image)[0] if image else None
 
     def broken(self) -> frozenset[str]:
-        """Pictures for which some model's caption is broken (empty, or with an unknown-word mark)."""
+        """Images for which some model's caption is broken (empty, or with an unknown-word mark)."""
         files = [self.directory / "captions" / f"{number}.broken.jsonl" for number in range(len(self.models))]
         return frozenset(orjson.loads(line)["id"] for file in files for line in file.read_bytes().splitlines())
 

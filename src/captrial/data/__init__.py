@@ -1,4 +1,4 @@
-"""Where pictures and words come from: readers, caption files, safe picture opening, pools, the toy world."""
+"""Where images and words come from: readers, caption files, safe image opening, pools, the toy world."""
 
 from captrial.data.captions import (
     CaptionSet,
@@ -8,17 +8,30 @@ from captrial.data.captions import (
     write_captions,
     write_references,
 )
-from captrial.data.pictures import PictureProblem, open_picture, picture_size, try_open
-from captrial.data.readers import detect, join, present, problems, read_dataset, read_shards, write_shards
+from captrial.data.datasets import (
+    detect,
+    join,
+    present,
+    problems,
+    read_dataset,
+    read_shards,
+    write_shards,
+)
+from captrial.data.images import (
+    ImageProblem,
+    image_size,
+    open_image,
+    try_open,
+)
 
 __all__ = [
     "CaptionSet",
-    "PictureProblem",
+    "ImageProblem",
     "Problem",
     "detect",
+    "image_size",
     "join",
-    "open_picture",
-    "picture_size",
+    "open_image",
     "present",
     "problems",
     "read_captions",

@@ -2,9 +2,15 @@
 
 from captrial.decoding.beam import beam_search, diverse_beam_search
 from captrial.decoding.constraints import BAD_ENDINGS, NoBadEnding, NoImmediateRepeat, NoRepeatedNgram, Suppress
-from captrial.decoding.greedy import greedy, sample
-from captrial.decoding.protocol import Speaker, Step
-from captrial.decoding.result import BOS, EOS, PAD, Decoded
+from captrial.decoding.protocol import (
+    BOS,
+    EOS,
+    PAD,
+    Decoded,
+    Speaker,
+    Step,
+)
+from captrial.decoding.sampling import greedy, sample
 
 __all__ = [
     "BAD_ENDINGS",

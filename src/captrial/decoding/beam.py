@@ -1,6 +1,6 @@
-"""Beam search over any `Speaker`: batched, exact, and free for pictures that are done.
+"""Beam search over any `Speaker`: batched, exact, and free for images that are done.
 
-An ended hypothesis leaves the beam for its picture's pool of finished ones, so the beam stays full. A picture stops as
+An ended hypothesis leaves the beam for its image's pool of finished ones, so the beam stays full. An image stops as
 soon as nothing alive can beat its pool; its rows then leave the batch. Memory is never copied for the hypotheses.
 """
 
@@ -12,15 +12,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from captrial.decoding.arguments import require_positive
 from captrial.decoding.constraints import NEVER, Constraint, apply
-from captrial.decoding.protocol import Speaker
-from captrial.decoding.result import BOS, EOS, PAD, Decoded
-from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_pictures
+from captrial.decoding.protocol import (
+    BOS,
+    EOS,
+    PAD,
+    Decoded,
+    Speaker,
+    require_positive,
+)
+from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_images
 
 
 class Hypotheses(NamedTuple):
-    """Some captions of each picture: (b, n) scores and what was said, (b, n, t, ...)."""
+    """Some captions of each image: (b, n) scores and what was said, (b, n, t, ...)."""
 
     score: Tensor
     tokens: Tensor
@@ -40,7 +45,7 @@ def beam_search(
     constraints: Iterable[Constraint] = (),
     trace: bool = False,
 ) -> Decoded:
-    """The `keep` best captions of every picture.
+    """The `keep` best captions of every image.
 
     Captions are ranked by summed log-probability, divided by `length ** length_power`. `trace` keeps the attention.
     """
@@ -73,7 +78,7 @@ def diverse_beam_search(
 ) -> Decoded:
     """Beam search in `groups` of `beam` hypotheses, each group avoiding the words earlier groups chose at that step.
 
-    Returns `groups * keep` captions a picture, group by group.
+    Returns `groups * keep` captions an image, group by group.
     """
     require_positive(groups=groups, beam=beam, keep=keep, max_words=max_words)
     settings = _Settings(beam, keep, max_words, length_power, diversity, tuple(constraints), trace)
@@ -100,7 +105,7 @@ class _Settings(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Continuations of each picture's hypotheses: all (b, c)."""
+    """Continuations of each image's hypotheses: all (b, c)."""
 
     score: Tensor
     parent: Tensor
@@ -109,24 +114,24 @@ class _Candidates(NamedTuple):
 
 
 class _Beam:
-    """One group of hypotheses. `rows` maps the pictures still alive to the pictures asked for."""
+    """One group of hypotheses. `rows` maps the images still alive to the images asked for."""
 
     def __init__(self, speaker: Speaker, memory: Any, settings: _Settings) -> None:
         self.speaker, self.memory, self.state, self.settings = speaker, memory, speaker.start(memory), settings
-        pictures, device = len(first_tensor(memory)), first_tensor(memory).device
-        self.pictures = pictures
-        self.rows = torch.arange(pictures, device=device)
-        self.last = torch.full((pictures, 1), BOS, dtype=torch.long, device=device)
-        empty = torch.zeros(pictures, 1, 0, device=device)
-        self.live = Hypotheses(torch.zeros(pictures, 1, device=device), empty.long(), empty, None)
-        self.finished: Hypotheses | None = None  # of the pictures alive, (b, keep); tokens padded to max_words
+        images, device = len(first_tensor(memory)), first_tensor(memory).device
+        self.images = images
+        self.rows = torch.arange(images, device=device)
+        self.last = torch.full((images, 1), BOS, dtype=torch.long, device=device)
+        empty = torch.zeros(images, 1, 0, device=device)
+        self.live = Hypotheses(torch.zeros(images, 1, device=device), empty.long(), empty, None)
+        self.finished: Hypotheses | None = None  # of the images alive, (b, keep); tokens padded to max_words
         self.results: list[tuple[Tensor, Hypotheses]] = []
 
     def alive(self) -> bool:
         return len(self.rows) > 0
 
     def advance(self, spoken: list[Tensor]) -> None:
-        """One word more; words in `spoken` (all pictures, n) by earlier groups are less likely to be chosen."""
+        """One word more; words in `spoken` (all images, n) by earlier groups are less likely to be chosen."""
         logits, state, attention = self.speaker.step(self.last, self.state, self.memory)
         log_probs = apply(self.settings.constraints, self.live.tokens, torch.log_softmax(logits.float(), -1))
         best = self._candidates(log_probs, spoken)
@@ -150,7 +155,7 @@ class _Beam:
             self._leave(self.finished.score[:, -1] >= self._bound())
 
     def _candidates(self, log_probs: Tensor, spoken: list[Tensor]) -> _Candidates:
-        """The 2 x beam best continuations of each picture, best first."""
+        """The 2 x beam best continuations of each image, best first."""
         ranked = log_probs
         if spoken:
             words = torch.cat(spoken, 1)[self.rows]
@@ -183,7 +188,7 @@ class _Beam:
         )
 
     def _collect(self, candidates: Hypotheses, which: Tensor) -> None:
-        """Put the hypotheses `which` (b, c) into their pictures' pools and keep the best of each pool."""
+        """Put the hypotheses `which` (b, c) into their images' pools and keep the best of each pool."""
         score = candidates.score / candidates.tokens.shape[-1] ** self.settings.length_power
         new = candidates._replace(score=score.masked_fill(~which, NEVER))
         new = _resized(new, max(new.score.shape[1], self.settings.keep), self.settings.max_words)
@@ -196,33 +201,33 @@ class _Beam:
         return self.live.score.amax(1) / longest
 
     def _leave(self, done: Tensor) -> None:
-        """Store the results of pictures that are done and take their rows out of the batch."""
+        """Store the results of images that are done and take their rows out of the batch."""
         if not done.any():
             return
         leaving, staying = done.nonzero().squeeze(1), (~done).nonzero().squeeze(1)
         assert self.finished is not None
-        self.results.append((self.rows[leaving], pick_pictures(self.finished, leaving)))
+        self.results.append((self.rows[leaving], pick_images(self.finished, leaving)))
         self.rows = self.rows[staying]
         parts = (self.memory, self.state, self.last, self.live, self.finished)
-        self.memory, self.state, self.last, self.live, self.finished = pick_pictures(parts, staying)
+        self.memory, self.state, self.last, self.live, self.finished = pick_images(parts, staying)
 
     def spoken(self) -> Tensor:
-        """The words chosen at this step, for all pictures asked for: (pictures, beam), PAD where none."""
-        words = self.last.new_full((self.pictures, self.settings.beam), PAD)
+        """The words chosen at this step, for all images asked for: (images, beam), PAD where none."""
+        words = self.last.new_full((self.images, self.settings.beam), PAD)
         words[self.rows, : self.last.shape[1]] = self.last
         return words
 
     def result(self) -> Decoded:
-        """The finished captions in the order of the pictures, cut to the longest."""
+        """The finished captions in the order of the images, cut to the longest."""
         order = torch.cat([rows for rows, _ in self.results]).argsort()
-        found = _emptied(pick_pictures(_concatenated([found for _, found in self.results], 0), order))
+        found = _emptied(pick_images(_concatenated([found for _, found in self.results], 0), order))
         length = int((found.tokens != PAD).sum(-1).max())
         looked = None if found.attention is None else found.attention[:, :, :length]
         return Decoded(found.tokens[..., :length], found.score, found.log_probs[..., :length], looked)
 
 
 def _resized(found: Hypotheses, captions: int, length: int) -> Hypotheses:
-    """Pad to `captions` a picture (score -inf) and `length` tokens (PAD)."""
+    """Pad to `captions` an image (score -inf) and `length` tokens (PAD)."""
 
     def grown(tensor: Tensor, fill: float, depth: int) -> Tensor:
         shape = [tensor.shape[0], captions, *([length] if depth > 2 else []), *tensor.shape[3:]]
@@ -249,7 +254,7 @@ def _emptied(found: Hypotheses) -> Hypotheses:
 
 
 def _concatenated(parts: Sequence[Hypotheses], axis: int) -> Hypotheses:
-    """Join along pictures (axis 0) or captions (axis 1)."""
+    """Join along images (axis 0) or captions (axis 1)."""
     joined = [None if column[0] is None else torch.cat(column, axis) for column in zip(*parts, strict=True)]
     return Hypotheses(*joined)  # type: ignore[arg-type]
 

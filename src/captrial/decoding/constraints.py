@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from captrial.decoding.result import BOS, EOS, PAD
+from captrial.decoding.protocol import BOS, EOS, PAD
 
 NEVER = float("-inf")
 

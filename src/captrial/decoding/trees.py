@@ -33,7 +33,7 @@ def _mapped(tree: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 
 def first_tensor(tree: object) -> Tensor:
-    """Any tensor of the tree; its first axis counts the pictures."""
+    """Any tensor of the tree; its first axis counts the images."""
     found: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
@@ -44,22 +44,22 @@ def first_tensor(tree: object) -> Tensor:
     return found[0]
 
 
-def pick_pictures(tree: Tree, rows: Tensor) -> Tree:
-    """Keep the pictures `rows` (m,) of a tree whose tensors are (b, ...)."""
+def pick_images(tree: Tree, rows: Tensor) -> Tree:
+    """Keep the images `rows` (m,) of a tree whose tensors are (b, ...)."""
     return map_tensors(tree, lambda tensor: tensor.index_select(0, rows))
 
 
 def pick_hypotheses(tree: Tree, parents: Tensor) -> Tree:
-    """Reorder hypotheses: tensors (b, n, ...) become (b, m, ...), taking `parents` (b, m) of each picture."""
-    pictures, wanted = parents.shape
+    """Reorder hypotheses: tensors (b, n, ...) become (b, m, ...), taking `parents` (b, m) of each image."""
+    images, wanted = parents.shape
     rows: dict[int, Tensor] = {}  # by n: tensors of one tree share theirs
 
     def pick(tensor: Tensor) -> Tensor:
         n = tensor.shape[1]
         if n not in rows:
-            first = torch.arange(0, n * pictures, n, device=parents.device).unsqueeze(1)  # (b, 1)
+            first = torch.arange(0, n * images, n, device=parents.device).unsqueeze(1)  # (b, 1)
             rows[n] = (parents + first).reshape(-1)
-        flat = tensor.reshape(pictures * n, *tensor.shape[2:]).index_select(0, rows[n])
-        return flat.view(pictures, wanted, *tensor.shape[2:])
+        flat = tensor.reshape(images * n, *tensor.shape[2:]).index_select(0, rows[n])
+        return flat.view(images, wanted, *tensor.shape[2:])
 
     return map_tensors(tree, pick)

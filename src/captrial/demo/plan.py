@@ -39,7 +39,7 @@ TRAINEES = (
 class Plan:
     """Sizes of the demonstration; the tests run a smaller one."""
 
-    pictures: Mapping[str, int] = field(default_factory=lambda: {"train": 400, "val": 40, "test": 60, "wild": 320})
+    images: Mapping[str, int] = field(default_factory=lambda: {"train": 400, "val": 40, "test": 60, "wild": 320})
     size: int = 224
     backbone: str = "efficientnet-lite0"
     trainees: tuple[Trainee, ...] = TRAINEES
@@ -54,10 +54,10 @@ class Plan:
             "patience": "100",
         }
     )
-    k: int = 15  # pictures a pair that people label
+    k: int = 15  # images a pair that people label
     crew: int = 4  # simulated people of each role
     beam: int = 3
-    explained: int = 2  # wild pictures whose captions are explained
+    explained: int = 2  # wild images whose captions are explained
     photographs: tuple[str, ...] = PHOTOGRAPHS
     shipped: tuple[str, ...] = ("show_attend_tell", "m2")  # who captions them
     seed: int = 0

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
-from captrial.language.classes import default_table, scene_words
+from captrial.language.class_words import default_table, scene_words
 from captrial.language.morphology import table_lines
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")

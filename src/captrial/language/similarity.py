@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.errors import InputError
-from captrial.language.classes import ClassTable, default_table
+from captrial.language.class_words import ClassTable, default_table
 from captrial.language.vectors import WordVectors
 
 Mode = Literal["table+vectors", "vectors"]

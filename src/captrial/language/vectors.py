@@ -53,9 +53,9 @@ class WordVectors:
         """Open the installed GloVe, or a GloVe or word2vec file (text or binary), which is converted the first time.
 
         `components` is the number of principal axes to remove after the mean; None leaves the vectors raw. By default
-        it is what the calibration chose, whose thresholds come with the vectors (`captrial.language.calibration`).
+        it is what the calibration chose, whose thresholds come with the vectors (`captrial.language.vector_calibration`).
         """
-        from captrial.language.calibration import calibration_of
+        from captrial.language.vector_calibration import calibration_of
 
         files, name = _installed() if path is None else (convert(Path(path)), Path(path).name)
         vectors = cls(files, name, None)

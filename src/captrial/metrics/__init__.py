@@ -5,27 +5,27 @@
 >>> round(bleu(corpus).parts["bleu_1"].corpus, 4), round(rouge_l(corpus).corpus, 4)
 (0.7165, 0.8356)
 
-CIDEr as a reward on token ids is in `captrial.metrics.reward`, which compiles with numba and is imported apart.
+CIDEr as a reward on token ids is in `captrial.metrics.ngram.cider_reward`, which compiles with numba and is imported apart.
 """
 
-from captrial.metrics.bleu import bleu
-from captrial.metrics.bootstrap import Interval, confidence_intervals
-from captrial.metrics.chair import chair
-from captrial.metrics.cider import cider, cider_plain
-from captrial.metrics.clipscore import clip_score
+from captrial.metrics.caption_statistics import statistics
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.coverage import coverage
-from captrial.metrics.df import DocumentFrequencies
 from captrial.metrics.meteor import meteor
-from captrial.metrics.noun_iou import noun_iou
-from captrial.metrics.nw import nw
-from captrial.metrics.paired import Comparison, compare
+from captrial.metrics.ngram.bleu import bleu
+from captrial.metrics.ngram.cider import cider, cider_plain
+from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
+from captrial.metrics.ngram.rouge import rouge_l
+from captrial.metrics.nouns.chair import chair
+from captrial.metrics.nouns.coverage import coverage
+from captrial.metrics.nouns.noun_iou import noun_iou
+from captrial.metrics.nouns.nw import nw
 from captrial.metrics.repetition import repetition
-from captrial.metrics.rouge import rouge_l
 from captrial.metrics.scores import MeanState, Scores, State
 from captrial.metrics.scoring import ScoreTable, score
+from captrial.metrics.semantic.clipscore import clip_score
+from captrial.metrics.significance.corpus_bootstrap import Interval, confidence_intervals
+from captrial.metrics.significance.paired import Comparison, compare
 from captrial.metrics.spice import spice
-from captrial.metrics.statistics import statistics
 
 __all__ = [
     "Comparison",

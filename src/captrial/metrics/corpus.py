@@ -11,10 +11,15 @@ import numpy as np
 
 from captrial.errors import InputError
 from captrial.language import tokenize_all
-from captrial.metrics.ngrams import Counts, Places, count, levels
-from captrial.metrics.nouns import number_nouns
+from captrial.metrics.ngram.ngram_counts import (
+    Counts,
+    Places,
+    count,
+    levels,
+)
+from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.nouns.noun_arrays import number_nouns
 from captrial.metrics.scores import Candidates, References
-from captrial.metrics.sentences import Ints, Sentences
 
 
 @dataclass(frozen=True)

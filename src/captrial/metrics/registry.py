@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from captrial.errors import InputError
-from captrial.metrics.bleu import NAMES as BLEU
-from captrial.metrics.bleu import BleuState
-from captrial.metrics.chair import ChairState
-from captrial.metrics.cider import CiderPlainState, CiderState
+from captrial.metrics.caption_statistics import StatisticsState
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.coverage import CoverageState, Objects
 from captrial.metrics.meteor import MeteorState
-from captrial.metrics.noun_iou import NounIouState
-from captrial.metrics.nw import NwState
+from captrial.metrics.ngram.bleu import NAMES as BLEU
+from captrial.metrics.ngram.bleu import BleuState
+from captrial.metrics.ngram.cider import CiderPlainState, CiderState
+from captrial.metrics.ngram.rouge import RougeState
+from captrial.metrics.nouns.chair import ChairState
+from captrial.metrics.nouns.coverage import CoverageState, Objects
+from captrial.metrics.nouns.noun_iou import NounIouState
+from captrial.metrics.nouns.nw import NwState
 from captrial.metrics.repetition import RepetitionState
-from captrial.metrics.rouge import RougeState
 from captrial.metrics.scores import State
-from captrial.metrics.statistics import StatisticsState
 
 if TYPE_CHECKING:
-    from captrial.metrics.df import DocumentFrequencies
-    from captrial.metrics.nouns import WordSimilarity
+    from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
+    from captrial.metrics.nouns.noun_arrays import WordSimilarity
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Options:
     similarity: WordSimilarity | None = None  # nw, coverage, noun_iou
     objects: Objects | None = None  # coverage, chair: classes by image id
     training: Collection[str] | None = None  # statistics: captions the captioner was trained on
-    pictures: Mapping[str, Path] | None = None  # clip: files by image id
+    images: Mapping[str, Path] | None = None  # clip: files by image id
     clip: str | None = None  # clip: name or path of a checkpoint
 
 
@@ -59,9 +59,9 @@ def _spice(corpus: Corpus, _: Options) -> State:
 
 
 def _clip(corpus: Corpus, options: Options) -> State:
-    from captrial.metrics.clipscore import ClipState
+    from captrial.metrics.semantic.clipscore import ClipState
 
-    return ClipState.of(corpus, pictures=options.pictures or {}, checkpoint=options.clip or "")
+    return ClipState.of(corpus, images=options.images or {}, checkpoint=options.clip or "")
 
 
 def _chair(corpus: Corpus, options: Options) -> State:
@@ -78,8 +78,8 @@ def _lacks_objects(options: Options) -> str | None:
 
 
 def _lacks_clip(options: Options) -> str | None:
-    if not (options.clip and options.pictures):
-        return "needs pictures (--pictures FOLDER) and a CLIP checkpoint (--clip NAME)"
+    if not (options.clip and options.images):
+        return "needs images (--images FOLDER) and a CLIP checkpoint (--clip NAME)"
     return _lacks_module("transformers", "hf")(options)
 
 

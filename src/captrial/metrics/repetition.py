@@ -1,4 +1,4 @@
-"""Repetition (paper 002, Fig. 11-12): captions in which one word stands three or more times in a row."""
+"""Repetition (Wan 2022, Fig. 11-12): captions in which one word stands three or more times in a row."""
 
 from __future__ import annotations
 

@@ -13,18 +13,23 @@ import numpy as np
 
 from captrial.errors import InputError
 from captrial.files import atomic_path
-from captrial.metrics.bootstrap import REPLICATES, Interval, interval, replicate_scores
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.paired import Comparison, compare
 from captrial.metrics.registry import Entry, Options, chosen
 from captrial.metrics.scores import Candidates, References, Scores, State
+from captrial.metrics.significance.corpus_bootstrap import (
+    REPLICATES,
+    Interval,
+    interval,
+    replicate_scores,
+)
+from captrial.metrics.significance.paired import Comparison, compare
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from captrial.metrics.coverage import Objects
-    from captrial.metrics.df import DocumentFrequencies
-    from captrial.metrics.nouns import WordSimilarity
+    from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
+    from captrial.metrics.nouns.coverage import Objects
+    from captrial.metrics.nouns.noun_arrays import WordSimilarity
 
 ONE = "system"  # what a single, unnamed system is called
 
@@ -38,7 +43,7 @@ def score(
     similarity: WordSimilarity | None = None,
     objects: Objects | None = None,
     training: Collection[str] | None = None,
-    pictures: Mapping[str, Path] | None = None,
+    images: Mapping[str, Path] | None = None,
     clip: str | None = None,
 ) -> ScoreTable:
     """Score one system, or several that captioned the same images.
@@ -51,7 +56,7 @@ def score(
     >>> round(table.to_dict()["system"]["bleu_1"], 4)
     0.6065
     """
-    options = Options(document_frequencies, similarity, objects, training, pictures, clip)
+    options = Options(document_frequencies, similarity, objects, training, images, clip)
     entries = chosen(metrics, options)
     corpora = _corpora(candidates, references)
     states = {name: {entry.name: entry.state(corpus, options) for entry in entries} for name, corpus in corpora.items()}

@@ -1,4 +1,4 @@
-"""The selected pictures as data for the page: captions side by side, references, and who won by which metric."""
+"""The selected images as data for the page: captions side by side, references, and who won by which metric."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from PIL import Image
 
 from captrial.compete import Competition
-from captrial.compete.evidence import Evidence
-from captrial.compete.labels import Labels
+from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.storage.labels import Labels
 from captrial.progress import track
 
 WIDTH = 360  # pixels of a thumbnail
@@ -22,18 +22,18 @@ MOST = 1500  # thumbnails in one page: some 25 MB
 def gallery_data(competition: Competition, labels: Labels, evidences: Sequence[Evidence]) -> dict[str, Any]:
     """Everything the gallery's script needs, as one JSON object."""
     captions = competition.selected_captions()
-    pictures = competition.images()
-    thumbnails = _thumbnails(competition, pictures)
+    images = competition.images()
+    thumbnails = _thumbnails(competition, images)
     return {
         "models": list(competition.models),
         "metrics": [evidence.metric for evidence in evidences],
-        "pictures": {
-            picture: {
-                "captions": list(captions[picture]),
-                "references": labels.references.get(picture, []),
-                "thumbnail": thumbnails.get(picture),
+        "images": {
+            image: {
+                "captions": list(captions[image]),
+                "references": labels.references.get(image, []),
+                "thumbnail": thumbnails.get(image),
             }
-            for picture in pictures
+            for image in images
         },
         "pairs": [
             {
@@ -50,12 +50,12 @@ def gallery_data(competition: Competition, labels: Labels, evidences: Sequence[E
 def _scores(
     evidence: Evidence, pair: tuple[int, int], images: Sequence[str]
 ) -> list[tuple[float | None, float | None] | None]:
-    """The metric of both captions of each picture; None where it has no label."""
+    """The metric of both captions of each image; None where it has no label."""
     for found in evidence.pairs:
         if found.models == pair:
             rows = zip(found.images.tolist(), found.per_image.tolist(), strict=True)
             values = {evidence.images[image]: (_known(both[0]), _known(both[1])) for image, both in rows}
-            return [values.get(picture) for picture in images]
+            return [values.get(name) for name in images]
     return [None] * len(images)
 
 
@@ -63,19 +63,19 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 4)
 
 
-def _thumbnails(competition: Competition, pictures: Sequence[str]) -> dict[str, str]:
-    """Small JPEGs as data URIs of the pictures that are there and can be opened."""
+def _thumbnails(competition: Competition, images: Sequence[str]) -> dict[str, str]:
+    """Small JPEGs as data URIs of the images that are there and can be opened."""
     found: dict[str, str] = {}
-    source = competition.pictures
-    for picture in track(pictures if source else [], "thumbnails"):
-        opened = source.open(picture) if source and len(found) < MOST else None
+    source = competition.image_source
+    for image in track(images if source else [], "thumbnails"):
+        opened = source.open(image) if source and len(found) < MOST else None
         if opened is not None:
-            found[picture] = _data_uri(opened)
+            found[image] = _data_uri(opened)
     return found
 
 
-def _data_uri(picture: Image.Image) -> str:
-    picture.thumbnail((WIDTH, WIDTH))
+def _data_uri(image: Image.Image) -> str:
+    image.thumbnail((WIDTH, WIDTH))
     content = io.BytesIO()
-    picture.save(content, "JPEG", quality=76, optimize=True)
+    image.save(content, "JPEG", quality=76, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()

@@ -1,1 +1,1 @@
-"""A local web page for people who would rather look than type: pictures, captioners side by side, competitions."""
+"""A local web page for people who would rather look than type: images, captioners side by side, competitions."""

@@ -12,13 +12,13 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import captrial.annotate
-from captrial.annotate.protection import protect
-from captrial.explain.page import source
+from captrial.attribution.page import source
 from captrial.html import Templates
+from captrial.studio.captioning import MAX_BYTES, METHODS, Workshop
+from captrial.studio.competitions import Rankings
 from captrial.studio.jobs import Jobs
-from captrial.studio.looking import MAX_BYTES, METHODS, Workshop
-from captrial.studio.rankings import Rankings
 from captrial.version import __version__
+from captrial.web.security import protect
 
 HERE = Path(__file__).parent / "static"
 SHARED = Path(captrial.annotate.__file__).parent / "static"  # scripts that the annotation pages use too
@@ -76,9 +76,9 @@ def _add_pages(app: FastAPI, workshop: Workshop, rankings: Rankings) -> None:
 def _add_jobs(app: FastAPI, workshop: Workshop, rankings: Rankings, jobs: Jobs) -> None:
     @app.post("/api/look")
     async def look(
-        request: Request, model: Annotated[list[str], Query()], method: str, file: str = "picture"
+        request: Request, model: Annotated[list[str], Query()], method: str, file: str = "image"
     ) -> dict[str, Any]:
-        """Take a picture (the body) and begin to describe and explain it."""
+        """Take an image (the body) and begin to describe and explain it."""
         workshop.check(model, method)
         content = await request.body()
         name = file[:120]

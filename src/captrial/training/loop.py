@@ -15,11 +15,17 @@ from torch import Tensor, nn
 from captrial.errors import CaptrialError
 from captrial.files import atomic_write
 from captrial.progress import progress_bar
-from captrial.training.averaging import MovingAverage
-from captrial.training.batches import Batch, CaptionData
+from captrial.training.data import Batch, CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
-from captrial.training.stages import Logs, Stage
-from captrial.training.state import STATE, Counters, load_state, read_counters, save_state
+from captrial.training.stages.stages import Logs, Stage
+from captrial.training.training_state import (
+    STATE,
+    Counters,
+    MovingAverage,
+    load_state,
+    read_counters,
+    save_state,
+)
 
 METRICS = "metrics.csv"
 COLUMNS = ("stage", "epoch", "step", "seconds", "rate", "loss", "reward", "attention_loss", "critic_loss", "cider")
@@ -29,7 +35,7 @@ COLUMNS = ("stage", "epoch", "step", "seconds", "rate", "loss", "reward", "atten
 class LoopSettings:
     """What all stages share."""
 
-    batch: int = 32  # pictures
+    batch: int = 32  # images
     seed: int = 0
     weight_decay: float = 0.01
     beta: float = 0.98  # Adam's second

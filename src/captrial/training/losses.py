@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from captrial.decoding.result import PAD
+from captrial.decoding.protocol import PAD
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -29,7 +29,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Te
 
 
 def self_critical(log_probs: Tensor, tokens: Tensor, advantage: Tensor) -> Tensor:
-    """REINFORCE with a baseline (000 Eq. 10): `-(r - b) log p`, the mean over all sampled words, EOS included.
+    """REINFORCE with a baseline (Cornia 2022 Eq. 10): `-(r - b) log p`, the mean over all sampled words, EOS included.
 
     `log_probs` and `tokens` (b, n, t), `advantage` (b, n) = reward minus baseline.
     """
@@ -63,7 +63,7 @@ def doubly_stochastic(attention: Tensor, targets: Tensor) -> Tensor:
 
 
 def supervised_attention(attention: Tensor, target: Tensor, targets: Tensor) -> Tensor:
-    """003 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, 0 for others; the mean over all words.
+    """Liu 2017 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, 0 for others; the mean over all words.
 
     `attention` and `target` (b, n, t, k); a word without a target has all zeros there. The mean is over the same words
     of `targets` (b, n, t) as cross-entropy's, so that lambda weighs one sum against the other.

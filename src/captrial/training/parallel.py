@@ -1,4 +1,4 @@
-"""Data parallel training: every rank works on its pictures of a global batch, and gradients are added up exactly.
+"""Data parallel training: every rank works on its images of a global batch, and gradients are added up exactly.
 
 Started by `torchrun`, which tells each process its rank; without it there is one rank and nothing here does anything.
 Losses are means over words, so what a rank (or one piece of an accumulated batch) found is weighted by its words: the
@@ -19,8 +19,8 @@ from torch import Tensor, distributed, nn
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)  # ranks wait while the first extracts features or validates; torch's 30 minutes are short
 LOGGED = ("loss", "reward", "attention_loss", "critic_loss")
-OF_PICTURES = ("reward", "critic_loss")  # logs that are means over pictures, not words
-WEIGHT = "weight"  # in a stage's logs: of how many words its loss is the mean; by default its pictures count
+OF_IMAGES = ("reward", "critic_loss")  # logs that are means over images, not words
+WEIGHT = "weight"  # in a stage's logs: of how many words its loss is the mean; by default its images count
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Ranks:
 
     @property
     def share(self) -> slice:
-        """This rank's pictures of a batch: dealt out one by one, so that long captions are spread."""
+        """This rank's images of a batch: dealt out one by one, so that long captions are spread."""
         return slice(self.rank, None, self.size)
 
     def wait(self) -> None:
@@ -98,14 +98,14 @@ class GradientSum:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self._sums = torch.zeros(1 + 2 * len(LOGGED), dtype=torch.float64)  # weight; by log its sum and weight
 
-    def add(self, loss: Tensor, logs: Mapping[str, float], pictures: int) -> None:
-        """Differentiate one piece, of so many pictures."""
-        weight = logs.get(WEIGHT, pictures)
+    def add(self, loss: Tensor, logs: Mapping[str, float], images: int) -> None:
+        """Differentiate one piece, of so many images."""
+        weight = logs.get(WEIGHT, images)
         (loss * weight).backward()  # type: ignore[no-untyped-call]
         self._sums[0] += weight
         for place, name in enumerate(LOGGED):
             if name in logs:
-                count = pictures if name in OF_PICTURES else weight
+                count = images if name in OF_IMAGES else weight
                 self._sums[1 + 2 * place : 3 + 2 * place] += torch.tensor([count * logs[name], count])
 
     def finish(self) -> dict[str, float]:
@@ -116,7 +116,7 @@ class GradientSum:
         return {name: total / count for name, (total, count) in zip(LOGGED, values, strict=True) if count}
 
     def _share_gradients(self, weight: float) -> None:
-        """One message: all gradients, and which parameters have one (a rank without pictures has none)."""
+        """One message: all gradients, and which parameters have one (a rank without images has none)."""
         gradients = [parameter.grad for parameter in self.parameters]
         flat = torch.cat(
             [

@@ -9,21 +9,27 @@ from typing import Any
 
 from torch import Tensor
 
-from captrial.captioners.contract import Captioner
-from captrial.captioners.disc import Disc, RetrievalCritic
-from captrial.captioners.sgae import Sgae
-from captrial.captioners.stack_cap import StackCap
-from captrial.captioners.transformer import MAX_WORDS
+from captrial.captioners.architectures.disc import Disc, RetrievalCritic
+from captrial.captioners.architectures.sgae import Sgae
+from captrial.captioners.architectures.stack_cap import StackCap
+from captrial.captioners.architectures.transformer import MAX_WORDS
+from captrial.captioners.base import Captioner
 from captrial.errors import InputError
-from captrial.metrics.df import DocumentFrequencies
-from captrial.metrics.reward import CiderReward
+from captrial.metrics.ngram.cider_reward import CiderReward
+from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.spice import scene_tuples
-from captrial.training.batches import Batch, CaptionData, tokenize_captions
-from captrial.training.disc import Discriminate, TrainCritic
+from captrial.training.data import Batch, CaptionData, tokenize_captions
 from captrial.training.loop import LoopSettings
 from captrial.training.schedules import Schedule
-from captrial.training.sgae import SentenceStage
-from captrial.training.stages import CrossEntropy, SelfCritical, Stage, StageWiseSelfCritical, on_tokens
+from captrial.training.stages.disc_critic import Discriminate, TrainCritic
+from captrial.training.stages.sgae_sentences import SentenceStage
+from captrial.training.stages.stages import (
+    CrossEntropy,
+    SelfCritical,
+    Stage,
+    StageWiseSelfCritical,
+    on_tokens,
+)
 
 LINKS = ("table+vectors", "vectors", "own")  # of nouns and classes, see captrial.training.supervision
 AT_LEAST_ONE = (
@@ -45,8 +51,8 @@ class Recipe:
 
     epochs: int = 15  # of cross-entropy
     scst_epochs: int = 0
-    batch: int = 32  # pictures a step
-    captions: int = 5  # a picture and step
+    batch: int = 32  # images a step
+    captions: int = 5  # an image and step
     max_words: int = 20
     min_count: int = 5  # a word must stand this often in the training captions to be in the vocabulary
     rate: float = 7e-4
@@ -57,7 +63,7 @@ class Recipe:
     smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     doubly_stochastic: float = 0.0
-    supervision: str = "implicit"  # or "strong", "weak": supervised attention (003)
+    supervision: str = "implicit"  # or "strong", "weak": supervised attention (Liu 2017)
     links: str = LINKS[0]  # weak: or "vectors", or "own", those of the captioner a run goes on from
     attention_weight: float = 1.0
     scst_rate: float = 2e-5

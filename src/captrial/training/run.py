@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,30 +10,63 @@ from typing import Any
 
 import orjson
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from captrial.captioners.att2in import Att2in
+from captrial.captioners.architectures.att2in import Att2in
+from captrial.captioners.architectures.disc import Disc, RetrievalCritic
+from captrial.captioners.base import Captioner
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.contract import Captioner
-from captrial.captioners.disc import Disc, RetrievalCritic
-from captrial.captioners.picture_graphs import with_graphs
 from captrial.captioners.registry import create, find_architecture, find_preset
+from captrial.captioners.scene_graph_inputs import with_graphs
 from captrial.errors import DatasetError, MismatchError
-from captrial.files import content_hash
+from captrial.files import atomic_path, content_hash
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import Sample
-from captrial.training.batches import Batch, CaptionData, FeatureSource, tokenize_captions
-from captrial.training.configuration import refuse_another, write_configuration
-from captrial.training.evaluate import Validation
-from captrial.training.figure import draw_metrics
-from captrial.training.loop import Trainer
-from captrial.training.papers import PAPERS
+from captrial.training.data import (
+    Batch,
+    CaptionData,
+    FeatureSource,
+    tokenize_captions,
+)
+from captrial.training.loop import METRICS, Trainer
+from captrial.training.paper_recipes import PAPERS
 from captrial.training.parallel import Ranks
 from captrial.training.recipe import make_stages, split_options
-from captrial.training.stages import evaluating
-from captrial.training.supervision import make_linking, make_targets
-from captrial.vision.identity import identity
+from captrial.training.run_configuration import refuse_another, write_configuration
+from captrial.training.stages.stages import evaluating
+from captrial.training.supervision.supervision import make_linking, make_targets
+from captrial.training.validation import Validation
+from captrial.vision.descriptions import identity
+
+# The figure of a training run: loss and reward on the left axis, validation CIDEr on the right.
+
+
+def draw_metrics(run: Path) -> None:
+    """Draw `metrics.csv` of a run as `metrics.png`."""
+    with (run / METRICS).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    left = figure.add_subplot()
+    right = left.twinx()
+    for column, axis, colour in (
+        ("loss", left, "tab:blue"),
+        ("reward", left, "tab:green"),
+        ("cider", right, "tab:red"),
+    ):
+        points = [(float(row["seconds"]) / 60, float(row[column])) for row in rows if row[column]]
+        if points:
+            axis.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3, label=column)
+    left.set_xlabel("minutes")
+    left.set_ylabel("loss, reward")
+    right.set_ylabel("validation CIDEr")
+    figure.legend(loc="outside upper center", ncols=3)
+    with atomic_path(run / "metrics.png") as temporary:
+        figure.savefig(temporary, dpi=120)
+
 
 BEST = "best"
 
@@ -54,7 +88,7 @@ def train(
 
     `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint. With `start` the
     weights and the vocabulary are those of another checkpoint: self-critical training after cross-entropy, or one's
-    own pictures after somebody else's. With the option `supervision` "strong" or "weak" the training samples' phrases
+    own images after somebody else's. With the option `supervision` "strong" or "weak" the training samples' phrases
     or labelled regions supervise the attention, unless `attention_targets` are given.
 
     Under `torchrun` every process calls this alike; batches are shared among them, see `captrial.training.parallel`.
@@ -64,7 +98,7 @@ def train(
     architecture = find_architecture(find_preset(preset).architecture).captioner
     recipe, sizes = split_options(options or {}, architecture, PAPERS.get(preset))
     if not train_samples or not val_samples:
-        raise DatasetError(f"{len(train_samples)} training and {len(val_samples)} validation pictures; both are needed")
+        raise DatasetError(f"{len(train_samples)} training and {len(val_samples)} validation images; both are needed")
     torch.manual_seed(recipe.seed)
     if start is None:
         vocabulary = Vocabulary.build(

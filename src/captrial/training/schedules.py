@@ -38,7 +38,7 @@ class Schedule:
         >>> round(Schedule("noam", 1.0, warmup=10_000, width=512).at(10_000), 8)
         0.00044194
         """
-        if self.kind == "noam":  # w^-1.5: 000 prints w^-0.5, a misprint
+        if self.kind == "noam":  # w^-1.5: Cornia 2022 prints w^-0.5, a misprint
             return self.rate * float(self.width**-0.5 * min(step**-0.5, step * max(1, self.warmup) ** -1.5))
         rise = min(1.0, step / self.warmup) if self.warmup else 1.0
         return self.rate * rise * self._fall(step, scores)

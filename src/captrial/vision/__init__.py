@@ -1,1 +1,1 @@
-"""Picture to visual elements: grid, ViT, regions."""
+"""Image to visual elements: grid, ViT, regions."""

@@ -52,8 +52,8 @@ def pool_cells(elements: Tensor, cells: Tensor, boxes: Tensor) -> Tensor:
     """Mean feature inside each box: cells (b, c, d) lying at `cells` (c, 4), boxes (b, k, 4) -> (b, k, d).
 
     The exact area average of the piecewise constant map, so there is no sampling and every cell that a box touches has
-    its share; one matrix product, differentiable in the elements. Cells that cover the whole picture (a class token)
-    have no place and no share. Boxes and cells are relative to the picture.
+    its share; one matrix product, differentiable in the elements. Cells that cover the whole image (a class token)
+    have no place and no share. Boxes and cells are relative to the image.
     """
     placed = _area(cells) < 0.999
     if placed.any():
@@ -63,7 +63,7 @@ def pool_cells(elements: Tensor, cells: Tensor, boxes: Tensor) -> Tensor:
     if not bool((total > 0).all()):
         row, region = torch.nonzero(total.squeeze(-1) <= 0)[0].tolist()
         raise InputError(
-            f"region {region} of picture {row} is empty or outside the picture: {boxes[row, region].tolist()}; "
+            f"region {region} of image {row} is empty or outside the image: {boxes[row, region].tolist()}; "
             "there is no feature to pool"
         )
     return (shares / total).to(elements) @ elements

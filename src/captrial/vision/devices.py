@@ -32,7 +32,7 @@ def keep_freed_memory() -> bool:
 
     The feature maps of a batch are tens of megabytes each. By default glibc takes every one of them anew from the
     system, which fills it with zeros page by page: about half of the time a backbone needs on a virtual machine
-    (benchmarks/backbone.py). False where the C library has no such setting.
+    (benchmarks/speed/backbone.py). False where the C library has no such setting.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,18 +1,19 @@
-"""From a picture to the tensor a backbone reads, and boxes along with it."""
+"""From an image to the tensor a backbone reads, and boxes along with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from captrial.errors import InputError
-from captrial.records import Box
+from captrial.records import Box, Region
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RESAMPLING = {filter.name.lower(): filter for filter in Image.Resampling}  # bicubic, bilinear, lanczos, ...
@@ -20,10 +21,10 @@ RESAMPLING = {filter.name.lower(): filter for filter in Image.Resampling}  # bic
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How pictures are resized and normalised.
+    """How images are resized and normalised.
 
-    `stretch` shows the whole picture, squeezed into a square; `crop` resizes the shorter side to `shorter` and cuts the
-    central square (003: 256 and 224, or 512 and 448).
+    `stretch` shows the whole image, squeezed into a square; `crop` resizes the shorter side to `shorter` and cuts the
+    central square (Liu 2017: 256 and 224, or 512 and 448).
     """
 
     size: int = 224
@@ -37,7 +38,7 @@ class Preprocess:
         if self.mode not in ("stretch", "crop"):
             raise InputError(f"no preprocessing mode {self.mode!r}; there are: stretch, crop")
         if self.size < 1:
-            raise InputError(f"pictures cannot have a size of {self.size} pixels")
+            raise InputError(f"images cannot have a size of {self.size} pixels")
         if self.mode == "crop" and self.shorter < self.size:
             raise InputError(f"cannot crop {self.size} pixels out of a shorter side of {self.shorter}")
         if self.resample not in RESAMPLING:
@@ -56,25 +57,25 @@ class Preprocess:
     def of(cls, vision: Mapping[str, Any]) -> Preprocess:
         """The preprocessing that a checkpoint or feature store describes (see `Backbone.describe`)."""
         if "preprocess" not in vision:
-            raise InputError("these features do not say how pictures were resized; boxes cannot be put on them")
+            raise InputError("these features do not say how images were resized; boxes cannot be put on them")
         return cls.from_description(vision["preprocess"])
 
-    def to_square(self, picture: Image.Image) -> Image.Image:
+    def to_square(self, image: Image.Image) -> Image.Image:
         """The square the model sees, in RGB."""
-        picture, resampling = picture.convert("RGB"), RESAMPLING[self.resample]
+        image, resampling = image.convert("RGB"), RESAMPLING[self.resample]
         if self.mode == "stretch":
-            return picture.resize((self.size, self.size), resampling)
-        left, top, side = self._window(picture.width, picture.height)
+            return image.resize((self.size, self.size), resampling)
+        left, top, side = self._window(image.width, image.height)
         box = (left, top, left + side, top + side)
-        return picture.resize((self.size, self.size), resampling, box=box)
+        return image.resize((self.size, self.size), resampling, box=box)
 
-    def __call__(self, picture: Image.Image) -> Tensor:
-        """The normalised picture, (3, size, size) float32."""
-        pixels = torch.from_numpy(np.asarray(self.to_square(picture)).copy()).permute(2, 0, 1).float() / 255
+    def __call__(self, image: Image.Image) -> Tensor:
+        """The normalised image, (3, size, size) float32."""
+        pixels = torch.from_numpy(np.asarray(self.to_square(image)).copy()).permute(2, 0, 1).float() / 255
         return (pixels - torch.tensor(self.mean).view(3, 1, 1)) / torch.tensor(self.std).view(3, 1, 1)
 
     def move_box(self, box: Box, width: int, height: int) -> Box | None:
-        """A box of a `width` x `height` picture, relative to the square in [0, 1]; None where it was cropped away."""
+        """A box of a `width` x `height` image, relative to the square in [0, 1]; None where it was cropped away."""
         left, top, side_x, side_y = 0.0, 0.0, float(width), float(height)
         if self.mode == "crop":
             left, top, side_x = self._window(width, height)
@@ -84,8 +85,8 @@ class Preprocess:
         )
         return moved.intersection(Box(0.0, 0.0, 1.0, 1.0))
 
-    def to_picture(self, box: Box, width: int, height: int) -> Box:
-        """The inverse of `move_box`: a relative box of the square in pixels of the picture."""
+    def to_image(self, box: Box, width: int, height: int) -> Box:
+        """The inverse of `move_box`: a relative box of the square in pixels of the image."""
         if self.mode == "stretch":
             return Box(box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height)
         left, top, side = self._window(width, height)
@@ -99,6 +100,40 @@ class Preprocess:
         return values
 
     def _window(self, width: int, height: int) -> tuple[float, float, float]:
-        """Left, top and side of the central square, in pixels of the picture."""
+        """Left, top and side of the central square, in pixels of the image."""
         side = min(width, height) * self.size / self.shorter
         return (width - side) / 2, (height - side) / 2, side
+
+
+# Regions of an image on the square that a model sees: after resizing, and after the crop where there is one.
+
+
+RESOLUTION = 224  # side of the square that maps are painted on (Liu 2017)
+
+
+def mask_on_square(
+    region: Region, width: int, height: int, preprocess: Preprocess, resolution: int = RESOLUTION
+) -> NDArray[np.bool_]:
+    """Which pixels of the square (resolution, resolution) lie in a region of a `width` x `height` image.
+
+    A region that carries a mask is its mask, else its box; a pixel counts by its centre.
+    """
+    centres = (np.arange(resolution) + 0.5) / resolution
+    whole = preprocess.to_image(Box(0, 0, 1, 1), width, height)
+    x = whole.x1 + centres * (whole.x2 - whole.x1)
+    y = whole.y1 + centres * (whole.y2 - whole.y1)
+    if region.mask is not None:
+        rows, columns = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
+        return np.asarray(region.mask[np.ix_(rows, columns)])
+    box = region.box
+    return np.outer((y >= box.y1) & (y < box.y2), (x >= box.x1) & (x < box.x2))
+
+
+def union_on_square(
+    regions: Iterable[Region], width: int, height: int, preprocess: Preprocess, resolution: int = RESOLUTION
+) -> NDArray[np.bool_]:
+    """Which pixels of the square lie in any of the regions; nothing is left where all were cropped away."""
+    union = np.zeros((resolution, resolution), dtype=bool)
+    for region in regions:
+        union |= mask_on_square(region, width, height, preprocess, resolution)
+    return union

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.readers import join, present, problems, read_boxes, read_coco, rle, segmentation_mask, with_masks
+from captrial.data.datasets import (
+    join,
+    masks,
+    present,
+    problems,
+    read_boxes,
+    read_coco,
+    segmentation_mask,
+    with_masks,
+)
 from captrial.errors import DatasetError
 from captrial.records import Box
 
@@ -44,13 +53,13 @@ def test_captions(tmp_path: Path) -> None:
     first, second = read_coco(captions_file(tmp_path), images=tmp_path)
     assert (first.id, first.captions) == ("42", ("A dog.",))
     assert (second.id, second.captions) == ("7", ("A cat.\n", "The cat."))
-    assert first.picture.path == tmp_path / "000000000042.jpg"
-    assert (first.picture.width, first.picture.height) == (6, 4)
+    assert first.image.path == tmp_path / "000000000042.jpg"
+    assert (first.image.width, first.image.height) == (6, 4)
 
 
 def test_instances_in_all_three_mask_forms(tmp_path: Path) -> None:
-    compressed = rle.encode(MASK)
-    counts = rle.mask_to_counts(MASK).tolist()
+    compressed = masks.encode(MASK)
+    counts = masks.mask_to_counts(MASK).tolist()
     square = [[1.0, 1.0, 3.0, 1.0, 3.0, 3.0, 1.0, 3.0]]
     path = instances_file(
         tmp_path,
@@ -63,17 +72,17 @@ def test_instances_in_all_three_mask_forms(tmp_path: Path) -> None:
     assert [region.box for region in sample.regions] == [Box(1, 1, 4, 3)] * 4
     assert {region.label for region in sample.regions} == {"dog"}
     assert sample.extra["iscrowd"] == (False, True, False, False)
-    masks = [region.mask for region in sample.regions]
-    assert all(np.array_equal(mask, MASK) for mask in masks[:2] if mask is not None)
-    assert masks[2] is not None
-    assert masks[2].sum() == 4
-    assert masks[2][1:3, 1:3].all()
-    assert masks[3] is None
+    found = [region.mask for region in sample.regions]
+    assert all(np.array_equal(mask, MASK) for mask in found[:2] if mask is not None)
+    assert found[2] is not None
+    assert found[2].sum() == 4
+    assert found[2][1:3, 1:3].all()
+    assert found[3] is None
     assert empty.regions == ()
 
 
 def test_masks_can_wait(tmp_path: Path) -> None:
-    path = instances_file(tmp_path, {**INSTANCE, "segmentation": rle.encode(MASK)})
+    path = instances_file(tmp_path, {**INSTANCE, "segmentation": masks.encode(MASK)})
     lazy = read_coco(path)
     assert lazy[0].regions[0].mask is None
     mask = with_masks(lazy)[0].regions[0].mask
@@ -81,7 +90,7 @@ def test_masks_can_wait(tmp_path: Path) -> None:
     assert np.array_equal(mask, MASK)
 
 
-def test_captions_and_instances_of_the_same_pictures(tmp_path: Path) -> None:
+def test_captions_and_instances_of_the_same_images(tmp_path: Path) -> None:
     samples = read_coco(captions_file(tmp_path), instances_file(tmp_path, INSTANCE))
     assert [(len(sample.captions), len(sample.regions)) for sample in samples] == [(1, 1), (2, 0)]
 
@@ -110,8 +119,8 @@ def test_an_empty_box_is_left_out_and_said(tmp_path: Path) -> None:
         ({"bbox": [1, 2, "x", 4]}, "must be a number, found a string"),
         ({"segmentation": [[1, 2, 3, 4]]}, "polygon 0 needs at least three x, y pairs"),
         ({"segmentation": [[1, 2, 3, 4, 5, 1e9]]}, "reaches beyond"),
-        ({"segmentation": {"size": [6, 4], "counts": "0"}}, r"the mask is \[6, 4\] and the picture \[4, 6\]"),
-        ({"segmentation": {"size": [4, 6], "counts": [3, 4]}}, "cover 7 pixels, the picture has 24"),
+        ({"segmentation": {"size": [6, 4], "counts": "0"}}, r"the mask is \[6, 4\] and the image \[4, 6\]"),
+        ({"segmentation": {"size": [4, 6], "counts": [3, 4]}}, "cover 7 pixels, the image has 24"),
         ({"segmentation": {"size": [4, 6], "counts": [-1, 25]}}, "the runs of the mask"),
         ({"segmentation": {"size": [4, 6], "counts": "P"}}, "ends too early"),
         ({"segmentation": {"size": [4, 6], "counts": "\u2603"}}, "impossible character"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from captrial.data.readers import FORMS, detect, read_dataset
-from captrial.data.toyworld import write_toyworld
+from captrial.data.datasets import FORMS, detect, read_dataset
 from captrial.errors import DatasetError
+from captrial.toyworld import write_toyworld
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A dog."}]}
@@ -65,7 +65,7 @@ def test_a_folder_with_annotations(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.jpg").touch()
     assert detect(tmp_path).path == tmp_path / "dataset.json"  # it alone knows the splits
-    assert read_dataset(tmp_path, split="train")[0].picture.path == tmp_path / "images" / "a.jpg"
+    assert read_dataset(tmp_path, split="train")[0].image.path == tmp_path / "images" / "a.jpg"
     (tmp_path / "other.json").write_bytes(orjson.dumps(KARPATHY))
     with pytest.raises(DatasetError, match=r"several annotation files \(dataset\.json, other\.json\)"):
         detect(tmp_path)
@@ -88,7 +88,7 @@ def test_what_is_not_known_gets_the_list(tmp_path: Path) -> None:
 
 def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
     path = make(tmp_path / "folder", "folder")
-    with pytest.raises(DatasetError, match="takes no picture folder"):
+    with pytest.raises(DatasetError, match="takes no image folder"):
         read_dataset(path, images=tmp_path)
     with pytest.raises(DatasetError, match="no split 'train'; it has no splits at all"):
         read_dataset(path, split="train")
@@ -105,7 +105,7 @@ def test_the_toy_world(tmp_path: Path) -> None:
     write_toyworld(tmp_path / "toy", 10, size=64)
     samples = read_dataset(tmp_path / "toy")
     assert len(samples) == 10
-    assert all(sample.regions and len(sample.phrases) == 5 and sample.picture.label for sample in samples)
+    assert all(sample.regions and len(sample.phrases) == 5 and sample.image.label for sample in samples)
     assert len(read_dataset(tmp_path / "toy", split="train")) == 6
     assert detect(tmp_path / "toy" / "dataset.json").form == "karpathy"  # each file alone is what it is
     assert detect(tmp_path / "toy" / "images" / "robot").form == "sequences"

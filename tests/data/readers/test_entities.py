@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.readers import parse_sentence, problems, read_entities
+from captrial.data.datasets import parse_sentence, problems, read_entities
 from captrial.errors import DatasetError
 from captrial.records import Box
 
@@ -37,7 +37,7 @@ def write(root: Path, sentences: str = SENTENCES, annotations: str | None = None
 def test_everything_is_linked(tmp_path: Path) -> None:
     (sample,) = read_entities(write(tmp_path))
     assert sample.id == "77.jpg"
-    assert (sample.picture.width, sample.picture.height) == (30, 40)
+    assert (sample.image.width, sample.image.height) == (30, 40)
     assert sample.captions == (
         "Two men and a dog on the beach .",
         "A photo of men 's arms near something , it seems",
@@ -69,7 +69,7 @@ def test_splits(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no split 'train'"):
         read_entities(tmp_path, split="train")
     (tmp_path / "test.txt").write_text("78\n")
-    with pytest.raises(DatasetError, match=r"test\.txt: line 1: no sentences for picture 78"):
+    with pytest.raises(DatasetError, match=r"test\.txt: line 1: no sentences for image 78"):
         read_entities(tmp_path)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.readers import read_flickr8k, read_karpathy
+from captrial.data.datasets import read_flickr8k, read_karpathy
 from captrial.errors import DatasetError
 
 LINES = "b.jpg#1\tA cat .\nb.jpg#0\tThe cat sleeps .\na.jpg.1#0\tA dog # 1 .\n"
@@ -27,12 +27,12 @@ def test_captions_in_order(tmp_path: Path) -> None:
     assert {sample.split for sample in samples} == {None}
 
 
-def test_splits_and_pictures(tmp_path: Path) -> None:
+def test_splits_and_images(tmp_path: Path) -> None:
     (tmp_path / "Flickr_8k.trainImages.txt").write_text("b.jpg\n")
     (tmp_path / "Flickr_8k.devImages.txt").write_text("a.jpg.1\r\n\n")
     (tmp_path / "images").mkdir()
     samples = read_flickr8k(write(tmp_path), split="val")
-    assert [(sample.id, sample.picture.path) for sample in samples] == [("a.jpg.1", tmp_path / "images" / "a.jpg.1")]
+    assert [(sample.id, sample.image.path) for sample in samples] == [("a.jpg.1", tmp_path / "images" / "a.jpg.1")]
     own = tmp_path / "mine.txt"
     own.write_text("b.jpg")
     assert [sample.split for sample in read_flickr8k(write(tmp_path), splits={"mine": own})] == ["mine", None]
@@ -47,7 +47,7 @@ def test_splits_and_pictures(tmp_path: Path) -> None:
         ("a.jpg#0\tone\na.jpg#0\ttwo\n", r"line 2: a\.jpg#0 is given twice"),
         ("a.jpg#0\tone\na.jpg#2\ttwo\n", r"the captions of a\.jpg are numbered \[0, 2\]"),
         ("a.jpg#0\t \n", r"line 1: the caption of a\.jpg#0 is empty"),
-        ("../a.jpg#0\tout\n", "leads out of the picture folder"),
+        ("../a.jpg#0\tout\n", "leads out of the image folder"),
         (b"a.jpg#0\t\xff\xfe\n", "line 1 is not UTF-8"),
         ("", "no captions in it"),
     ],

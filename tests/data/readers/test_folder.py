@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from captrial.data.readers import read_folder
+from captrial.data.datasets import read_folder
 from captrial.errors import DatasetError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -15,20 +15,20 @@ def test_classes_order_and_suffixes(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
     samples = list(read_folder(tmp_path))
-    assert [(sample.id, sample.picture.label) for sample in samples] == [
+    assert [(sample.id, sample.image.label) for sample in samples] == [
         ("top.bmp", None),
         ("cat/a.png", "cat"),
         ("dog/9.JPEG", "dog"),
         ("dog/10.jpg", "dog"),
         ("dog/old/1.webp", "dog"),
     ]
-    assert all(sample.picture.path == tmp_path / sample.id for sample in samples)
+    assert all(sample.image.path == tmp_path / sample.id for sample in samples)
 
 
-def test_pictures_under_other_names_are_found(tmp_path: Path) -> None:
+def test_images_under_other_names_are_found(tmp_path: Path) -> None:
     (tmp_path / "download").write_bytes(PNG)
     (tmp_path / "photo.dat").write_bytes(b"\xff\xd8\xff\xe0" + b"\0" * 20)
-    (tmp_path / "text.dat").write_bytes(b"not a picture")
+    (tmp_path / "text.dat").write_bytes(b"not an image")
     assert [sample.id for sample in read_folder(tmp_path)] == ["download", "photo.dat"]
 
 

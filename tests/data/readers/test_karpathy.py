@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.readers import present, read_karpathy
+from captrial.data.datasets import present, read_karpathy
 from captrial.errors import DatasetError
 
 
@@ -32,7 +32,7 @@ def test_flickr_form(tmp_path: Path) -> None:
     assert sample.captions == ("A red bus.",)
     assert sample.split == "train"
     assert sample.extra == {"imgid": 0, "sentids": [7], "tokens": (("a", "red", "bus"),)}
-    assert sample.picture.path is None
+    assert sample.image.path is None
 
 
 def test_coco_form_has_coco_ids_and_folders(tmp_path: Path) -> None:
@@ -40,21 +40,21 @@ def test_coco_form_has_coco_ids_and_folders(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         image(0, cocoid=42, filepath="val2014"),
-        image(1, cocoid=43, filepath="train2014"),  # no such sub-folder: pictures lie flat
+        image(1, cocoid=43, filepath="train2014"),  # no such sub-folder: images lie flat
     )
     samples = read_karpathy(path, images=tmp_path / "coco")
     assert [sample.id for sample in samples] == ["42", "43"]
-    assert [sample.picture.path for sample in samples] == [
+    assert [sample.image.path for sample in samples] == [
         tmp_path / "coco" / "val2014" / "pic0.jpg",
         tmp_path / "coco" / "pic1.jpg",
     ]
 
 
-def test_pictures_beside_the_file_are_found(tmp_path: Path) -> None:
+def test_images_beside_the_file_are_found(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "pic1.jpg").touch()
     samples = read_karpathy(write(tmp_path, image(0), image(1)))
-    assert samples[0].picture.path == tmp_path / "images" / "pic0.jpg"
+    assert samples[0].image.path == tmp_path / "images" / "pic0.jpg"
     assert present(samples) == samples[1:]
 
 
@@ -67,7 +67,7 @@ def test_splits_are_kept_apart_and_can_be_added(tmp_path: Path) -> None:
         read_karpathy(path, split="test")
 
 
-def test_a_picture_without_captions_is_kept(tmp_path: Path) -> None:
+def test_a_image_without_captions_is_kept(tmp_path: Path) -> None:
     (sample,) = read_karpathy(write(tmp_path, image(sentences=[])))
     assert sample.captions == ()
 
@@ -81,9 +81,9 @@ def test_tokens_are_not_made_up(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"filename": ...}, r"images\[0\]: 'filename' must be a string, found nothing"),
-        ({"filename": "../secret.jpg"}, "leads out of the picture folder"),
-        ({"filename": "/etc/passwd"}, "leads out of the picture folder"),
-        ({"filename": "C:\\x.jpg"}, "leads out of the picture folder"),
+        ({"filename": "../secret.jpg"}, "leads out of the image folder"),
+        ({"filename": "/etc/passwd"}, "leads out of the image folder"),
+        ({"filename": "C:\\x.jpg"}, "leads out of the image folder"),
         ({"cocoid": "42"}, r"pic0\.jpg\): 'cocoid' must be a whole number, found a string"),
         ({"cocoid": True}, "'cocoid' must be a whole number"),
         ({"split": ...}, r"images\[0\] \(pic0\.jpg\): 'split' must be a string"),
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, fields: dict[str, Any], message:
     assert "dataset.json" in str(caught.value)
 
 
-def test_two_pictures_with_one_id(tmp_path: Path) -> None:
+def test_two_images_with_one_id(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"images 0 and 1 share the id '5'"):
         read_karpathy(write(tmp_path, image(0, cocoid=5), image(1, cocoid=5)))
 
@@ -112,7 +112,7 @@ def test_files_that_are_no_karpathy_files(tmp_path: Path) -> None:
             read_karpathy(path)
     with pytest.raises(DatasetError, match="cannot be read"):
         read_karpathy(tmp_path / "none.json")
-    with pytest.raises(DatasetError, match="no such picture folder"):
+    with pytest.raises(DatasetError, match="no such image folder"):
         read_karpathy(write(tmp_path, image()), images=tmp_path / "none")
 
 

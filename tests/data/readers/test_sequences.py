@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from captrial.data.readers import problems, read_sequences
+from captrial.data.datasets import problems, read_sequences
 from captrial.errors import DatasetError
 from captrial.records import Box
 
@@ -32,7 +32,7 @@ def test_frames_in_natural_order(tmp_path: Path) -> None:
         ("day/low", 1),
         ("night", 0),
     ]
-    assert samples[0].picture.path == tmp_path / "day" / "low" / "frame9.png"
+    assert samples[0].image.path == tmp_path / "day" / "low" / "frame9.png"
 
 
 def test_boxes_as_json(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_acrv_labels_beside_frames_and_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("boxes.json", '{"7.png": []}', r"frame '7\.png' has boxes and no picture"),
+        ("boxes.json", '{"7.png": []}', r"frame '7\.png' has boxes and no image"),
         ("boxes.json", '{"0": [], "00": []}', r"frame 0\.png is named twice"),
         ("boxes.json", '{"0": [[1, 2, 3]]}', "box 0 must be"),
         ("boxes.json", "[]", "must be an object"),
@@ -102,7 +102,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, name: str, content: str, message
 def test_folders_that_are_wrong(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no such folder"):
         read_sequences(tmp_path / "none")
-    with pytest.raises(DatasetError, match="no pictures in it"):
+    with pytest.raises(DatasetError, match="no images in it"):
         read_sequences(tmp_path)
     folder = frames(tmp_path / "room", "0.png")
     with pytest.raises(DatasetError, match=r"no boxes\.json, boxes\.csv, labels\.json for the sequence room"):
@@ -114,7 +114,7 @@ def test_folders_that_are_wrong(tmp_path: Path) -> None:
 
 
 def test_the_robots_room_of_the_toy_world(tmp_path: Path) -> None:
-    from captrial.data.toyworld.write import write_toyworld
+    from captrial.toyworld.export import write_toyworld
 
     write_toyworld(tmp_path / "toy", 6, shares={"robot": 1}, size=64)
     samples = read_sequences(tmp_path / "toy" / "images" / "robot")

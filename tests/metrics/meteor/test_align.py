@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.metrics.meteor import MeteorResources, meteor_stats
-from captrial.metrics.meteor.align import align_pairs
-from captrial.metrics.meteor.match import java_hash, prepare
+from captrial.metrics.meteor.alignment import align_pairs
+from captrial.metrics.meteor.matching import java_hash, prepare
 from captrial.metrics.meteor.stem import stem
 
 from .conftest import FUNCTION_WORDS, PARAPHRASES

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from captrial.metrics.meteor import meteor_corpus, meteor_scores
-from captrial.metrics.meteor.score import additive
+from captrial.metrics.meteor.meteor import additive
 
 # "a dog runs fast" against "the dog runs": dog and runs match exactly, one chunk; "a" and "the" are function words.
 HALF = [4, 3, 1, 1, 2, 2, 0, 0, *[0] * 12, 1, 2, 2]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from captrial.metrics.spice.graph import Concept, SceneGraph, Vocabulary
+from captrial.metrics.spice.synonym_graph import Concept, SceneGraph, Vocabulary
 from captrial.metrics.wordnet import WordNet, default_wordnet
 
 TABLE = WordNet(

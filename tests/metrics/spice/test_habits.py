@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captrial.metrics.spice.dependencies import universal
-from captrial.metrics.spice.habits import imitate
 from captrial.metrics.spice.lexicon import Lemmatizer
-from captrial.metrics.spice.parse import Parse
-from captrial.metrics.spice.scene_graph import SceneTuple, extract
+from captrial.metrics.spice.parse_tree import Parse
+from captrial.metrics.spice.parser import imitate
+from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
 from captrial.metrics.spice.wordlists import words
 
 VERBS = {"sit", "ride", "stand", "cover", "park", "fill", "perch", "hold", "wear"}

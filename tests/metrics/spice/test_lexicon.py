@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from captrial.metrics.spice.parsing import lemmatizer
+from captrial.metrics.spice.parser import lemmatizer
 
 NOUNS = "women:woman benches:bench puppies:puppy pies:pie horses:horse glasses:glass shoes:shoe knives:knife"
 ODD_NOUNS = "pants:pants scissors:scissors bus:bus grass:grass graffiti:graffitus tennis:tennis people:people"

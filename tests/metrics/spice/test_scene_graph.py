@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captrial.metrics.spice.dependencies import Edge, Graph
-from captrial.metrics.spice.scene_graph import SceneTuple, extract
+from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
 
 LEMMAS = {"men": "man", "cows": "cow", "is": "be", "are": "be", "sitting": "sit", "sits": "sit", "laid": "lay"}
 

@@ -42,7 +42,7 @@ def test_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     texts = ["a man rides a brown horse", "a man rides a brown horse", "two cats", ""]
     monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path))
     fresh = scene_tuples(texts)
-    module = import_module("captrial.metrics.spice.tuples")  # `captrial.metrics.spice` as an attribute is the function
+    module = import_module("captrial.metrics.spice.spice")  # `captrial.metrics.spice` as an attribute is the function
     monkeypatch.setattr(module, "parse", lambda texts: pytest.fail(f"parsed again: {texts}"))
     assert scene_tuples(texts) == fresh
     assert fresh[0] == fresh[1]

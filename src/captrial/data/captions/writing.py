@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet
 
-from captrial.data.captions.captionset import CaptionSet
+from captrial.data.captions.caption_set import CaptionSet
 from captrial.data.captions.content import is_clean
 from captrial.errors import CaptionFileError
 from captrial.files import atomic_path, atomic_write

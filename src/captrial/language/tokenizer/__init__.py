@@ -5,6 +5,6 @@ says what each character counts as, `grammar` has the rules and `lexer` follows 
 captions, which need no grammar, in bulk.
 """
 
-from captrial.language.tokenizer.bulk import tokenize, tokenize_all
+from captrial.language.tokenizer.tokenize import tokenize, tokenize_all
 
 __all__ = ["tokenize", "tokenize_all"]

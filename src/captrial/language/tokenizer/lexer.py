@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from captrial.language.tokenizer import spelling
-from captrial.language.tokenizer.alphabet import shadow
+from captrial.language.tokenizer.characters import shadow
 from captrial.language.tokenizer.grammar import rules_for
 
 DROPPED = frozenset(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from captrial.metrics.spice.parse import Parse
+from captrial.metrics.spice.parse_tree import Parse
 from captrial.metrics.spice.wordlists import GERUND_NOUNS, LEADING_GERUND_NOUNS, NOUN_TAGS, VERBAL_NOUNS
 
 _FINITE = ("VB", "VBP", "VBZ", "VBD")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captrial.metrics.spice.parse import Parse
+from captrial.metrics.spice.parse_tree import Parse
 from captrial.metrics.spice.wordlists import (
     ALWAYS_NOUNS,
     ALWAYS_SINGULAR,

@@ -32,17 +32,17 @@
         const scores = pair.scores[metricChoice.value][at], won = winner(scores);
         const outcome = won === null ? "none" : won < 0 ? "first" : won > 0 ? "second" : "tie";
         if (winnerChoice.value !== "any" && winnerChoice.value !== outcome) return;
-        const picture = data.pictures[id];
-        const words = [id, ...pair.models.map((model) => picture.captions[model]), ...picture.references].join(" ").toLowerCase();
+        const image = data.images[id];
+        const words = [id, ...pair.models.map((model) => image.captions[model]), ...image.references].join(" ").toLowerCase();
         if (wanted && !words.includes(wanted)) return;
-        rows.push({ pair, id, scores, won, similarity: pair.similarity[at], picture });
+        rows.push({ pair, id, scores, won, similarity: pair.similarity[at], image });
       });
     }
     cards.replaceChildren();
     shown = 0;
     showMore();
     const different = new Set(rows.map((row) => row.id)).size;
-    count.textContent = `${rows.length} comparisons on ${different} pictures`;
+    count.textContent = `${rows.length} comparisons on ${different} images`;
   }
 
   function showMore() {
@@ -52,14 +52,14 @@
     more.textContent = `Show more (${rows.length - shown} left)`;
   }
 
-  function card({ pair, id, scores, won, similarity, picture }) {
+  function card({ pair, id, scores, won, similarity, image }) {
     const made = element("article", "card");
-    if (picture.thumbnail) {
-      const image = element("img");
-      image.src = picture.thumbnail; image.alt = `picture ${id}`; image.loading = "lazy";
-      made.append(image);
+    if (image.thumbnail) {
+      const shown = element("img");
+      shown.src = image.thumbnail; shown.alt = `image ${id}`; shown.loading = "lazy";
+      made.append(shown);
     } else {
-      made.append(element("div", "blank", `picture ${id}`));
+      made.append(element("div", "blank", `image ${id}`));
     }
     const text = element("div", "text");
     pair.models.forEach((model, side) => {
@@ -68,26 +68,26 @@
       const who = element("div", "who");
       who.append(element("span", "", name(model) + (wins ? " ✓" : "")));
       who.append(element("span", "", scores && scores[side] !== null ? scores[side].toFixed(3) : ""));
-      said.append(who, element("div", "", picture.captions[model] || "(empty caption)"));
+      said.append(who, element("div", "", image.captions[model] || "(empty caption)"));
       text.append(said);
     });
-    text.append(references(picture), everyone(picture, pair));
+    text.append(references(image), everyone(image, pair));
     text.append(element("div", "small soft", `${id} · similarity ${similarity.toFixed(3)}`));
     made.append(text);
     return made;
   }
 
-  function references(picture) {
+  function references(image) {
     const box = element("details");
     box.open = true;
-    box.append(element("summary", "soft", picture.references.length ? "what people said" : "not labelled yet"));
+    box.append(element("summary", "soft", image.references.length ? "what people said" : "not labelled yet"));
     const list = element("ul");
-    picture.references.forEach((sentence) => list.append(element("li", "", sentence)));
+    image.references.forEach((sentence) => list.append(element("li", "", sentence)));
     box.append(list);
     return box;
   }
 
-  function everyone(picture, pair) {
+  function everyone(image, pair) {
     const box = element("details");
     const others = data.models.map((_, model) => model).filter((model) => !pair.models.includes(model));
     if (!others.length) return element("span");
@@ -95,7 +95,7 @@
     const list = element("ul");
     others.forEach((model) => {
       const item = element("li");
-      item.append(element("b", "", `${name(model)}: `), document.createTextNode(picture.captions[model]));
+      item.append(element("b", "", `${name(model)}: `), document.createTextNode(image.captions[model]));
       list.append(item);
     });
     box.append(list);

@@ -1,8 +1,8 @@
-// A picture goes to the server, its job is followed, and every captioner's panel is shown as soon as it is ready.
+// An image goes to the server, its job is followed, and every captioner's panel is shown as soon as it is ready.
 import { $, ask } from "./common.js";
 
 const PAUSE = 250; // milliseconds between two looks at a job
-let picture = null; // what was dropped
+let image = null; // what was dropped
 let current = null; // the number of the job that is followed
 
 function complain(sentence) {
@@ -15,25 +15,25 @@ function take(file) {
   const megabytes = Number($("choices").dataset.megabytes);
   $("panels").replaceChildren();
   $("preview").hidden = true;
-  $("chosen").textContent = file.name || "picture";
+  $("chosen").textContent = file.name || "image";
   if (file.size > megabytes * 2 ** 20) {
-    picture = null;
+    image = null;
     stop();
-    complain(`${file.name || "This picture"} has ${Math.ceil(file.size / 2 ** 20)} MB; at most ${megabytes} MB are taken. Please shrink it.`);
+    complain(`${file.name || "This image"} has ${Math.ceil(file.size / 2 ** 20)} MB; at most ${megabytes} MB are taken. Please shrink it.`);
     return;
   }
-  picture = file;
+  image = file;
   look();
 }
 
 async function look() {
-  if (!picture) return;
+  if (!image) return;
   const models = [...new Set([$("first").value, $("second").value].filter(Boolean))];
-  const asked = new URLSearchParams([...models.map((name) => ["model", name]), ["method", $("method").value], ["file", picture.name || "picture"]]);
+  const asked = new URLSearchParams([...models.map((name) => ["model", name]), ["method", $("method").value], ["file", image.name || "image"]]);
   const room = document.createElement("div");
   room.className = models.length > 1 ? "pair" : "";
   $("panels").replaceChildren(room);
-  await follow(() => fetch(`/api/look?${asked}`, { method: "POST", body: picture }), (part) => {
+  await follow(() => fetch(`/api/look?${asked}`, { method: "POST", body: image }), (part) => {
     if (part.preview) {
       Object.assign($("preview"), { src: part.preview, hidden: false });
     } else {
@@ -105,7 +105,7 @@ function explainMethod() {
 $("file").addEventListener("change", () => take($("file").files[0]));
 for (const name of ["dragenter", "dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
-    event.preventDefault(); // a picture that misses the field must not replace the page
+    event.preventDefault(); // an image that misses the field must not replace the page
     $("drop").classList.toggle("over", name === "dragenter" || name === "dragover");
     if (name === "drop") take(event.dataTransfer.files[0]);
   });

@@ -1,0 +1,1 @@
+"""Agreement of captrial with reference implementations."""

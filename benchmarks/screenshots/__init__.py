@@ -1,0 +1,1 @@
+"""Screenshots of the web pages for the documentation, taken in headless Chromium."""

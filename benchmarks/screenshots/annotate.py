@@ -1,0 +1,159 @@
+"""Images of the annotation pages: `python -m benchmarks.screenshots.annotate OUT [--only NAME ...]`.
+
+A competition of three made-up captioners on rendered images of the toy world, half annotated by made-up people;
+every page on a desktop and on a phone, light and dark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import orjson
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from captrial.annotate import accounts
+from captrial.annotate.accounts import Person
+from captrial.annotate.rounds.qualification import qualify, set_images
+from captrial.annotate.service import Room
+from captrial.annotate.settings import Settings, write_settings
+from captrial.annotate.simulate import serving
+from captrial.compete.competition import Competition
+from captrial.compete.storage.manifest import SelectionSettings
+from captrial.toyworld import ToyWorld
+from tests.chromium import chromium
+
+IMAGES, QUALIFICATION = 40, 2
+SCREENS = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
+NAMES = ["Ada", "Ben", "Chloe", "Dmitri"]
+Captions = dict[str, list[str]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="*", help="names such as write-phone-dark")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        directory, truth = make_competition(Path(folder))
+        with serving(directory) as (base, room), chromium() as browser:
+            links = annotate(room, truth)
+            for screen in SCREENS:
+                for scheme in ("light", "dark"):
+                    visit(browser, base, links, screen, scheme, arguments)
+
+
+def make_competition(folder: Path) -> tuple[Path, Captions]:
+    """Three models: one says what is there, one often what is elsewhere, one nearly always."""
+    world, images, truth = ToyWorld(seed=7, size=384), folder / "images", dict[str, list[str]]()
+    images.mkdir()
+    for index in range(IMAGES + QUALIFICATION):
+        image = world.render("test", index)
+        Image.fromarray(image.pixels).save(images / f"{index}.png")
+        truth[f"{index}.png"] = list(image.sample.captions)
+    generator, files = random.Random(0), {}
+    known = list(truth)[:IMAGES]
+    for model, wrong in (("careful", 0.1), ("hasty", 0.4), ("dreamer", 0.9)):
+        said = [truth[generator.choice(known) if generator.random() < wrong else name][0] for name in known]
+        files[model] = folder / f"{model}.json"
+        records = [{"image_id": name, "caption": text} for name, text in zip(known, said, strict=True)]
+        files[model].write_bytes(orjson.dumps(records))
+    competition = Competition.create(folder / "competition", files, images=images)
+    competition.select(SelectionSettings(12, 6))
+    return folder / "competition", truth
+
+
+def annotate(room: Room, truth: Captions) -> dict[str, str]:
+    """People who have done some of the work; returns links of those whose pages are shown."""
+    with room.store.change() as connection:
+        write_settings(room.store, connection, Settings(judges=1))
+        room.refresh_images(connection)
+        set_images(room.store, connection, {name: truth[name] for name in list(truth)[IMAGES:]})
+    generator = random.Random(1)
+    writers = [_join(room, name, "annotator") for name in NAMES]
+    inspectors = [_join(room, name, "inspector") for name in ("Emre", "Fatima", "Gus")]
+    lead = _join(room, "Lea", "lead")
+    for writer, _ in writers[:3]:
+        _write(room, writer, truth, generator, 18)
+    for inspector, _ in inspectors:
+        _inspect(room, inspector, truth, 30)
+    newcomer = _join(room, "Hana", "annotator", ready=False)
+    return {"write": writers[3][1], "inspect": inspectors[0][1], "lead": lead[1], "new": newcomer[1]}
+
+
+def _join(room: Room, name: str, role: str, ready: bool = True) -> tuple[Person, str]:
+    with room.store.change() as connection:
+        person, token = accounts.invite(room.store, connection, name, role)
+        if ready:
+            accounts.consent(room.store, connection, person.id)
+            qualify(room.store, connection, person.id)
+        found = accounts.by_id(connection, person.id)
+    assert found is not None
+    return found, token
+
+
+def _write(room: Room, writer: Person, truth: Captions, generator: random.Random, most: int) -> None:
+    following = room.next("write", writer)
+    while following["item"] is not None and most:
+        name = room.image_id(following["item"]) or ""
+        right = generator.random() > 0.1
+        text = generator.choice(truth[name] if right else next(iter(truth.values())))
+        following = room.write(writer, following["item"], text, f"{generator.getrandbits(128):032x}")["next"]
+        most -= 1
+
+
+def _inspect(room: Room, inspector: Person, truth: Captions, most: int) -> None:
+    following = room.next("inspect", inspector)
+    while following["item"] is not None and most:
+        right = following["sentence"] in truth[room.image_id(following["image"]) or ""]
+        answer = room.vote(inspector, following["item"], right, "", f"vote-{inspector.id}-{most:06d}")
+        following, most = answer["next"], most - 1
+
+
+def visit(browser: Browser, base: str, links: dict[str, str], screen: str, scheme: str, arguments: Any) -> None:
+    """Every page, on one kind of screen."""
+
+    def shoot(page: Page, name: str) -> None:
+        full = f"{name}-{screen}-{scheme}"
+        if not arguments.only or full in arguments.only:
+            page.wait_for_load_state("networkidle")
+            page.screenshot(path=arguments.out / f"{full}.png", full_page=name == "lead" or screen == "phone")
+
+    def sign_in(who: str) -> Page:
+        options: dict[str, Any] = {"viewport": SCREENS[screen], "color_scheme": scheme, "has_touch": screen == "phone"}
+        page = browser.new_context(**options).new_page()
+        page.goto(f"{base}/join/{links[who]}")
+        return page
+
+    page = sign_in("new")
+    shoot(page, "consent")
+    page = sign_in("write")
+    page.goto(f"{base}/write")
+    page.locator("#image[src]").wait_for()
+    page.locator("#text").fill("There is a view of Paris")
+    page.locator("#hints li").first.wait_for()
+    shoot(page, "write")
+    page.locator("#text").fill("")
+    page.get_by_text("draft saved").wait_for()
+    page.goto(f"{base}/judge")
+    page.locator("#image[src]").wait_for()
+    shoot(page, "judge")
+    page.goto(f"{base}/write")
+    page.locator("#keys-button").click(force=True) if screen == "desktop" else None
+    shoot(page, "keys") if screen == "desktop" else None
+    page = sign_in("inspect")
+    page.goto(f"{base}/inspect")
+    page.locator("#image[src]").wait_for()
+    shoot(page, "inspect")
+    page = sign_in("lead")
+    page.locator("#ranking table").wait_for(timeout=120_000)
+    shoot(page, "lead")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Speed of captrial beside other programs: ratios measured in one run."""

@@ -1,0 +1,124 @@
+"""An explanation: a caption, what every word was attributed to, and ways to look at it and keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+import orjson
+from PIL import Image
+
+from captrial.attribution.attribution import Array, Attribution
+from captrial.errors import InputError
+from captrial.files import atomic_path, atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from captrial.attribution.view import View
+
+_ARRAYS = ("scores", "boxes", "signed", "changes", "errors")
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a captioner said these words about this image; see `Attribution` for the numbers."""
+
+    attribution: Attribution
+    captioner: str = ""
+    image: Image.Image | None = None
+    log_probabilities: Array | None = None  # (w,) of each word after those before it; None where it gives only strings
+    contrast: Mapping[str, str] = field(default_factory=dict)  # word: the word it was compared with
+
+    @property
+    def caption(self) -> str:
+        """The words as one sentence."""
+        return " ".join(self.attribution.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that were explained."""
+        return self.attribution.words
+
+    def to_numpy(self) -> Array:
+        """Scores (words, elements), >= 0."""
+        return self.attribution.scores
+
+    def top(self, word: int) -> int | None:
+        """The element that a word leans on most, the first of equals; None without any element."""
+        scores = self.attribution.scores[word]
+        return int(scores.argmax()) if len(scores) else None
+
+    def view(self) -> View:
+        """What pages and figures draw from; add regions and verdicts to it with `dataclasses.replace`."""
+        from captrial.attribution.view import View
+
+        if self.image is None:
+            raise InputError("this explanation was made from features: there is no image to draw on")
+        shown = self.attribution.without_class_token()
+        against = tuple(f"“{word}” is explained by its lead over “{other}”" for word, other in self.contrast.items())
+        return View(self.image, shown, captioner=self.captioner, notes=against)
+
+    def save(self, path: Path | str) -> Path:
+        """Keep it: `.html` a page to point at, `.npz` all numbers (see `load`), `.json` the numbers for other tools."""
+        path = Path(path)
+        if path.suffix == ".html":
+            from captrial.attribution.page import write_page
+
+            return write_page([self.view()], path)
+        if path.suffix == ".npz":
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, about=np.array(orjson.dumps(self._about())), **self._arrays())  # type: ignore[arg-type]
+        elif path.suffix == ".json":
+            atomic_write(path, orjson.dumps(self._about() | self._arrays(), option=orjson.OPT_SERIALIZE_NUMPY))
+        else:
+            raise InputError(f"{path}: explanations are saved as .html, .npz or .json")
+        return path
+
+    @classmethod
+    def load(cls, path: Path | str) -> Explanation:
+        """Read what `save` wrote as `.npz` (the image is not in it)."""
+        try:
+            with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+                about = orjson.loads(bytes(file["about"].item()))
+                arrays = {name: file[name] for name in file.files if name != "about"}
+        except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile) as error:
+            raise InputError(f"{path}: not a saved explanation ({error})") from None
+        log_probabilities = arrays.pop("log_probabilities", None)
+        grid = None if about["grid"] is None else tuple(about["grid"])
+        attribution = Attribution(
+            tuple(about["words"]),
+            method=about["method"],
+            grid=grid,
+            window=tuple(about["window"]),
+            steps=about["steps"],
+            **arrays,
+        )
+        return cls(attribution, about["captioner"], None, log_probabilities, about["contrast"])
+
+    def show(self) -> Figure:
+        """A figure for a notebook: the image once a word, with where it looked."""
+        from captrial.attribution.figures import words_figure
+
+        return words_figure(self.view())
+
+    def _about(self) -> dict[str, Any]:
+        found = self.attribution
+        return {
+            "captioner": self.captioner,
+            "words": found.words,
+            "method": found.method,
+            "grid": found.grid,
+            "window": found.window,
+            "steps": found.steps,
+            "contrast": dict(self.contrast),
+        }
+
+    def _arrays(self) -> dict[str, Array]:
+        arrays = {name: getattr(self.attribution, name) for name in _ARRAYS}
+        arrays["log_probabilities"] = self.log_probabilities
+        return {name: np.ascontiguousarray(values) for name, values in arrays.items() if values is not None}

@@ -1,0 +1,149 @@
+"""Stack-Cap (Gu et al. 2018): a coarse caption refined by one or more fine stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from captrial.captioners.architectures.attention import AdditiveAttention, AdditiveMemory, masked_softmax
+from captrial.captioners.architectures.recurrent import (
+    Embedding,
+    LstmCell,
+    LstmState,
+    Projection,
+    Read,
+    RecurrentCaptioner,
+    zero_state,
+)
+from captrial.captioners.base import CaptionerConfig, Forced, masked_mean
+from captrial.decoding.protocol import Step
+from captrial.vision.features.visual_features import Features
+
+
+@dataclass(frozen=True)
+class StackCapConfig(CaptionerConfig):
+    """Sizes of the paper: one coarse and two fine stages."""
+
+    width: int = 512
+    attention: int = 512
+    stages: int = 3  # the coarse one included
+    dropout: float = 0.5
+    prior_attention: bool = True  # a stage's element projections are weighted by where the stage before looked
+    context_in_query: bool = False  # a stage asks with the state of the stage before plus what that one saw
+
+
+class Memory(NamedTuple):
+    """Embedded elements ready for each stage's attention, and their embedded mean."""
+
+    stages: tuple[AdditiveMemory, ...]
+    mean: Tensor  # (b, 1, d)
+
+
+class State(NamedTuple):
+    """The attention LSTM and one LSTM a stage."""
+
+    looking: LstmState
+    speaking: tuple[LstmState, ...]
+
+
+class PriorAttention(AdditiveAttention):
+    """Additive attention whose projected elements are first weighted by a prior attention."""
+
+    def refine(self, query: Tensor, memory: AdditiveMemory, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, with `prior` (b, n, k) multiplying the element projections."""
+        weighted = memory.projected.unsqueeze(1) * prior.unsqueeze(-1)
+        hidden = torch.tanh(weighted + self.query(query).unsqueeze(2))
+        weights = masked_softmax(self.score(hidden).squeeze(-1), memory.mask.unsqueeze(1))
+        return weights @ memory.values, weights
+
+
+class StackCap(RecurrentCaptioner):
+    """Every stage looks again, guided by where the stage before looked, and has its own vocabulary head.
+
+    `read` gives the outputs of all stages side by side, (b, n, stages x d); decoding uses the last stage.
+    """
+
+    Config: ClassVar[type[StackCapConfig]] = StackCapConfig
+    config: StackCapConfig
+
+    def __init__(self, config: StackCapConfig) -> None:
+        super().__init__(config)
+        width = config.width
+        self.words = Embedding(config.words, width, config.dropout)
+        self.embed = Projection(config.features, width, config.dropout)
+        self.embed_mean = Projection(config.features, width, config.dropout)
+        self.looking = LstmCell(3 * width, width)
+        self.attention = nn.ModuleList(PriorAttention(width, width, config.attention) for _ in range(config.stages))
+        self.speaking = nn.ModuleList(LstmCell(2 * width, width) for _ in range(config.stages))
+        self.heads = nn.ModuleList(nn.Linear(width, config.words) for _ in range(config.stages))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(self, features: Features) -> Memory:
+        """Embed the elements and their mean; project them for every stage."""
+        elements = self.embed(features.elements)
+        stages = tuple(attention.project(elements, features.mask) for attention in self.attention)  # type: ignore[operator]
+        return Memory(stages, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))
+
+    def start(self, memory: Memory) -> State:
+        """Zeros."""
+        zeros = zero_state(memory.mean, self.config.width)
+        return State(zeros, (zeros,) * self.config.stages)
+
+    def read(self, tokens: Tensor, state: State, memory: Memory) -> Read:
+        """Look once, then speak stage by stage; the last stage's state feeds back."""
+        word = self.words(tokens)
+        inputs = [state.speaking[-1].hidden, memory.mean.expand_as(word), word]
+        looking = self.looking(torch.cat(inputs, -1), state.looking)
+        hidden, weights, spoken = looking.hidden, None, []
+        query = hidden
+        for attention, speaking, before, elements in zip(
+            self.attention, self.speaking, state.speaking, memory.stages, strict=True
+        ):
+            if weights is None or not self.config.prior_attention:
+                context, weights = attention(query, elements)
+            else:
+                context, weights = attention.refine(query, elements, weights)  # type: ignore[operator]
+            after = speaking(torch.cat([context, hidden], -1), before)
+            spoken.append(after)
+            hidden = after.hidden
+            query = hidden + context if self.config.context_in_query else hidden
+        assert weights is not None
+        outputs = torch.cat([after.hidden for after in spoken], -1)
+        return Read(outputs, State(looking, tuple(spoken)), weights)
+
+    def score(self, output: Tensor) -> Tensor:
+        """Logits of the last stage."""
+        return self.score_stage(output, self.config.stages - 1)
+
+    def score_stage(self, output: Tensor, stage: int) -> Tensor:
+        """Logits of one stage from the outputs of all, (..., stages x d)."""
+        logits: Tensor = self.heads[stage](self.dropout(output.chunk(self.config.stages, -1)[stage]))
+        return logits
+
+    def speak_stages(self, tokens: Tensor, memory: Memory) -> list[Forced]:
+        """Teacher forcing of every stage, coarse first: cross-entropy supervises them all."""
+        outputs, attention = self.read_all(tokens, memory)
+        return [Forced(self.score_stage(outputs, stage), attention) for stage in range(self.config.stages)]
+
+    def at_stage(self, stage: int) -> StageSpeaker:
+        """A speaker that decodes from an earlier stage's head (stage-wise rewards sample every stage)."""
+        return StageSpeaker(self, stage)
+
+
+class StageSpeaker:
+    """Decodes from one stage of a `StackCap`."""
+
+    def __init__(self, captioner: StackCap, stage: int) -> None:
+        self.captioner, self.stage = captioner, stage
+
+    def start(self, memory: Memory) -> State:
+        """The captioner's own start."""
+        return self.captioner.start(memory)
+
+    def step(self, tokens: Tensor, state: State, memory: Memory) -> Step:
+        """One word, scored by this stage."""
+        output, state, attention = self.captioner.read(tokens, state, memory)
+        return Step(self.captioner.score_stage(output, self.stage), state, attention)

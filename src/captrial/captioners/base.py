@@ -1,0 +1,83 @@
+"""The contract that every captioner keeps.
+
+    memory = captioner.encode(features)                       once an image
+    state = captioner.start(memory)                           before the first word
+    logits, state, attention = captioner.step(tokens, state, memory)
+    logits, attention = captioner(features, tokens)           teacher forcing: all steps at once
+
+`b` images, `n` captions of each, `t` words, `k` visual elements. Memory has one row an image and is shared by its
+captions; nothing about decoding is kept in module buffers.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from captrial.decoding.protocol import Step
+from captrial.vision.features.visual_features import Features
+
+
+@dataclass(frozen=True)
+class CaptionerConfig:
+    """What every architecture has to know; each adds its own sizes, with the paper's as defaults."""
+
+    words: int  # size of the vocabulary, the four special tokens included
+    features: int = 2048  # width of one visual element
+    width: int = 512  # of the model itself
+
+
+class Forced(NamedTuple):
+    """The result of teacher forcing."""
+
+    logits: Tensor  # (b, n, t, words)
+    attention: Tensor  # (b, n, t, k)
+
+
+class Captioner(nn.Module, abc.ABC):
+    """Base of the twelve; see the module's docstring for the contract."""
+
+    Config: ClassVar[type[CaptionerConfig]]
+    needs_graphs: ClassVar[bool] = False  # uses `Features.relations` and `Features.attributes`
+
+    def __init__(self, config: CaptionerConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @abc.abstractmethod
+    def encode(self, features: Features) -> Any:
+        """Everything about the images that does not depend on words; tensors (b, ...)."""
+
+    @abc.abstractmethod
+    def start(self, memory: Any) -> Any:
+        """The state before the first word, one hypothesis an image: tensors (b, 1, ...)."""
+
+    @abc.abstractmethod
+    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
+        """Read the last words `tokens` (b, n) and score the next ones."""
+
+    @abc.abstractmethod
+    def speak(self, tokens: Tensor, memory: Any) -> Forced:
+        """Teacher forcing on encoded images: `tokens` (b, n, t) begin with BOS; position i scores word i + 1."""
+
+    def forward(self, features: Features, tokens: Tensor) -> Forced:
+        """Teacher forcing with `tokens` (b, n, t), which begin with BOS; see `Forced` for the shapes."""
+        return self.speak(tokens, self.encode(features))
+
+    def count_parameters(self) -> int:
+        """Trainable parameters."""
+        return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+
+    def describe(self) -> dict[str, object]:
+        """The configuration as plain values, as written to `config.json`."""
+        return dataclasses.asdict(self.config)
+
+
+def masked_mean(elements: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the valid elements: (b, k, d), (b, k) -> (b, d); images without any element give 0."""
+    weights = mask.unsqueeze(-1).to(elements.dtype)
+    return (elements * weights).sum(1) / weights.sum(1).clamp(min=1)

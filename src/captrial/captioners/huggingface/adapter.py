@@ -1,0 +1,192 @@
+"""Captioners and VLMs of the transformers library, by name or folder, behind the contract of any captioner.
+
+`load_transformers` finds out which family a checkpoint is of (see `hf_families`). All of them caption
+deterministically, in batches in which an image's neighbours do not matter, and can be explained by gradients where
+the architecture has one tensor of pixels an image (see `captrial.captioners.explainable`).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from captrial.captioners.explainable import WHOLE, Heard, Seen, SpokenWord
+from captrial.captioners.huggingface.subwords import spell
+from captrial.errors import InputError
+from captrial.vision.devices import AUTO, find_device
+from captrial.vision.transformers_checkpoints import quiet_transformers
+
+# Which part of an image an image processor lets through: what is cropped away cannot be explained.
+
+
+Window = tuple[float, float, float, float]
+
+
+def visible_window(image_processor: Any, size: tuple[int, int]) -> Window:
+    """The part (x1, y1, x2, y2), relative to an image of `size` (width, height), that the model sees.
+
+    A stretched image is seen whole; a centre crop cuts the longer side; padding makes the window larger than the
+    image, with corners outside [0, 1].
+    """
+    width, height = size
+    if getattr(image_processor, "do_pad", None) and getattr(image_processor, "do_resize", False):
+        side = max(width, height)
+        return _centred(side / width, side / height)
+    if not getattr(image_processor, "do_center_crop", None):
+        return WHOLE
+    scale = _scale(image_processor.size, width, height) if getattr(image_processor, "do_resize", False) else (1.0, 1.0)
+    crop = image_processor.crop_size
+    return _centred(_side(crop, "width") / (width * scale[0]), _side(crop, "height") / (height * scale[1]))
+
+
+def _scale(size: Any, width: int, height: int) -> tuple[float, float]:
+    """By how much both sides are resized."""
+    shortest = _side(size, "shortest_edge")
+    if shortest:
+        return (shortest / min(width, height),) * 2
+    return _side(size, "width") / width, _side(size, "height") / height
+
+
+def _side(size: Any, name: str) -> int:
+    told = size.get(name) if hasattr(size, "get") else getattr(size, name, None)
+    return int(told or 0)
+
+
+def _centred(across: float, down: float) -> Window:
+    """A window of those relative sides around the middle."""
+    return (0.5 - across / 2, 0.5 - down / 2, 0.5 + across / 2, 0.5 + down / 2)
+
+
+@dataclass(frozen=True)
+class HfOptions:
+    """How a transformers captioner is loaded and asked."""
+
+    prompt: str | None = None  # chat models: the question; captioners: the beginning that they continue
+    beam: int | None = None  # None: 5 for captioners, 1 for chat models
+    max_tokens: int = 50
+    batch: int = 8  # images at a time
+    device: str = AUTO  # cuda where there is one
+    dtype: str = "auto"  # float32 on the CPU, what the checkpoint is stored in elsewhere
+    revision: str | None = None  # of a name on the hub
+    trust_remote_code: bool = False  # run Python files that come with the checkpoint
+    allow_pickle: bool = False  # read weights that are not safetensors
+
+    def torch_device(self) -> torch.device:
+        """The device asked for."""
+        return find_device(self.device)
+
+    def torch_dtype(self) -> torch.dtype | str:
+        """The dtype asked for; "auto" leaves it to the checkpoint."""
+        if self.dtype == "auto":
+            return torch.float32 if self.torch_device().type == "cpu" else "auto"
+        dtype = getattr(torch, self.dtype, None)
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise InputError(f"dtype {self.dtype!r}: there are float32, bfloat16 and float16")
+        return dtype
+
+
+class HfCaptioner(abc.ABC):
+    """A transformers model that captions images; one subclass a family (see `hf_families`)."""
+
+    default_beam = 5
+
+    def __init__(self, model: Any, processor: Any, options: HfOptions) -> None:
+        self.model, self.processor, self.options = model.eval().requires_grad_(False), processor, options
+        self.tokenizer, self.image_processor = processor.tokenizer, processor.image_processor
+        self.tokenizer.padding_side = "left"  # decoders continue at the right end
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+
+    @abc.abstractmethod
+    def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
+        """The model's inputs for some RGB images."""
+
+    @abc.abstractmethod
+    def encode(self, inputs: Tensor) -> Any:
+        """The visual part of the model for pixels (b, 3, h, w); differentiable."""
+
+    @abc.abstractmethod
+    def decode(self, memory: Any, tokens: Tensor) -> Heard:
+        """Teacher forcing of `tokens` (n, t) on every row of memory: logits (b, n, t, vocabulary)."""
+
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        """One caption an image, in order."""
+        return [self._text(tokens) for tokens in self._generate(images)]
+
+    def see(self, image: Image.Image) -> Seen:
+        """The normalised pixels of an image, and which part of it they show."""
+        pixels = self.prepare([image.convert("RGB")])["pixel_values"]
+        return Seen(pixels[0], None, visible_window(self.image_processor, image.size))
+
+    def say(self, image: Image.Image) -> list[int]:
+        """Token ids of the caption of an image."""
+        return self._generate([image])[0]
+
+    def read(self, sentence: str) -> list[int]:
+        """Token ids of a sentence."""
+        return list(self.tokenizer(sentence, add_special_tokens=False)["input_ids"])
+
+    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
+        """The words of some tokens, sub-words merged."""
+        return spell(self.tokenizer, tokens)
+
+    @torch.inference_mode()
+    def _generate(self, images: Sequence[Image.Image]) -> list[list[int]]:
+        """Token ids of one caption an image, without prompt and special tokens."""
+        found: list[list[int]] = []
+        for start in range(0, len(images), self.options.batch):
+            inputs = self.prepare([image.convert("RGB") for image in images[start : start + self.options.batch]])
+            with quiet_transformers():
+                said = self.model.generate(**inputs, **self._search())
+            found += [self._own_words(row) for row in self._continuation(said, inputs).tolist()]
+        return found
+
+    def _search(self) -> dict[str, Any]:
+        """Beam search without chance, whatever the checkpoint's own generation settings say."""
+        beam = self.options.beam or self.default_beam
+        silent = {"temperature": None, "top_k": None, "top_p": None}
+        return {"do_sample": False, "num_beams": beam, "max_new_tokens": self.options.max_tokens, **silent}
+
+    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """What was generated after the prompt; models that repeat the prompt have it in front."""
+        prompt = inputs.get("input_ids")
+        if prompt is None or said.shape[1] < prompt.shape[1] or not torch.equal(said[:, : prompt.shape[1]], prompt):
+            return said
+        return said[:, prompt.shape[1] :]
+
+    def _own_words(self, tokens: list[int]) -> list[int]:
+        special = {*self.tokenizer.all_special_ids, *self._ends()}
+        body = tokens[1:] if tokens and tokens[0] in special else tokens  # a decoder's start may be its end, too
+        length = next((place for place, token in enumerate(body) if token in self._ends()), len(body))
+        return [token for token in body[:length] if token not in special]
+
+    def _ends(self) -> set[int]:
+        """Ids of the tokens that end a caption."""
+        told = self.model.generation_config.eos_token_id
+        ends = set(told) if isinstance(told, list) else {told}
+        return {end for end in {*ends, self.tokenizer.eos_token_id, self.tokenizer.sep_token_id} if end is not None}
+
+    def _text(self, tokens: list[int]) -> str:
+        return " ".join(self.tokenizer.decode(tokens, skip_special_tokens=True).split())
+
+    def _to_model(self, inputs: Any) -> dict[str, Tensor]:
+        """Tensors on the model's device, floating ones in its dtype."""
+        model = self.model
+        return {
+            name: value.to(model.device, model.dtype if value.is_floating_point() else None)
+            for name, value in inputs.items()
+            if isinstance(value, Tensor)
+        }
+
+
+def load_transformers(source: str, options: HfOptions | None = None) -> HfCaptioner:
+    """The captioner of a transformers checkpoint, by folder or by name on the hub."""
+    from captrial.captioners.huggingface.families import open_family
+
+    return open_family(source, options or HfOptions())

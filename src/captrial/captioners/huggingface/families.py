@@ -1,0 +1,252 @@
+"""The families of transformers captioners: how each is asked, and how its words depend on the pixels.
+
+Blip             an image encoder and a text decoder that attends to it
+Git              a text decoder with the image in front of the words
+EncoderDecoder   any vision encoder with any text decoder (ViT-GPT2, TrOCR)
+Chat             image-text-to-text models (LLaVA, SmolVLM, Qwen2-VL, PaliGemma, ...) asked with a prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from captrial.captioners.endpoint import PROMPT
+from captrial.captioners.explainable import Heard, Seen
+from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions
+from captrial.captioners.huggingface.hub_checkpoints import find_checkpoint, load_processor
+from captrial.errors import InputError, MissingExtraError
+from captrial.vision.transformers_checkpoints import quiet_transformers
+
+# What models without a chat template were trained to be asked.
+PLAIN_PROMPTS = {"paligemma": "<image>caption en", "florence2": "<CAPTION>", "kosmos-2": "An image of"}
+
+
+class Blip(HfCaptioner):
+    """BLIP: the decoder begins with BOS and, where given, a prompt such as "a picture of"."""
+
+    def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
+        """Pixels and the beginning of the sentence; `generate` cuts one token (their tokeniser's SEP) off its end."""
+        pixels = self._to_model(self.image_processor(images, return_tensors="pt"))["pixel_values"]
+        start = torch.tensor([[*self._start, self.tokenizer.sep_token_id]], device=pixels.device)
+        return {"pixel_values": pixels, "input_ids": start.expand(len(images), -1).clone()}
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        """(b, patches, d)."""
+        hidden: Tensor = self.model.vision_model(pixel_values=inputs).last_hidden_state
+        return hidden
+
+    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+        """The text decoder on every pair of image and sentence."""
+        rows, read = _pairs(memory, tokens, self._start)
+        logits = self.model.text_decoder(input_ids=read, encoder_hidden_states=rows).logits
+        return Heard(_last(logits, memory, tokens))
+
+    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        return said[:, inputs["input_ids"].shape[1] - 1 :]
+
+    @cached_property
+    def _start(self) -> list[int]:
+        return [self.model.config.text_config.bos_token_id, *self.read(self.options.prompt or "")]
+
+
+class Git(HfCaptioner):
+    """GIT: the words follow the image's patches in one decoder; the first is CLS."""
+
+    def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
+        """Pixels and the beginning of the sentence."""
+        pixels = self._to_model(self.image_processor(images, return_tensors="pt"))["pixel_values"]
+        start = torch.tensor([self._start], device=pixels.device).expand(len(images), -1)
+        return {"pixel_values": pixels, "input_ids": start}
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        """The pixels themselves: words and patches meet in the first layer."""
+        return inputs
+
+    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+        """The decoder on every pair; images are encoded once, and repeated for the sentences by the model."""
+        read = _shifted(tokens.to(memory.device), self._start)
+        read = read.repeat_interleave(len(memory), 0)  # sentence by sentence, as the model repeats images
+        logits = self.model(input_ids=read, pixel_values=memory).logits[:, -tokens.shape[1] :]
+        return Heard(logits.reshape(len(tokens), len(memory), tokens.shape[1], -1).transpose(0, 1))
+
+    @cached_property
+    def _start(self) -> list[int]:
+        return [self.tokenizer.cls_token_id, *self.read(self.options.prompt or "")]
+
+
+class EncoderDecoder(HfCaptioner):
+    """A vision encoder and a text decoder joined by cross-attention."""
+
+    def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
+        """Pixels, and the beginning of the sentence where a prompt is given."""
+        inputs = self._to_model(self.image_processor(images, return_tensors="pt"))
+        inputs = {"pixel_values": inputs["pixel_values"]}
+        if self.options.prompt:
+            start = torch.tensor([self._start], device=self.model.device)
+            inputs["decoder_input_ids"] = start.expand(len(images), -1)
+        return inputs
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        """(b, patches, d)."""
+        hidden: Tensor = self.model.encoder(pixel_values=inputs)[0]
+        return hidden
+
+    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+        """The decoder on every pair of image and sentence."""
+        rows, read = _pairs(memory, tokens, self._start)
+        logits = self.model(encoder_outputs=(rows,), decoder_input_ids=read, use_cache=False).logits
+        return Heard(_last(logits, memory, tokens))
+
+    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        return said[:, len(self._start) :]
+
+    @cached_property
+    def _start(self) -> list[int]:
+        config, generation = self.model.config, self.model.generation_config
+        told = [generation.decoder_start_token_id, config.decoder_start_token_id, generation.bos_token_id]
+        first = next((token for token in told if token is not None), self.tokenizer.bos_token_id)
+        return [first, *self.read(self.options.prompt or "")]
+
+
+class Chat(HfCaptioner):
+    """A model that is shown an image and asked about it, by its chat template or, without one, by plain text."""
+
+    default_beam = 1
+
+    def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
+        """Prompt and images, padded on the left."""
+        question = self._question
+        begins = self.tokenizer.bos_token is not None and question.startswith(self.tokenizer.bos_token)
+        inputs = self.processor(
+            text=[question] * len(images),
+            images=[[image] for image in images],
+            padding=True,
+            return_tensors="pt",
+            **({"add_special_tokens": False} if begins else {}),
+        )
+        return self._to_model(inputs)
+
+    def see(self, image: Image.Image) -> Seen:
+        """The pixels, where they are one tensor of fixed size an image."""
+        seen = super().see(image)
+        whole = seen.inputs.ndim >= 3 and seen.inputs.shape[:-3].numel() == 1
+        if not whole or seen.inputs.shape != self._blank["pixel_values"].shape[1:]:
+            raise InputError(
+                f"a {self.model.config.model_type} model sees images in pieces that depend on their size; "
+                "explanations need one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA)"
+            )
+        return seen._replace(inputs=seen.inputs.reshape(seen.inputs.shape[-3:]))
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        """Projected patches (b, patches, d) of LLaVA; elsewhere the pixels, which `decode` takes through the model."""
+        if not self._separable:
+            return inputs
+        config = self.model.config
+        chosen = {"vision_feature_layer": config.vision_feature_layer}
+        chosen["vision_feature_select_strategy"] = config.vision_feature_select_strategy
+        return torch.stack(list(self.model.get_image_features(pixel_values=inputs, **chosen).pooler_output))
+
+    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+        """The language model on every pair, after the prompt."""
+        rows, read = _pairs(memory, tokens, self._blank["input_ids"][0].tolist())
+        if self._separable:
+            words = self.model.get_input_embeddings()(read)
+            places = (read == self.model.config.image_token_id).unsqueeze(-1).expand_as(words)
+            logits = self.model(
+                inputs_embeds=words.masked_scatter(places, rows.to(words.dtype)), use_cache=False
+            ).logits
+        else:
+            logits = self.model(input_ids=read, use_cache=False, **self._beside(rows, read)).logits
+        return Heard(_last(logits, memory, tokens))
+
+    def _beside(self, rows: Tensor, read: Tensor) -> dict[str, Tensor]:
+        """The model's other inputs for a longer text: masks go on with what they end with."""
+        inputs = {"pixel_values": rows.view(-1, *self._blank["pixel_values"].shape[1:])}
+        for name, value in self._blank.items():
+            if name not in ("pixel_values", "input_ids"):
+                more = read.shape[1] - value.shape[-1] if value.shape == self._blank["input_ids"].shape else 0
+                grown = torch.cat([value, value[:, -1:].expand(-1, more)], -1) if more > 0 else value
+                inputs[name] = grown.repeat_interleave(len(read), 0)
+        return inputs
+
+    @cached_property
+    def _question(self) -> str:
+        """The text with the image's place in it."""
+        config = self.model.config
+        if self.processor.chat_template is None:
+            return self.options.prompt or PLAIN_PROMPTS.get(config.model_type, PROMPT)
+        content = [{"type": "image"}, {"type": "text", "text": self.options.prompt or PROMPT}]
+        text = self.processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
+        return str(text)
+
+    @cached_property
+    def _blank(self) -> dict[str, Tensor]:
+        """The inputs for an empty image: the prompt with as many places as an image has patches."""
+        return self.prepare([Image.new("RGB", (64, 64))])
+
+    @property
+    def _separable(self) -> bool:
+        return self.model.config.model_type in ("llava", "vipllava")
+
+
+FAMILIES: dict[str, type[HfCaptioner]] = {"blip": Blip, "git": Git, "vision-encoder-decoder": EncoderDecoder}
+
+
+def open_family(source: str, options: HfOptions) -> HfCaptioner:
+    """Load a checkpoint and put it behind its family's adapter."""
+    try:
+        library: Any = import_module("transformers")
+        captions: Any = import_module("transformers.models.auto.modeling_auto")
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"captioner {source}", "hf") from None
+    code = options.trust_remote_code
+    folder = find_checkpoint(source, revision=options.revision, code=code, pickle=options.allow_pickle)
+    with quiet_transformers():
+        try:
+            config = library.AutoConfig.from_pretrained(folder, trust_remote_code=code)
+            if config.model_type not in captions.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and not code:
+                raise InputError(f"{source}: a {config.model_type} model does not caption images")
+            processor = load_processor(folder, config, code)
+            model = library.AutoModelForImageTextToText.from_pretrained(
+                folder,
+                config=config,
+                trust_remote_code=code,
+                use_safetensors=None if options.allow_pickle else True,
+                dtype=options.torch_dtype(),
+            )
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            raise InputError(f"{source}: {_why(error)}") from None
+    return FAMILIES.get(config.model_type, Chat)(model.to(options.torch_device()), processor, options)
+
+
+def _why(error: Exception) -> str:
+    told = " ".join(str(error).split())
+    if "trust_remote_code" in told:
+        flag = "--trust-remote-code, or ?trust_remote_code=true behind its name"
+        return f"it runs code of its own; read that code, then allow it: {flag}"
+    return f"transformers cannot load it ({told[:200]})"
+
+
+def _shifted(tokens: Tensor, start: list[int]) -> Tensor:
+    """What is read to say `tokens` (n, t): the start and all but the last."""
+    first = torch.tensor([start], device=tokens.device, dtype=tokens.dtype).expand(len(tokens), -1)
+    return torch.cat([first, tokens[:, :-1]], 1)
+
+
+def _pairs(memory: Tensor, tokens: Tensor, start: list[int]) -> tuple[Tensor, Tensor]:
+    """Every image with every sentence: memory (b n, ...) and what is read (b n, start + t - 1)."""
+    read = _shifted(tokens.to(memory.device), start).repeat(len(memory), 1)
+    return memory.repeat_interleave(len(tokens), 0), read
+
+
+def _last(logits: Tensor, memory: Tensor, tokens: Tensor) -> Tensor:
+    """(b n, ..., vocabulary) -> (b, n, t, vocabulary): the positions that score `tokens`."""
+    n, t = tokens.shape
+    return logits[:, -t:].reshape(len(memory), n, t, -1)

@@ -1,0 +1,128 @@
+"""Run a captioner over many images: resumable, a bad image never fatal, with what it cost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+from PIL import Image
+
+from captrial.data.images import open_image
+from captrial.errors import ImageError, InputError
+from captrial.files import atomic_write
+from captrial.progress import progress_bar
+from captrial.records import ImageRef
+
+
+class AnyCaptioner(Protocol):
+    """The black-box contract: opened images in, one caption each out."""
+
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        """One caption an image, in order."""
+        ...
+
+
+def try_caption(captioner: AnyCaptioner, images: Sequence[Image.Image]) -> list[str | InputError]:
+    """One caption an image, or why there is none, from captioners that can tell; others say all or fail."""
+    told: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
+    return told(images) if told is not None else list(captioner.caption(images))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What captions cost: over all runs of one file."""
+
+    images: int = 0
+    unreadable: int = 0
+    seconds: float = 0.0  # of captioning, opening images included
+    peak_megabytes: float = 0.0  # of the whole process
+    prompt_tokens: int = 0  # of endpoints that count them
+    completion_tokens: int = 0
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds a caption."""
+        return self.seconds / max(1, self.images)
+
+
+def caption_to_file(captioner: AnyCaptioner, images: Sequence[ImageRef], out: Path, batch: int = 16) -> Cost:
+    """Append `{"id", "caption"}` lines to `out` for the images that are not in it yet; returns the cost so far.
+
+    Images that cannot be opened, or that an endpoint cannot caption, go to `<out>.errors.jsonl` with the reason. A
+    killed run continues where it was.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    errors, costs = out.with_suffix(".errors.jsonl"), out.with_suffix(".cost.json")
+    done = {line["id"] for file in (out, errors) for line in _whole_lines(file)}
+    cost = Cost(**orjson.loads(costs.read_bytes())) if costs.exists() else Cost()
+    todo = [image for image in images if image.id not in done]
+    with progress_bar() as bar:
+        task = bar.add_task("captioning", total=len(images), completed=len(images) - len(todo))
+        for start in range(0, len(todo), batch):
+            part = todo[start : start + batch]
+            started = time.monotonic()
+            opened, unreadable = _open(part)
+            before = _tokens(captioner)
+            answers = try_caption(captioner, [pixels for _, pixels in opened]) if opened else []
+            named = list(zip((name for name, _ in opened), answers, strict=True))
+            said = [{"id": name, "caption": text} for name, text in named if isinstance(text, str)]
+            unreadable += [{"id": name, "error": str(why)} for name, why in named if not isinstance(why, str)]
+            _append(out, said)
+            _append(errors, unreadable)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            seconds = cost.seconds + time.monotonic() - started
+            used = [now - then for now, then in zip(_tokens(captioner), before, strict=True)]
+            cost = Cost(
+                cost.images + len(said),
+                cost.unreadable + len(unreadable),
+                seconds,
+                peak,
+                cost.prompt_tokens + used[0],
+                cost.completion_tokens + used[1],
+            )
+            atomic_write(costs, orjson.dumps(asdict(cost)))
+            bar.advance(task, len(part))
+    return cost
+
+
+def _tokens(captioner: AnyCaptioner) -> tuple[int, int]:
+    """Tokens a captioner has used so far, where it counts them (see `endpoint.Usage`)."""
+    usage = getattr(captioner, "usage", None)
+    return (usage.prompt_tokens, usage.completion_tokens) if usage is not None else (0, 0)
+
+
+def _open(images: Sequence[ImageRef]) -> tuple[list[tuple[str, Image.Image]], list[dict[str, str]]]:
+    """Opened images by id, and error lines of those that cannot be opened."""
+    opened, unreadable = [], []
+    for image in images:
+        try:
+            if image.path is None:
+                raise ImageError("has no file")
+            opened.append((image.id, open_image(image.path)))
+        except ImageError as error:
+            unreadable.append({"id": image.id, "error": str(error)})
+    return opened, unreadable
+
+
+def _append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
+    if lines:
+        with path.open("ab") as file:
+            file.write(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The complete lines of a file; one that a kill cut short is cut off."""
+    if path.exists():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            atomic_write(path, whole)
+        yield from map(orjson.loads, whole.splitlines())

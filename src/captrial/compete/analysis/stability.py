@@ -1,0 +1,64 @@
+"""Is k large enough (Wan 2022 Fig. 10)? The ranking from the first k images of every D_ij against the ranking from all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from captrial.compete.ranking.dominance import ratios
+from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.perron import connected, ranking_vector
+
+Floats = NDArray[np.float64]
+
+WEAK = 4  # with fewer models a rank correlation says little
+
+
+@dataclass(frozen=True)
+class Stability:
+    """SRCC of the top-k ranking with the full one, for every k whose images have labels enough for a ranking."""
+
+    metric: str
+    k: tuple[int, ...]
+    srcc: tuple[float, ...]
+    models: int
+
+    @property
+    def weak(self) -> bool:
+        """Whether there are too few models for a rank correlation to mean much."""
+        return self.models < WEAK
+
+    def settled(self, level: float = 0.9) -> int | None:
+        """The smallest k from which on every SRCC exceeds `level`, or None."""
+        below = [k for k, value in zip(self.k, self.srcc, strict=True) if not value > level]
+        if not below:
+            return self.k[0] if self.k else None
+        return next((k for k in self.k if k > below[-1]), None)
+
+
+def spearman(first: Floats, second: Floats) -> float:
+    """Rank correlation of two score vectors; 1 where either is constant and both agree on that.
+
+    >>> spearman(np.array([3.0, 2.0, 1.0]), np.array([0.5, 0.3, 0.4]))
+    0.5
+    """
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 1.0 if np.ptp(first) == np.ptp(second) else 0.0
+    return round(float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1]), 12)
+
+
+def stability(gather: Callable[[int | None], Evidence], first: int = 5) -> Stability:
+    """`gather(k)` gives the evidence of the first k images of every D_ij, `gather(None)` of all.
+
+    Where not all images are labelled, the first few of a pair may not be, and their k is left out.
+    """
+    everything = gather(None)
+    final = ranking_vector(ratios(everything.scores()), everything.models)
+    last = max((pair.wanted for pair in everything.pairs), default=0)
+    ratios_of = {k: ratios(gather(k).scores()) for k in range(first, last + 1)}
+    values = {k: spearman(ranking_vector(f), final) for k, f in ratios_of.items() if connected(f)}
+    return Stability(everything.metric, tuple(values), tuple(values.values()), len(everything.models))

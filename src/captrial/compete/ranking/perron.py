@@ -1,0 +1,97 @@
+"""The global ranking (Wan 2022 Eq. 7): the mean of F^a 1 / (1' F^a 1) over all a, which for F > 0 is the Perron vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.errors import StateError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_TOLERANCE = 1e-14
+_STEPS = 10_000
+
+
+def ranking_vector(f: Floats, models: Sequence[str] | None = None) -> Floats:
+    """q (m,) of Eq. 7, positive, summing to 1; a larger value is a better model. `models` are names for an error.
+
+    >>> ranking_vector(np.array([[1.0, 4.0], [0.25, 1.0]]))
+    array([0.8, 0.2])
+    """
+    reached = _reach(f)[0]
+    if not reached.all():  # no chain of labelled pairs: nothing to compare them by
+        names = models or [f"model {number}" for number in range(1, len(f) + 1)]
+        raise StateError(
+            f"no labelled images connect {names[int(np.argmin(reached))]} with {names[0]}; label more images first"
+        )
+    return np.asarray(ranking_vectors(f[None])[0])
+
+
+def ranking_vectors(f: Floats) -> Floats:
+    """q (n, m) for many matrices F (n, m, m) by power iteration; unknown ratios are NaN.
+
+    A pair without labels is filled in as q_i / q_j itself, by Harker's rule: 0 in its place and 1 more on both
+    diagonal entries.
+    """
+    unknown = np.isnan(f)
+    if unknown.any():
+        f = np.where(unknown, 0.0, f)
+        diagonal = np.arange(f.shape[-1])
+        f[..., diagonal, diagonal] += unknown.sum(axis=-1)
+    return _power_iteration(np.ascontiguousarray(f))
+
+
+def ranks(q: Floats) -> Ints:
+    """Rank 1 is the largest q; equal values take the order of the models. (..., m) -> (..., m)
+
+    >>> ranks(np.array([0.2, 0.5, 0.3]))
+    array([3, 1, 2])
+    """
+    order = np.argsort(-q, axis=-1, kind="stable")
+    return np.argsort(order, axis=-1, kind="stable") + 1
+
+
+def connected(f: Floats) -> NDArray[np.bool_]:
+    """Whether known ratios connect all models, directly or through others: (..., m, m) -> (...)."""
+    return np.asarray(_reach(f).all(axis=(-2, -1)))
+
+
+def _reach(f: Floats) -> NDArray[np.bool_]:
+    """(..., m, m) which models a chain of known ratios connects."""
+    reach = ~np.isnan(f)
+    if not reach.all():
+        for _ in range(int(np.ceil(np.log2(max(f.shape[-1], 2))))):
+            reach = np.matmul(reach, reach)
+    return np.asarray(reach)
+
+
+@numba.njit(cache=True, nogil=True)
+def _power_iteration(matrices: Floats) -> Floats:
+    """Multiply a vector of ones by F again and again, scaling it to sum 1, until it stands still."""
+    count, size = matrices.shape[0], matrices.shape[1]
+    found = np.empty((count, size))
+    old, new = np.empty(size), np.empty(size)
+    for index in range(count):
+        old[:] = 1.0 / size
+        for _ in range(_STEPS):
+            total = 0.0
+            for row in range(size):
+                value = 0.0
+                for column in range(size):
+                    value += matrices[index, row, column] * old[column]
+                new[row] = value
+                total += value
+            change = 0.0
+            for row in range(size):
+                new[row] /= total
+                change = max(change, abs(new[row] - old[row]) / new[row])
+                old[row] = new[row]
+            if change < _TOLERANCE:
+                break
+        found[index] = old
+    return found

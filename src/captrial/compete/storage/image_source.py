@@ -1,0 +1,77 @@
+"""Where the images of a competition are: a folder, or a pool that `captrial pool build` made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PIL import Image
+
+from captrial.data import ImageProblem, open_image, try_open
+from captrial.data.pools import Pool
+from captrial.data.pools.pool import MANIFEST
+from captrial.errors import CaptrialError
+
+_SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
+_COCO = ("{:012d}.jpg", "COCO_val2014_{:012d}.jpg", "COCO_train2014_{:012d}.jpg", "COCO_test2014_{:012d}.jpg")
+
+
+class ImageSource:
+    """Images by id, none of them outside the root."""
+
+    def __init__(self, root: Path) -> None:
+        """The root is a folder of image files, or the directory of a pool."""
+        self.root = root
+        self._pool = Pool.load(root) if (root / MANIFEST).is_file() else None
+        self._known = {image.id: image for image in self._pool.images()} if self._pool else {}
+
+    def path(self, image_id: str) -> Path | None:
+        """The file of an image; None where there is none (a pool may keep images in tar shards)."""
+        if self._pool is None:
+            return find_image(self.root, image_id)
+        image = self._known.get(image_id)
+        return image.path if image else None
+
+    def open(self, image_id: str) -> Image.Image | None:
+        """An image in RGB, or None where it is not there or cannot be opened."""
+        if self._pool is not None and image_id in self._known:
+            try:
+                return open_image(self._pool.read(image_id), name=image_id)
+            except CaptrialError:
+                return None
+        path = self.path(image_id)
+        opened = try_open(path) if path else None
+        return None if isinstance(opened, ImageProblem) else opened
+
+    def label(self, image_id: str) -> str | None:
+        """The class of an image: what the pool says, or the folder that its id names."""
+        known = self._known.get(image_id)
+        return known.label if known and known.label else class_of(image_id)
+
+
+def find_image(root: Path, image_id: str) -> Path | None:
+    """The file of an image: its id as a relative path, with a usual suffix, or COCO's name for a number.
+
+    None where there is no such file, or where the id leads out of the root.
+    """
+    names = [f"{image_id}{suffix}" for suffix in _SUFFIXES]
+    if image_id.isascii() and image_id.isdigit() and len(image_id) <= 12:
+        names += [pattern.format(int(image_id)) for pattern in _COCO]
+    inside = root.resolve()
+    for name in names:
+        try:
+            path = (root / name).resolve()
+            if path.is_relative_to(inside) and path.is_file():
+                return path
+        except (OSError, ValueError):  # too long for a file name, or with characters that none can have
+            continue
+    return None
+
+
+def class_of(image_id: str) -> str | None:
+    """The class of an image in a pool of folders: the folder it is in.
+
+    >>> class_of("dog/0001.jpg"), class_of("42")
+    ('dog', None)
+    """
+    folder, slash, _ = image_id.rpartition("/")
+    return folder if slash else None

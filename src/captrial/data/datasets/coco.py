@@ -1,0 +1,245 @@
+"""COCO annotations: captions, instances (boxes, polygons, RLE masks), and the plain boxes JSON.
+
+`{"images": [{"id", "file_name", "width", "height"}], "annotations": [{"image_id", "caption"}
+ or {"image_id", "category_id", "bbox": [x, y, w, h], "segmentation", "iscrowd"}], "categories": [{"id", "name"}]}`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.data.datasets import masks
+from captrial.data.datasets.common import (
+    expect,
+    expect_field,
+    image_root,
+    is_empty,
+    read_box,
+    read_json,
+    safe_join,
+    select_split,
+)
+from captrial.errors import DatasetError
+from captrial.records import Box, ImageRef, Region, Sample
+
+LARGEST_COORDINATE = 1e5  # pixels; tracing an outline takes time and memory in proportion to its length
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """One image while its annotations come in, possibly from several files."""
+
+    image: ImageRef
+    file_name: str
+    split: str | None
+    captions: list[str] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    iscrowd: list[bool] = field(default_factory=list)
+    segmentations: list[Any] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_coco(
+    *paths: Path | str, images: Path | str | None = None, split: str | None = None, masks: bool = False
+) -> list[Sample]:
+    """Read one COCO annotation file, or several about the same images (captions and instances, say).
+
+    Ids are COCO's image ids as strings (`"42"`). Samples come in the files' order of images, captions and regions in
+    their order of annotations; an image without annotations is kept. `extra` holds, aligned with `regions`, `iscrowd`
+    (bools) and `segmentations` (as in the file: polygons, RLE, or None), which `segmentation_mask` turns into a mask;
+    with `masks=True` every region carries its mask at once (memory: height x width bytes each).
+    Boxes without area cannot be regions: they are left out and listed in `extra["problems"]`.
+    `split` selects by the `split` of the images, which some COCO-style files have.
+    """
+    if not paths:
+        raise DatasetError("read_coco needs at least one annotation file")
+    gathered: dict[int, _Gathered] = {}
+    for path in map(Path, paths):
+        document = expect(read_json(path), dict, f"{path}: the file")
+        _add_images(document, path, image_root(path, images), gathered)
+        _add_annotations(document, path, gathered, masks)
+    return select_split([_finish(item) for item in gathered.values()], split, paths[0])
+
+
+def read_boxes(path: Path | str) -> list[Sample]:
+    """Read `{"image id": [[x1, y1, x2, y2, "class"(, score)], ...]}` as samples that have regions alone.
+
+    Empty boxes are left out and listed in `extra["problems"]`. `join(captions, boxes)` puts them to captions.
+    """
+    document = expect(read_json(path), dict, f"{path}: the file")
+    return [
+        Sample(ImageRef(identity), regions=regions, extra={"problems": wrong} if wrong else {})
+        for identity, rows in document.items()
+        for regions, wrong in [labelled_boxes(rows, f"{path}: image {identity!r}")]
+    ]
+
+
+def labelled_boxes(rows: object, where: str) -> tuple[tuple[Region, ...], tuple[str, ...]]:
+    """Regions from rows `[x1, y1, x2, y2, label(, score)]`, and a sentence about each box that is empty."""
+    regions, wrong = [], []
+    for index, row in enumerate(expect(rows, list, where)):
+        here = f"{where}: box {index}"
+        row = expect(row, list, here)
+        if len(row) not in (5, 6):
+            raise DatasetError(
+                f"{here} must be [x1, y1, x2, y2, label] or the same with a score, found {len(row)} items"
+            )
+        box, label = read_box(row[:4], here), expect(row[4], str, f"{here}: label")
+        if is_empty(box):
+            wrong.append(f"{here} ({label}) is empty and was left out: {list(box)}")
+            continue
+        regions.append(Region(box, label, expect(row[5], float, f"{here}: score") if len(row) == 6 else 1.0))
+    return tuple(regions), tuple(wrong)
+
+
+def segmentation_mask(segmentation: object, height: int, width: int, where: str = "segmentation") -> NDArray[np.bool_]:
+    """The mask (height, width) of a COCO segmentation: polygons, or RLE with counts as numbers or compressed."""
+    if isinstance(segmentation, list):
+        return masks.polygons_to_mask(_polygons(segmentation, where), height, width)
+    if isinstance(segmentation, dict):
+        size = segmentation.get("size")
+        if size != [height, width]:
+            raise DatasetError(f"{where}: the mask is {size} and the image {[height, width]} (height, width)")
+        return masks.decode(segmentation, where)
+    raise DatasetError(f"{where}: a segmentation is a list of polygons or an RLE object")
+
+
+def _polygons(segmentation: list[object], where: str) -> list[NDArray[np.float64]]:
+    polygons = []
+    for index, flat in enumerate(segmentation):
+        numbers = [expect(number, float, f"{where}: polygon {index}") for number in expect(flat, list, where)]
+        if len(numbers) < 6 or len(numbers) % 2:
+            raise DatasetError(
+                f"{where}: polygon {index} needs at least three x, y pairs, found {len(numbers)} numbers"
+            )
+        if max(map(abs, numbers)) > LARGEST_COORDINATE:
+            raise DatasetError(f"{where}: polygon {index} reaches beyond {LARGEST_COORDINATE:g} pixels")
+        polygons.append(np.array(numbers).reshape(-1, 2))
+    return polygons
+
+
+def _add_images(document: dict[str, Any], path: Path, root: Path | None, gathered: dict[int, _Gathered]) -> None:
+    seen: set[int] = set()
+    for index, record in enumerate(expect_field(document, "images", list, str(path))):
+        where = f"{path}: images[{index}]"
+        record = expect(record, dict, where)
+        identity = expect_field(record, "id", int, where)
+        if identity in seen:
+            raise DatasetError(f"{where}: image id {identity} is given twice; keep one")
+        seen.add(identity)
+        new = _image(record, identity, where, root)
+        old = gathered.setdefault(identity, new)
+        for what in ("file_name", "split"):
+            if getattr(old, what) != getattr(new, what):
+                raise DatasetError(f"{where}: image {identity} had another {what!r} in an earlier file")
+        if (old.image.width, old.image.height) != (new.image.width, new.image.height):
+            raise DatasetError(f"{where}: image {identity} had another size in an earlier file")
+        if old.image.path is None and new.image.path is not None:
+            old.image = new.image
+
+
+def _image(record: dict[str, Any], identity: int, where: str, root: Path | None) -> _Gathered:
+    name = expect_field(record, "file_name", str, where)
+    path = safe_join(root or Path(), name, where)
+    width, height = (_size(record, key, where) for key in ("width", "height"))
+    split = expect_field(record, "split", str, where) if "split" in record else None
+    return _Gathered(ImageRef(str(identity), path if root else None, width, height), name, split)
+
+
+def _size(record: dict[str, Any], key: str, where: str) -> int | None:
+    if key not in record:
+        return None
+    size = expect_field(record, key, int, where)
+    if size <= 0:
+        raise DatasetError(f"{where}: {key!r} must be positive, found {size}")
+    return size
+
+
+def _add_annotations(document: dict[str, Any], path: Path, gathered: dict[int, _Gathered], masks: bool) -> None:
+    categories = _categories(document.get("categories", []), path)
+    for index, record in enumerate(expect_field(document, "annotations", list, str(path))):
+        where = f"{path}: annotations[{index}]"
+        record = expect(record, dict, where)
+        identity = expect_field(record, "image_id", int, where)
+        item = gathered.get(identity)
+        if item is None:
+            raise DatasetError(f"{where}: image_id {identity} is not among the images")
+        if "caption" not in record and "bbox" not in record:
+            raise DatasetError(f"{where}: neither 'caption' nor 'bbox'; only captions and instances are understood")
+        if "caption" in record:
+            _add_caption(item, expect_field(record, "caption", str, where), where)
+        if "bbox" in record:
+            _add_instance(item, record, categories, where, masks)
+
+
+def _categories(records: object, path: Path) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for index, record in enumerate(expect(records, list, f"{path}: 'categories'")):
+        where = f"{path}: categories[{index}]"
+        record = expect(record, dict, where)
+        identity = expect_field(record, "id", int, where)
+        if identity in names:
+            raise DatasetError(f"{where}: category id {identity} is given twice")
+        names[identity] = expect_field(record, "name", str, where)
+    return names
+
+
+def _add_caption(item: _Gathered, caption: str, where: str) -> None:
+    if not caption.strip():
+        raise DatasetError(f"{where}: the caption of image {item.image.id} is empty; remove it or write one")
+    item.captions.append(caption)
+
+
+def _add_instance(item: _Gathered, record: dict[str, Any], categories: dict[int, str], where: str, masks: bool) -> None:
+    category = expect_field(record, "category_id", int, where)
+    if category not in categories:
+        raise DatasetError(f"{where}: category_id {category} is not among the categories")
+    x, y, width, height = read_box(expect_field(record, "bbox", list, where), f"{where}: 'bbox'")
+    box = Box(x, y, x + width, y + height)
+    if is_empty(box):
+        item.problems.append(f"{where} ({categories[category]}) has an empty box and was left out: {record['bbox']}")
+        return
+    segmentation = record.get("segmentation")
+    mask = _mask(segmentation, item.image, where) if masks and segmentation is not None else None
+    item.regions.append(Region(box, categories[category], mask=mask))
+    item.iscrowd.append(bool(expect(record.get("iscrowd", 0), int, f"{where}: 'iscrowd'")))
+    item.segmentations.append(segmentation)
+
+
+def _mask(segmentation: object, image: ImageRef, where: str) -> NDArray[np.bool_]:
+    if image.height is None or image.width is None:
+        raise DatasetError(f"{where}: masks need the 'width' and 'height' of image {image.id}")
+    return segmentation_mask(segmentation, image.height, image.width, f"{where}: segmentation")
+
+
+def _finish(item: _Gathered) -> Sample:
+    extra: dict[str, object] = {}
+    if item.regions:
+        extra |= {"iscrowd": tuple(item.iscrowd), "segmentations": tuple(item.segmentations)}
+    if item.problems:
+        extra["problems"] = tuple(item.problems)
+    return Sample(item.image, tuple(item.captions), item.split, tuple(item.regions), extra=extra)
+
+
+def with_masks(samples: Iterable[Sample]) -> list[Sample]:
+    """Samples of `read_coco` with every region's mask decoded (those without a segmentation stay bare)."""
+    return [_with_masks(sample) for sample in samples]
+
+
+def _with_masks(sample: Sample) -> Sample:
+    segmentations = sample.extra.get("segmentations", ())
+    if not isinstance(segmentations, tuple) or len(segmentations) != len(sample.regions):
+        return sample
+    regions = tuple(
+        region
+        if segmentation is None
+        else replace(region, mask=_mask(segmentation, sample.image, f"image {sample.id}"))
+        for region, segmentation in zip(sample.regions, segmentations, strict=True)
+    )
+    return replace(sample, regions=regions)

@@ -1,0 +1,93 @@
+"""A written toy world, read back: the records of the readers joined with phrases and scene graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from captrial.data.datasets import join, read_coco, read_karpathy
+from captrial.data.datasets.coco import labelled_boxes
+from captrial.data.datasets.common import expect, expect_field, read_json
+from captrial.errors import DatasetError
+from captrial.records import Phrase, Region, Sample
+
+Phrases = tuple[tuple[Phrase, ...], ...]
+
+
+def read_phrases(path: Path | str) -> dict[str, Phrases]:
+    """Read `phrases.json`: for every image id one tuple of phrases a caption; their regions have boxes and labels.
+
+    `{"images": {id: {"regions": [[x1, y1, x2, y2, label], ...], "sentences": [[{"text", "start", "end", "entity",
+    "kinds", "regions": [numbers of regions]}, ...], ...]}}}`
+    """
+    document = expect(read_json(path), dict, f"{path}: the file")
+    records = expect_field(document, "images", dict, str(path))
+    return {identity: _image_phrases(record, f"{path}: image {identity!r}") for identity, record in records.items()}
+
+
+def _image_phrases(record: object, where: str) -> Phrases:
+    record = expect(record, dict, where)
+    regions, wrong = labelled_boxes(record.get("regions"), where)
+    if wrong:
+        raise DatasetError(wrong[0])
+    sentences = expect_field(record, "sentences", list, where)
+    return tuple(
+        tuple(
+            _phrase(phrase, regions, f"{where}: sentence {number}, phrase {place}")
+            for place, phrase in enumerate(expect(phrases, list, f"{where}: sentence {number}"))
+        )
+        for number, phrases in enumerate(sentences)
+    )
+
+
+def _phrase(record: object, regions: tuple[Region, ...], where: str) -> Phrase:
+    record = expect(record, dict, where)
+    numbers = [expect(number, int, f"{where}: 'regions'") for number in expect_field(record, "regions", list, where)]
+    outside = [number for number in numbers if not 0 <= number < len(regions)]
+    if outside:
+        raise DatasetError(f"{where}: region {outside[0]} is not among the {len(regions)} of the image")
+    start, end = (expect_field(record, key, int, where) for key in ("start", "end"))
+    return Phrase(
+        expect_field(record, "text", str, where),
+        start,
+        end,
+        tuple(regions[number] for number in numbers),
+        expect_field(record, "entity", str, where),
+        tuple(expect(kind, str, f"{where}: 'kinds'") for kind in expect_field(record, "kinds", list, where)),
+    )
+
+
+def read_toyworld(folder: Path | str, *, split: str | None = None, masks: bool = False) -> list[Sample]:
+    """Read what `write_toyworld` wrote: captions, regions (with masks if asked), phrases and scene graphs."""
+    folder = Path(folder)
+    captions = read_karpathy(folder / "dataset.json", split=split)
+    wanted = {sample.id for sample in captions}
+    boxes = [sample for sample in read_coco(folder / "instances.json", masks=masks) if sample.id in wanted]
+    sizes = {sample.id: sample.image for sample in boxes}
+    phrases = read_phrases(folder / "phrases.json")
+    graphs = expect_field(read_json(folder / "scene_graphs.json"), "images", dict, str(folder / "scene_graphs.json"))
+    whole = []
+    for sample in join(captions, boxes):
+        image = replace(sample.image, width=sizes[sample.id].width, height=sizes[sample.id].height)
+        extra = {**sample.extra, **_graph(graphs, sample.id, folder)}
+        linked = _with_regions(phrases.get(sample.id, ()), sample)
+        whole.append(replace(sample, image=replace(image, label=str(extra["scene"])), phrases=linked, extra=extra))
+    return whole
+
+
+def _graph(graphs: Mapping[str, Any], identity: str, folder: Path) -> dict[str, object]:
+    return expect(graphs.get(identity), dict, f"{folder / 'scene_graphs.json'}: image {identity!r}")
+
+
+def _with_regions(phrases: Phrases, sample: Sample) -> Phrases:
+    """The same phrases, pointing at the sample's own regions, which may carry masks."""
+
+    def linked(phrase: Phrase) -> Phrase:
+        if not phrase.regions:
+            return phrase
+        numbers = map(int, str(phrase.entity).split("+"))  # the entity of things is the numbers of their regions
+        return replace(phrase, regions=tuple(sample.regions[number] for number in numbers))
+
+    return tuple(tuple(map(linked, sentence)) for sentence in phrases)

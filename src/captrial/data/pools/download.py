@@ -1,0 +1,214 @@
+"""Fetching a URL list: many at once, with patience for servers that stumble and none for files that are not images.
+
+An image is written beside its place and renamed when it is whole; each finished one is a line of a journal, so that
+the next run fetches only what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+
+from captrial.data.file_types import SUFFIXES, image_format, what_else
+from captrial.errors import DatasetError
+from captrial.files import content_hash
+from captrial.progress import progress_bar
+from captrial.version import __version__
+
+MAX_WAIT = 30.0  # seconds; a server's `Retry-After` is believed up to here
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadSettings:
+    """How to fetch; seconds and bytes."""
+
+    concurrency: int = 16
+    retries: int = 3  # after the first attempt
+    backoff: float = 0.5  # wait before the first retry; doubles each time
+    timeout: float = 60.0  # for one attempt at a whole file
+    max_bytes: int = 32 << 20
+
+
+class _RefusalError(Exception):
+    """Trying again would not help."""
+
+
+class _StumbleError(Exception):
+    """Trying again may help, after `wait` seconds at least."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+def download(urls: Iterable[str], folder: Path, settings: DownloadSettings) -> dict[str, Path | str]:
+    """Fetch each URL into `folder`; its file, or the reason why there is none.
+
+    Files that the journal in `folder` calls finished, and that are there in full, are not fetched again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = dict.fromkeys(urls)
+    results: dict[str, Path | str] = {url: path for url, path in _finished(folder) if url in wanted}
+    missing = [url for url in wanted if url not in results]
+    with _journal(folder) as journal, progress_bar() as bar:
+        task = bar.add_task("downloading", total=len(wanted), completed=len(results))
+
+        def report(url: str, outcome: Path | str) -> None:
+            results[url] = outcome
+            if isinstance(outcome, Path):
+                entry = {"url": url, "file": outcome.relative_to(folder).as_posix(), "size": outcome.stat().st_size}
+                journal.write(json.dumps(entry) + "\n")
+                journal.flush()
+            bar.advance(task)
+
+        try:
+            _run(lambda: _fetch_all(missing, folder, settings, report))
+        except ExceptionGroup as group:  # of the workers: a full disk stops them all
+            raise group.exceptions[0] from None
+    return results
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """`asyncio.run`, also where a loop is running already (a notebook)."""
+    if asyncio._get_running_loop() is None:
+        asyncio.run(work())
+        return
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(work())).result()
+
+
+async def _fetch_all(
+    urls: list[str], folder: Path, settings: DownloadSettings, report: Callable[[str, Path | str], None]
+) -> None:
+    queue = iter(urls)  # shared by the workers: no task a URL, so memory does not grow with the list
+    limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
+    # Compressed transfer is not asked for: the size limit must hold for what arrives.
+    headers = {"user-agent": f"captrial/{__version__}", "accept": "image/*", "accept-encoding": "identity"}
+    async with httpx.AsyncClient(
+        limits=limits, headers=headers, follow_redirects=True, max_redirects=5, timeout=settings.timeout
+    ) as client:
+
+        async def worker() -> None:
+            for url in queue:
+                report(url, await _fetch(client, url, folder, settings))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(settings.concurrency):
+                group.create_task(worker())
+
+
+async def _fetch(client: httpx.AsyncClient, url: str, folder: Path, settings: DownloadSettings) -> Path | str:
+    """The file, or the reason why there is none, after as many attempts as allowed."""
+    reason = ""
+    for attempt in range(settings.retries + 1):
+        try:
+            async with asyncio.timeout(settings.timeout):
+                return await _attempt(client, url, folder, settings)
+        except _RefusalError as refusal:
+            return str(refusal)
+        except (httpx.UnsupportedProtocol, httpx.TooManyRedirects, httpx.InvalidURL) as error:
+            return f"the address leads nowhere ({error})"
+        except _StumbleError as stumble:
+            reason, wait = str(stumble), stumble.wait
+        except TimeoutError:
+            reason, wait = f"took longer than {settings.timeout:g} s", 0.0
+        except httpx.HTTPError as error:
+            reason, wait = f"the connection failed ({str(error) or type(error).__name__})", 0.0
+        if attempt < settings.retries:
+            await asyncio.sleep(max(wait, settings.backoff * 2**attempt))
+    return f"{reason}, {settings.retries + 1} times; try again later"
+
+
+async def _attempt(client: httpx.AsyncClient, url: str, folder: Path, settings: DownloadSettings) -> Path:
+    async with client.stream("GET", url) as response:
+        _check_answer(response, settings.max_bytes)
+        name = content_hash(url)
+        place = folder / name[:2]
+        with _part(place, f".{name}.part") as (part, stream):
+            start, size = b"", 0
+            async for chunk in response.aiter_raw():
+                size += len(chunk)
+                if size > settings.max_bytes:
+                    raise _RefusalError(f"has more than {settings.max_bytes} bytes")
+                if len(start) < 64:
+                    start = (start + chunk)[:64]
+                    _check_start(start)
+                stream.write(chunk)
+            stream.flush()
+            form = image_format(start)
+            if form is None:
+                raise _RefusalError("is empty" if not start else f"is {what_else(start)}, not an image")
+            return part.replace(place / f"{name}{SUFFIXES[form][0]}")
+
+
+def _check_answer(response: httpx.Response, max_bytes: int) -> None:
+    status = response.status_code
+    if status == 429 or status >= 500:
+        raise _StumbleError(f"the server answered {status}", _retry_after(response))
+    if status != 200:
+        raise _RefusalError(f"the server answered {status}")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise _RefusalError("the server sends it compressed, unasked")
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > max_bytes:
+        raise _RefusalError(f"has {length} bytes, more than {max_bytes}")
+
+
+def _retry_after(response: httpx.Response) -> float:
+    value = response.headers.get("retry-after", "")
+    return min(float(value), MAX_WAIT) if value.isdecimal() and len(value) < 9 else 0.0
+
+
+def _check_start(start: bytes) -> None:
+    """Stop early on what cannot become an image: a web page that says so sorry, a video of gigabytes."""
+    if len(start) >= 16 and image_format(start) is None:
+        raise _RefusalError(f"is {what_else(start)}, not an image")
+
+
+@contextmanager
+def _part(place: Path, name: str) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A file to write to, gone afterwards unless it was renamed."""
+    part = place / name
+    try:
+        place.mkdir(exist_ok=True)
+        with part.open("wb") as stream:
+            yield part, stream
+    except OSError as error:
+        raise DatasetError(f"{part}: cannot be written ({error.strerror or error}); make room and run again") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _finished(folder: Path) -> Iterator[tuple[str, Path]]:
+    """(URL, file) of the journal's entries whose file is there in full; a line cut short by a kill is no entry."""
+    try:
+        lines = (folder / "journal.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            path = folder / entry["file"]
+            if path.stat().st_size == entry["size"] and path.resolve().is_relative_to(folder.resolve()):
+                yield entry["url"], path
+        except (ValueError, KeyError, TypeError, OSError):
+            continue
+
+
+@contextmanager
+def _journal(folder: Path) -> Iterator[IO[str]]:
+    path = folder / "journal.jsonl"
+    cut = path.exists() and not path.read_bytes().endswith(b"\n")
+    with path.open("a", encoding="utf-8") as stream:
+        if cut:
+            stream.write("\n")
+        yield stream

@@ -1,0 +1,157 @@
+"""A finished pool: a folder with `manifest.parquet`, `summary.json`, and the images that were fetched for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+from PIL import Image
+
+from captrial.data.images import MAX_BYTES, open_image
+from captrial.data.pools.sources import Candidate
+from captrial.errors import DatasetError, InputError
+from captrial.files import atomic_path
+from captrial.records import ImageRef
+
+MANIFEST, SUMMARY = "manifest.parquet", "summary.json"
+NO_CLASS = "(no class)"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An image that was found and is not in the pool.
+
+    Status: `unreadable`, `exact duplicate`, `near duplicate` (then `copy_of` is the one that stays), `not downloaded`.
+    """
+
+    id: str
+    status: str
+    reason: str
+    copy_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Images by id, in id order. `table` has every image found, also those left out, and why."""
+
+    directory: Path
+    table: pa.Table = field(repr=False)
+    summary: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def load(cls, directory: Path | str) -> Pool:
+        """Read a pool that `build_pool` wrote."""
+        directory = Path(directory)
+        try:
+            table = pq.read_table(directory / MANIFEST)
+            summary = orjson.loads((directory / SUMMARY).read_bytes())
+        except FileNotFoundError:
+            raise DatasetError(f"{directory}: is not a finished pool; build it with `captrial pool build`") from None
+        except PermissionError:
+            raise DatasetError(f"{directory}: its manifest may not be read; check its permissions") from None
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise DatasetError(f"{directory}: its manifest is damaged ({error}); build the pool again") from None
+        return cls(directory, table, summary)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def images(self) -> list[ImageRef]:
+        """The images of the pool; `path` is None for one that lies in a tar shard (see `open`)."""
+        return [
+            ImageRef(row["id"], self._path(row["path"]), row["width"], row["height"], row["class"])
+            for row in self._rows.values()
+        ]
+
+    def left_out(self) -> list[LeftOut]:
+        """What was found and is not in the pool, with reasons, in id order."""
+        rest = self.table.filter(pa.compute.not_equal(self.table["status"], "kept"))
+        columns = rest.select(["id", "status", "reason", "copy_of"]).to_pylist()
+        return [LeftOut(**row) for row in columns]
+
+    def classes(self) -> dict[str, int]:
+        """Class to number of images, the largest first."""
+        return count_classes(row["class"] for row in self._rows.values())
+
+    def read(self, image_id: str) -> bytes:
+        """The bytes of an image's file, wherever it lies."""
+        row = self._rows.get(image_id)
+        if row is None:
+            raise InputError(f"{self.directory}: has no image {image_id!r}; see `captrial pool show`")
+        candidate = Candidate(
+            row["id"], None, self._path(row["path"]), self._path(row["shard"]), row["offset"], row["size"]
+        )
+        try:
+            return candidate.read(MAX_BYTES)
+        except OSError as error:
+            raise DatasetError(
+                f"{candidate.path or candidate.shard}: is gone since the pool was built ({error})"
+            ) from None
+
+    def open(self, image_id: str) -> Image.Image:
+        """An image in RGB (see `captrial.data.open_image`)."""
+        return open_image(self.read(image_id), name=image_id)
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        kept = self.table.filter(pa.compute.equal(self.table["status"], "kept"))
+        columns = ["id", "class", "path", "shard", "offset", "size", "width", "height"]
+        return {row["id"]: row for row in kept.select(columns).to_pylist()}
+
+    def _path(self, stored: str | None) -> Path | None:
+        return None if stored is None else self.directory / stored  # an absolute path stays what it is
+
+
+def count_classes(labels: Iterable[str | None]) -> dict[str, int]:
+    """Class to number of images, the largest first, equal ones by name.
+
+    >>> count_classes(["dog", "cat", "dog", None])
+    {'dog': 2, '(no class)': 1, 'cat': 1}
+    """
+    counts = Counter(NO_CLASS if label is None else label for label in labels)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+# The class distribution of a pool as a figure (MAD paper, Fig. 5): one bar a class, the largest first.
+
+
+NAMED = 60  # up to so many classes have their names under their bars
+
+
+def draw_classes(classes: Mapping[str, int], path: Path | str, title: str = "") -> None:
+    """Write the sorted bar chart to `path` (.svg, .png or .pdf)."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    path = Path(path)
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise InputError(f"{path}: a figure is .svg, .png or .pdf; choose one of these suffixes")
+    names = sorted(classes, key=lambda name: (-classes[name], name))
+    counts = [classes[name] for name in names]
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.bar(range(len(names)), counts, width=0.86 if len(names) <= NAMED else 1.0, color="#2f6f8f")
+    axes.set_xlim(-0.6, max(len(names), 1) - 0.4)
+    axes.set_ylabel("images")
+    axes.set_title(title or f"{sum(counts)} images in {len(names)} classes", loc="left", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(names) <= NAMED:
+        axes.set_xticks(
+            range(len(names)), names, rotation=60 if len(names) > 8 else 0, ha="right" if len(names) > 8 else "center"
+        )
+        axes.tick_params(axis="x", labelsize=8, length=0)
+    else:
+        axes.set_xlabel("class, the largest first")
+    # The same pool gives the same bytes: no date, no random ids.
+    with rc_context({"svg.hashsalt": "captrial"}), atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

@@ -1,0 +1,113 @@
+"""Greedy decoding and sampling over any `Speaker`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from captrial.decoding.constraints import NEVER, Constraint, apply
+from captrial.decoding.protocol import (
+    BOS,
+    EOS,
+    PAD,
+    Decoded,
+    Speaker,
+    require_positive,
+)
+from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_images
+
+
+def greedy(
+    speaker: Speaker,
+    memory: Any,
+    *,
+    max_words: int = 20,
+    constraints: Iterable[Constraint] = (),
+    trace: bool = False,
+) -> Decoded:
+    """The most probable word at every step, one caption an image."""
+    return _decode(speaker, memory, 1, max_words, constraints, trace, lambda log_probs: log_probs.argmax(-1))
+
+
+def sample(
+    speaker: Speaker,
+    memory: Any,
+    *,
+    samples: int = 1,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    max_words: int = 20,
+    constraints: Iterable[Constraint] = (),
+    trace: bool = False,
+    generator: torch.Generator | None = None,
+) -> Decoded:
+    """Draw `samples` captions an image from the model's own distribution, sharpened or cut as asked.
+
+    The log-probabilities returned are the model's, not those of the sharpened distribution.
+    """
+    require_positive(samples=samples, temperature=temperature, top_k=top_k, top_p=top_p)
+
+    def draw(log_probs: Tensor) -> Tensor:
+        scaled = _cut(log_probs / temperature, top_k, top_p)
+        flat = scaled.softmax(-1).flatten(0, 1)
+        return torch.multinomial(flat, 1, generator=generator).view(log_probs.shape[:2])
+
+    return _decode(speaker, memory, samples, max_words, constraints, trace, draw)
+
+
+def _cut(scores: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
+    """Keep the `top_k` best words, or the fewest whose probability reaches `top_p`."""
+    if top_k is not None:
+        lowest = scores.topk(min(top_k, scores.shape[-1]), -1).values[..., -1:]
+        scores = scores.masked_fill(scores < lowest, NEVER)
+    if top_p is not None:
+        ranked, order = scores.sort(-1, descending=True)
+        before = ranked.softmax(-1).cumsum(-1) - ranked.softmax(-1)  # probability of the better words
+        scores = scores.masked_fill((before >= top_p).gather(-1, order.argsort(-1)), NEVER)
+    return scores
+
+
+@torch.no_grad()
+def _decode(
+    speaker: Speaker,
+    memory: Any,
+    captions: int,
+    max_words: int,
+    constraints: Iterable[Constraint],
+    trace: bool,
+    choose: Callable[[Tensor], Tensor],
+) -> Decoded:
+    """Continue `captions` sentences an image until all have ended; images that are done leave the batch."""
+    require_positive(max_words=max_words)
+    rules = tuple(constraints)
+    images, device = len(first_tensor(memory)), first_tensor(memory).device
+    state = pick_hypotheses(speaker.start(memory), torch.zeros(images, captions, dtype=torch.long, device=device))
+    tokens = torch.full((images, captions, max_words), PAD, dtype=torch.long, device=device)
+    log_probs = torch.zeros(images, captions, max_words, device=device)
+    attention: Tensor | None = None
+    rows = torch.arange(images, device=device)
+    last = torch.full((images, captions), BOS, dtype=torch.long, device=device)
+    ended = torch.zeros_like(last, dtype=torch.bool)
+    for position in range(max_words):
+        logits, state, looked = speaker.step(last, state, memory)
+        scores = apply(rules, tokens[rows, :, :position], torch.log_softmax(logits.float(), -1))
+        last = choose(scores).masked_fill(ended, PAD)
+        tokens[rows, :, position] = last
+        log_probs[rows, :, position] = scores.gather(-1, last.unsqueeze(-1)).squeeze(-1).masked_fill(ended, 0.0)
+        if trace and looked is not None:
+            if attention is None:
+                attention = looked.new_zeros(images, captions, max_words, looked.shape[-1])
+            attention[rows, :, position] = looked.masked_fill(ended.unsqueeze(-1), 0.0)
+        ended = ended | (last == EOS)
+        alive = (~ended.all(1)).nonzero().squeeze(1)
+        if len(alive) == 0:
+            break
+        if len(alive) < len(rows):
+            rows, last, ended, state, memory = pick_images((rows, last, ended, state, memory), alive)
+    length = position + 1
+    looked_at = None if attention is None else attention[:, :, :length]
+    return Decoded(tokens[..., :length], log_probs.sum(-1), log_probs[..., :length], looked_at)

@@ -1,0 +1,99 @@
+"""Do the captioners look at what they say, and where a person would? Tables, and explanations to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import orjson
+
+from captrial.attribution.explain import explain, explain_features
+from captrial.attribution.view import View, panel
+from captrial.attribution.word_attribution import make_looker
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.loading import load_captioner
+from captrial.data.images import open_image
+from captrial.demo.plan import IMPLICIT, SUPERVISED, Plan
+from captrial.files import atomic_write
+from captrial.grounding.attention_examples import draw_side_by_side
+from captrial.grounding.attention_study import FORCED, attend
+from captrial.grounding.attention_tables import correctness_table
+from captrial.grounding.grounded_view import grounded_view
+from captrial.grounding.grounding_score import Grounder
+from captrial.grounding.grounding_study import ground, grounding_table, verdict_table
+from captrial.grounding.region_sources import labels_of
+from captrial.grounding.tables import write_tables
+from captrial.records import Sample
+from captrial.vision.features.feature_store import FeatureStore
+from captrial.vision.registry import load_detector
+
+METHODS = ("saliency", "attention")
+EXAMPLES = 3  # phrases drawn side by side
+
+
+def measure_grounding(
+    plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
+) -> None:
+    """GroundingScore and verdicts of every captioner, as tables."""
+    grounder = Grounder(labels_of(samples))
+    results = []
+    for name, run in runs.items():
+        checkpoint = Checkpoint.from_pretrained(run / "best")
+        for method in METHODS:
+            looker = make_looker(name, checkpoint, features, method, plan.beam)
+            results.append(ground(looker, samples, grounder, plan.backbone))
+    write_tables([grounding_table(results, checkable=True), verdict_table(results)], folder)
+
+
+def measure_attention(
+    plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
+) -> None:
+    """Attention correctness, implicit against supervised; the phrases that gained most, side by side."""
+    lookers, results = [], []
+    for name in (IMPLICIT, SUPERVISED):
+        checkpoint = Checkpoint.from_pretrained(runs[name] / "best")
+        lookers.append(make_looker(name, checkpoint, features, "attention", plan.beam))
+        results.append(attend(lookers[-1], samples))
+    draw_side_by_side(lookers, results, samples, FORCED, folder / "examples.png", EXAMPLES)
+    write_tables([correctness_table(results)], folder)
+
+
+def explain_toys(
+    plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, path: Path
+) -> None:
+    """What two captioners of the trial say about some images of the toy world, for `panel.js`."""
+    grounder = Grounder(labels_of(samples))
+    panels = []
+    for sample in samples[: plan.explained]:
+        assert sample.image.path is not None
+        image = open_image(sample.image.path)
+        for name, method in ((SUPERVISED, "attention"), ("transformer", "integrated_gradients")):
+            checkpoint = Checkpoint.from_pretrained(runs[name] / "best")
+            found = explain_features(checkpoint, features.get([sample.id]), method, beam=plan.beam)
+            found = replace(found, captioner=name, image=image)
+            panels.append(panel(grounded_view(found, sample.regions, grounder)))
+    atomic_write(path, orjson.dumps(panels))
+
+
+def explain_photographs(plan: Plan, path: Path) -> None:
+    """What the shipped captioners say about photographs; nothing where scikit-image is not installed."""
+    panels = [panel(view) for image in photographs(plan) for view in _views(image, plan.shipped)]
+    atomic_write(path, orjson.dumps(panels))
+
+
+def photographs(plan: Plan) -> list[Path]:
+    """Photographs that come with scikit-image."""
+    spec = find_spec("skimage")
+    if spec is None or spec.origin is None:
+        return []
+    folder = Path(spec.origin).parent / "data"
+    return [folder / name for name in plan.photographs if (folder / name).exists()]
+
+
+def _views(image: Path, captioners: Sequence[str]) -> list[View]:
+    detector, opened = load_detector("localiser"), open_image(image)
+    regions = detector.detect([opened])[0]
+    grounder = Grounder(list(detector.labels))
+    return [grounded_view(explain(load_captioner(name), opened), regions, grounder) for name in captioners]

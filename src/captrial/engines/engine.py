@@ -1,0 +1,156 @@
+"""`run(spec, parts, out, engine)`: a job over all parts of an input, on the engine that is named."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from captrial.engines.inputs import Part
+from captrial.engines.job import Job, JobSpec, explain
+from captrial.engines.shards import (
+    OutputFolder,
+    Task,
+    counts,
+    do_part,
+)
+from captrial.errors import CaptrialError, InputError
+from captrial.installation import usable_cpus
+from captrial.progress import progress_bar
+
+IN_A_ROW = 16  # parts that fail one after the other end a run: the endpoint is gone, the disk is full
+ATTEMPTS = 3  # a part during which a worker died so often is given up
+
+
+@dataclass(frozen=True, slots=True)
+class PartDone:
+    """What a worker says about a part; `failure` where the part could not be done at all."""
+
+    number: int
+    rows: int = 0
+    errors: int = 0
+    failure: str | None = None
+    hopeless: bool = False  # no other part can be done either: the job could not even be loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What there is after a run."""
+
+    folder: Path
+    parts: int
+    skipped: int  # parts that were finished before
+    rows: int
+    errors: int  # rows that could not be done
+    seconds: float
+
+
+Parts = Generator[PartDone, None, None]  # closing it ends the workers
+
+
+class Engine(Protocol):
+    """Does parts somewhere and tells as each is done, in any order."""
+
+    def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Parts:
+        """Do every task."""
+        ...
+
+
+def threads_each(workers: int) -> int:
+    """Threads of each of so many workers of this machine: OMP_NUM_THREADS where it is set, else a fair share."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    return int(chosen) if chosen.isdigit() else max(1, usable_cpus() // workers)
+
+
+def share_cores(threads: int) -> None:
+    """Let this worker compute with so many threads, also where torch was imported before."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
+
+
+def times_begun(task: Task) -> int:
+    """How often a part was begun and not ended: its workers were killed."""
+    return _tries(task).stat().st_size if _tries(task).exists() else 0
+
+
+def _tries(task: Task) -> Path:
+    return task.shard.with_name(f".{task.shard.stem}.tries")  # a byte a try: outlives a worker that is killed
+
+
+class Worker:
+    """One process' share of a run: loads the job when the first part comes, then does part after part."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self.spec = spec
+        self._job: Job | None = None
+
+    def do(self, task: Task) -> PartDone:
+        """Do one part; what goes wrong is told, not raised. A part that was begun too often is given up."""
+        try:
+            begun, tries = times_begun(task), _tries(task)
+            if begun >= ATTEMPTS:
+                done = PartDone(task.number, failure=f"its worker died {begun} times; is there enough memory?")
+            else:
+                with tries.open("ab") as file:
+                    file.write(b".")
+                done = self._try(task)
+            tries.unlink(missing_ok=True)
+            return done
+        except OSError as error:  # the folder cannot be written to
+            return PartDone(task.number, failure=explain(error))
+
+    def _try(self, task: Task) -> PartDone:
+        try:
+            self._job = self._job or self.spec.make()
+        except Exception as error:
+            return PartDone(task.number, failure=explain(error), hopeless=True)
+        try:
+            return PartDone(task.number, *do_part(self._job, self.spec, task))
+        except Exception as error:
+            return PartDone(task.number, failure=explain(error))
+
+
+def make_engine(name: str = "local", workers: int = 1, ray_address: str | None = None) -> Engine:
+    """`local` or `ray`."""
+    if name == "local":
+        from captrial.engines.local import LocalEngine
+
+        return LocalEngine(workers)
+    if name == "ray":
+        from captrial.engines.ray import RayEngine
+
+        return RayEngine(workers, ray_address)
+    raise InputError(f"--engine {name}: there are local and ray")
+
+
+def run(spec: JobSpec, parts: Sequence[Part], out: Path | str, engine: Engine) -> Outcome:
+    """Do what is not done yet; a part that fails as a whole is an error after all others, or too many, were tried."""
+    folder, started = OutputFolder(out), time.monotonic()
+    tasks = folder.prepare(spec, parts)
+    failures, in_a_row = list[PartDone](), 0
+    with progress_bar() as bar, closing(engine.do(spec, tasks)) as parts_done:
+        bar_task = bar.add_task(spec.job.__name__, total=len(parts), completed=len(parts) - len(tasks))
+        for done in parts_done:
+            if done.hopeless:
+                raise CaptrialError(str(done.failure))
+            failures += [done] * bool(done.failure)
+            in_a_row = in_a_row + 1 if done.failure else 0
+            if in_a_row == IN_A_ROW:
+                break
+            bar.advance(bar_task)
+    if failures:
+        others = "the others are finished" if in_a_row < IN_A_ROW else f"{IN_A_ROW} in a row failed, the run ends here"
+        raise CaptrialError(
+            f"{len(failures)} of {len(parts)} parts could not be done, such as part {failures[0].number}: "
+            f"{failures[0].failure}; {others}: run the same command again to retry"
+        )
+    folder.sweep()
+    totals = [counts(folder.shard(number)) for number in range(len(parts))]
+    rows, errors = (sum(column) for column in zip(*totals, strict=True)) if totals else (0, 0)
+    return Outcome(folder.folder, len(parts), len(parts) - len(tasks), rows, errors, time.monotonic() - started)

@@ -1,0 +1,227 @@
+"""Where rows come from: a folder, WebDataset tar shards, Parquet files, or a list of URLs; cut into parts.
+
+A `Part` is a picklable description of some rows, the unit that workers take; nothing is read before a worker does.
+The parts of an input depend only on the input, so a restarted run finds the ones it has finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from captrial.data.datasets import find_shards, read_folder, read_shards
+from captrial.data.datasets.image_folder import is_image
+from captrial.data.datasets.webdataset import SHARD_SUFFIXES
+from captrial.engines.job import Row
+from captrial.errors import DatasetError
+from captrial.files import content_hash
+
+PART = 512  # images a part: minutes of captioning on a processor, a tenth of a minute on a GPU
+TOGETHER = 32  # rows of a Parquet file that are in memory at once
+BUFFER = 1 << 20  # bytes that are read at once of each of its columns
+URLS = (".txt", ".urls")
+Entry = tuple[str, str]  # id and where it is
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of an input: `start` up to `stop` of a file of `size` bytes, or the entries named."""
+
+    kind: str  # "files", "urls", "items", "tar" or "parquet"
+    path: str = ""
+    start: int = 0
+    stop: int = 0
+    size: int = 0  # of the file: another one under the same name is noticed
+    entries: tuple[Entry, ...] = ()
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows, one by one."""
+        return _READERS[self.kind](self)
+
+    @property
+    def in_file(self) -> bool:
+        """Whether only reading the file tells what its rows are called."""
+        return self.kind in ("tar", "parquet")
+
+    @property
+    def key(self) -> str:
+        """A fingerprint of the description: the same for the same rows of the same file."""
+        return content_hash(repr(self))
+
+
+def find_parts(source: Path | str, size: int = PART) -> list[Part]:
+    """The parts of an input, in order; what it is, its name and content say."""
+    path = Path(source).absolute()
+    if path.is_dir():
+        return _folder_parts(path, size)
+    if path.suffix == ".parquet" and path.is_file():
+        return parquet_parts([path], size)
+    if path.suffix in URLS and path.is_file():
+        text = path.read_text(encoding="utf-8-sig", errors="replace")  # some editors begin a file with a mark
+        lines = dict.fromkeys(line.strip() for line in text.splitlines())
+        return entry_parts("urls", ((line, line) for line in lines if line and not line.startswith("#")), size)
+    shards = find_shards(path)
+    for shard in shards:
+        if not shard.is_file():
+            raise DatasetError(f"{shard}: no such input; give a folder, .tar shards, .parquet files or a .txt of URLs")
+    return [_tar_part(shard) for shard in shards]
+
+
+def holds_rows(source: Path | str) -> bool:
+    """Whether this is tar shards, Parquet files or a list of URLs: rows to read, not files of images."""
+    path = Path(source)
+    if path.is_dir():
+        return bool(any(path.glob("*.parquet")) or find_shards(path))
+    return path.suffix in (".parquet", *URLS) or path.name.endswith(SHARD_SUFFIXES)
+
+
+def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[Part]:
+    """The parts of several inputs, one after the other; single images are parts together, named as they are given."""
+    images, others = list[Entry](), list[Path | str]()
+    for source in sources:
+        path = Path(source)
+        if path.is_file() and is_image(path):
+            images.append((str(source), str(path.absolute())))
+        else:
+            others.append(source)
+    return [part for other in others for part in find_parts(other, size)] + entry_parts("files", images, size)
+
+
+def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[Part]:
+    """Parts of things that are named one by one."""
+    numbered = ((_writable(name), place) for name, place in entries)
+    return [Part(kind, entries=chunk) for chunk in iter(lambda: tuple(islice(numbered, size)), ())]
+
+
+def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[Part]:
+    """Parts of Parquet files."""
+    return [
+        Part("parquet", str(path), start, min(start + size, rows), path.stat().st_size)
+        for path in paths
+        for rows in [rows_in(path)]
+        for start in range(0, rows, size)
+    ]
+
+
+def rows_in(path: Path) -> int:
+    """How many rows a Parquet file has."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise DatasetError(f"{path}: is no whole Parquet file ({error}); fetch or make it anew, or remove it") from None
+
+
+def _folder_parts(folder: Path, size: int) -> list[Part]:
+    """A folder holds tar shards, Parquet files, or images."""
+    if parquet := sorted(folder.glob("*.parquet")):
+        return parquet_parts(parquet, size)
+    if shards := find_shards(folder):
+        return [_tar_part(shard) for shard in shards]
+    parts = entry_parts("files", ((sample.id, str(sample.image.path)) for sample in read_folder(folder)), size)
+    if not parts:
+        raise DatasetError(f"{folder}: no images, no shards and no Parquet files in it")
+    return parts
+
+
+def _tar_part(shard: Path) -> Part:
+    return Part("tar", str(shard), size=shard.stat().st_size)
+
+
+def _entry_reader(column: str) -> Callable[[Part], Iterator[Row]]:
+    def read(part: Part) -> Iterator[Row]:
+        for name, place in part.entries:
+            yield {"id": name, column: place}
+
+    return read
+
+
+def _read_tar(part: Part) -> Iterator[Row]:
+    for sample in read_shards(part.path):
+        row: Row = {"id": _writable(sample.id), "image": sample.extra.get("image"), "captions": list(sample.captions)}
+        yield {**row, "error": sample.extra["error"]} if "error" in sample.extra else row
+
+
+def _read_parquet(part: Part) -> Iterator[Row]:
+    """Rows of a file, some at a time however large its row groups are; a file without ids numbers its rows."""
+    with pq.ParquetFile(part.path, buffer_size=BUFFER, pre_buffer=False) as file:  # else whole columns are read first
+        groups, position = _groups(file.metadata, part)
+        for batch in file.iter_batches(TOGETHER, groups):
+            first, last = max(part.start - position, 0), min(part.stop - position, len(batch))
+            for number, row in enumerate(batch[first : max(first, last)].to_pylist(), position + first):
+                yield _placed(row, Path(part.path)) | {"id": _row_id(row, f"{Path(part.path).name}#{number}")}
+            position += len(batch)
+            if position >= part.stop:
+                return
+
+
+def _placed(row: Row, file: Path) -> Row:
+    """A row whose path, where it is relative, leads from its file's folder: workers may stand in another directory."""
+    path = row.get("path")
+    return {**row, "path": str(file.parent / path)} if isinstance(path, str) else row
+
+
+def _groups(metadata: pq.FileMetaData, part: Part) -> tuple[list[int], int]:
+    """The row groups that hold the part's rows, and the number of the first row of these groups."""
+    stops = list(accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)))
+    groups = [
+        group
+        for group, stop in enumerate(stops)
+        if stop > part.start and (stops[group - 1] if group else 0) < part.stop
+    ]
+    return groups, stops[groups[0] - 1] if groups and groups[0] else 0
+
+
+def _writable(name: str) -> str:
+    """A name that can be written to a file: bytes that are no UTF-8 stand in names of files and of tar members."""
+    return name.encode(errors="backslashreplace").decode()
+
+
+def _row_id(row: Row, otherwise: str) -> str:
+    names = ("id", "image_id", "key", "url")
+    return str(next((row[name] for name in names if row.get(name) is not None), otherwise))
+
+
+_READERS: dict[str, Callable[[Part], Iterator[Row]]] = {
+    "files": _entry_reader("path"),
+    "urls": _entry_reader("url"),
+    "items": _entry_reader("item"),
+    "tar": _read_tar,
+    "parquet": _read_parquet,
+}
+
+
+# Whether files that a job reads are still the ones that its finished parts were made with.
+
+
+def digest(path: Path | str) -> str:
+    """The content of a file, as a hash."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def stamp(path: Path | str) -> str | None:
+    """Size and time of a file, or of the files of a folder: weights are too large to be read twice.
+
+    A run folder stands for its best checkpoint, as when it is loaded; None where there is no such file or folder.
+    """
+    path = Path(path)
+    if not path.exists():
+        return None
+    if path.is_dir():
+        folder = path / "best" if (path / "best").is_dir() else path
+        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    else:
+        files = [path]
+    return content_hash(repr([(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]))
+
+
+def stamps(**paths: Path | str | None) -> dict[str, str]:
+    """The stamps of those that exist here, by what they are to the job."""
+    found = {name: stamp(path) for name, path in paths.items() if path is not None}
+    return {name: value for name, value in found.items() if value is not None}

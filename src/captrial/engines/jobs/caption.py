@@ -1,0 +1,95 @@
+"""Captions of any number of images: a job for every captioner that the package can load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from captrial.captioners.loading import (
+    ENDPOINT_OPTIONS,
+    is_address,
+    load_captioner,
+    read_options,
+    split_source,
+    with_options,
+)
+from captrial.captioners.runner import try_caption
+from captrial.captioners.shipped import shipped
+from captrial.engines.engine import Engine, Outcome, run
+from captrial.engines.inputs import PART, parts_of_all, stamps
+from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.row_images import open_rows
+from captrial.engines.shards import OutputFolder
+from captrial.errors import InputError
+
+BATCH = 16  # images a call of a captioner of ours
+IN_FLIGHT = 8  # requests at once to an endpoint, where nobody says how many
+PACE = ("concurrency", "timeout")  # options of an endpoint that change no caption
+WAVES = 4  # an endpoint gets so many times its requests in flight a call: few moments when it waits for us
+
+
+class CaptionJob(Job):
+    """Says something about every image."""
+
+    schema: ClassVar[pa.Schema] = pa.schema([("caption", pa.string())])
+
+    def __init__(self, model: str, beam: int | None = None, **pace: Any) -> None:
+        self.captioner = load_captioner(model, beam, **pace)
+
+    def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Open the images."""
+        return open_rows(rows)
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """One caption an image."""
+        images = [row["image"] for row in rows]
+        answers = try_caption(self.captioner, images)
+        return [{"caption": said} if isinstance(said, str) else {"error": str(said)} for said in answers]
+
+
+def caption_all(
+    sources: Sequence[Path | str],
+    out: Path | str,
+    model: str,
+    engine: Engine,
+    *,
+    beam: int | None = None,
+    in_flight: int | None = None,
+    part: int = PART,
+) -> Outcome:
+    """Caption folders, shards, Parquet files, lists of URLs or images into Parquet shards: `id`, `caption`, `error`.
+
+    `in_flight` is for endpoints: requests that a worker keeps open at once; a run may go on with another number.
+    """
+    parts = parts_of_all(sources, part)
+    name, told = split_source(model)
+    if not is_address(name):
+        files = {} if name in shipped() else stamps(model=name)
+        return run(JobSpec(CaptionJob, {"model": model, "beam": beam}, BATCH, files), parts, out, engine)
+    pace = read_options(model, {option: told.pop(option) for option in PACE if option in told}, ENDPOINT_OPTIONS)
+    pace["concurrency"] = in_flight or pace.get("concurrency", IN_FLIGHT)
+    arguments = {"model": with_options(name, **told), "beam": beam}
+    return run(JobSpec(CaptionJob, arguments, WAVES * pace["concurrency"], pace=pace), parts, out, engine)
+
+
+def captions_by_id(out: Path | str) -> dict[str, str]:
+    """`read_captions_of` as a mapping; two images of one id are an error, since one would hide the other."""
+    found: dict[str, str] = {}
+    for name, caption in read_captions_of(out):
+        if name in found:
+            raise InputError(
+                f"two images are called {name}, and a caption file can hold one of them; the captions of both are in "
+                f"{out}: give --out FOLDER, or caption their folders apart"
+            )
+        found[name] = caption
+    return found
+
+
+def read_captions_of(out: Path | str) -> Iterator[tuple[str, str]]:
+    """Id and caption of all images of a run that could be captioned, in the order of the input."""
+    for row in OutputFolder(out).rows():
+        if not row["error"]:
+            yield row["id"], row["caption"]

@@ -1,0 +1,184 @@
+"""Features of any number of images: extracted by workers into Parquet shards, then gathered into one store."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from captrial.engines.engine import Engine, run
+from captrial.engines.inputs import PART, Part, entry_parts, stamps
+from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.row_images import open_rows
+from captrial.engines.shards import OutputFolder, key_of, rows_of
+from captrial.errors import DatasetError, InputError
+from captrial.files import atomic_write
+from captrial.records import Sample
+
+GATHERED = "gathered.json"  # in a store: the parts that it holds
+TOGETHER = 64  # images that are added to the store, and synced, at once
+
+
+class FeatureJob(Job):
+    """What a backbone sees: `elements` (k, d) and `boxes` (k, 4) as float16 bytes, labels of regions as JSON."""
+
+    schema: ClassVar[pa.Schema] = pa.schema([("elements", pa.binary()), ("boxes", pa.binary()), ("notes", pa.string())])
+
+    def __init__(self, backbone: str) -> None:
+        from captrial.vision.devices import best_device
+        from captrial.vision.registry import load_backbone
+
+        self.backbone = load_backbone(backbone).to(best_device())
+
+    def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Open the images."""
+        return open_rows(rows)
+
+    def __call__(self, rows: Sequence[Row]) -> list[Row]:
+        """Look at the images."""
+        from captrial.training.feature_extraction import see
+
+        features, notes = see(self.backbone, [row["image"] for row in rows])
+        answers: list[Row] = []
+        for number in range(len(rows)):
+            inside = features.mask[number]
+            elements = features.elements[number][inside].half().cpu().numpy()
+            if not np.isfinite(elements).all():  # the store would refuse it, and all others with it
+                answers.append({"error": "its features are not finite numbers in half precision"})
+                continue
+            boxes = np.zeros((len(elements), 4), np.float16)
+            if features.boxes is not None:
+                boxes = features.boxes[number][inside].half().cpu().numpy()
+            note = orjson.dumps(notes[number]).decode() if notes else None
+            answers.append({"elements": elements.tobytes(), "boxes": boxes.tobytes(), "notes": note})
+        return answers
+
+
+def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[Part]:
+    """Parts of a data set whose images are files."""
+    for sample in samples:
+        if sample.image.path is None:
+            raise DatasetError(f"image {sample.id} has no file; say where the images are: --images FOLDER")
+    return entry_parts(
+        "files", ((sample.id, str(Path(sample.image.path or "").absolute())) for sample in samples), size
+    )
+
+
+def extract_all(
+    parts: Sequence[Part], store: Path | str, backbone: str, engine: Engine, *, batch: int = 32
+) -> tuple[int, int, dict[str, str]]:
+    """Extract what is not in `store` yet; shards are kept in `store/shards` until all are gathered.
+
+    Returns how many images the store holds, how many of them are new, and by id why others could not be opened.
+    """
+    from captrial.vision.registry import load_backbone
+
+    store = Path(store)
+    vision, shards = load_backbone(backbone).describe(), OutputFolder(store / "shards")
+    before = len(_ids_in(store, vision))
+    if shards.is_whole():  # of a run that was killed as it gathered
+        gather(shards, store, vision)
+        shards.clear()
+    read, done = gathered_parts(store), _ids_in(store, vision)
+    refused = {name: why for part in parts if part.in_file for name, why in read.get(part.key, {}).items()}
+    missing = list(_missing(parts, read, done))
+    if missing:
+        run(JobSpec(FeatureJob, {"backbone": backbone}, batch, _files(backbone)), missing, shards.folder, engine)
+        refused |= gather(shards, store, vision)
+        done = _ids_in(store, vision)
+    shards.clear()
+    return len(done), len(done) - before, refused
+
+
+def _ids_in(store: Path, vision: Mapping[str, Any]) -> set[str]:
+    """The images of a store; one that was made by another backbone is refused before any work is done."""
+    from captrial.vision.features.feature_store import FeatureWriter
+
+    with FeatureWriter(store, vision) as writer:
+        return writer.done
+
+
+def _missing(parts: Sequence[Part], read: Container[str], done: Container[str]) -> Iterator[Part]:
+    """What is to be done: files that were not read to their end, and images by name that are not in the store."""
+    for part in parts:
+        entries = tuple(entry for entry in part.entries if entry[0] not in done)
+        if entries or (part.in_file and part.key not in read):
+            yield replace(part, entries=entries)
+
+
+def _files(backbone: str) -> dict[str, str]:
+    """Stamps of the files or folders that a backbone's name names."""
+    from captrial.vision.registry import Name, split_grid
+
+    detector, grid = split_grid(backbone)
+    sources = {"backbone": Name.parse(detector).source, "grid": Name.parse(grid).source if grid else None}
+    return stamps(**sources)
+
+
+def gather(shards: OutputFolder, store: Path, vision: Mapping[str, Any]) -> dict[str, str]:
+    """Copy finished shards into a feature store, in order; one that is killed continues.
+
+    The store then knows that it has them, so they can go. Returns by id why images are in none of them.
+    """
+    from captrial.vision.features.feature_store import FeatureWriter
+
+    _refuse_repeated(shards)
+    read = gathered_parts(store)
+    with FeatureWriter(store, vision) as writer:
+        for shard in shards.shards():
+            refused = read[key_of(shard)] = dict[str, str]()
+            rows = (row for row in _fine(shard, refused) if row["id"] not in writer.done)
+            while some := list(islice(rows, TOGETHER)):
+                notes = [orjson.loads(row["notes"] or "{}") for row in some]
+                writer.add([row["id"] for row in some], _stacked(some, vision), notes)
+    atomic_write(store / GATHERED, orjson.dumps(read))
+    return {name: why for shard in shards.shards() for name, why in read[key_of(shard)].items()}
+
+
+def gathered_parts(store: Path) -> dict[str, dict[str, str]]:
+    """By key of each part that was gathered into a store: its images that could not be opened, and why."""
+    path = store / GATHERED
+    return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
+
+
+def _refuse_repeated(shards: OutputFolder) -> None:
+    """A store has one entry an id: the second image of it would be left out and nobody told."""
+    seen: set[str] = set()
+    for shard in shards.shards():
+        ids, errors = pq.read_table(shard, columns=["id", "error"], partitioning=None).columns
+        for name in ids.filter(errors.is_null()).to_pylist():
+            if name in seen:
+                raise InputError(
+                    f"two images are called {name}, and a store can hold one of them; rename one, remove "
+                    f"{shards.folder} and extract again"
+                )
+            seen.add(name)
+
+
+def _fine(shard: Path, refused: dict[str, str]) -> Iterator[Row]:
+    for row in rows_of(shard):
+        if row["error"]:
+            refused[row["id"]] = row["error"]
+        else:
+            yield row
+
+
+def _stacked(rows: Sequence[Row], vision: Mapping[str, Any]) -> Any:
+    import torch
+
+    from captrial.vision.features.visual_features import Features, stack_features
+
+    images = []
+    for row in rows:
+        elements = np.frombuffer(row["elements"], np.float16).reshape(-1, int(vision["width"]))
+        boxes = np.frombuffer(row["boxes"], np.float16).reshape(-1, 4)
+        one, where = torch.from_numpy(elements.copy())[None], torch.from_numpy(boxes.copy())[None]
+        images.append(Features(one, torch.ones(one.shape[:2], dtype=torch.bool), where))
+    return stack_features(images)

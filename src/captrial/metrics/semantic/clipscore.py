@@ -1,0 +1,133 @@
+"""CLIPScore and RefCLIPScore (Hessel et al. 2021), with any CLIP checkpoint that transformers can load.
+
+CLIPScore = 2.5 * max(cos(image, caption), 0). RefCLIPScore = harmonic mean of CLIPScore and
+max(0, max over references of cos(caption, reference)). Texts are prefixed by "A photo depicts ", as in the original.
+Both read captions as they were written, where the corpus knows that, not their PTB tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.data import open_image
+from captrial.errors import InputError, MissingExtraError
+from captrial.metrics.corpus import Corpus
+from captrial.metrics.scores import Candidates, MeanState, References, Scores
+
+WEIGHT = 2.5
+PROMPT = "A photo depicts "
+BATCH = 64
+Floats = NDArray[np.float64]
+
+
+def clip_score(
+    candidates: Candidates | Corpus,
+    references: References | None = None,
+    *,
+    images: Mapping[str, Path],
+    checkpoint: str,
+) -> Scores:
+    """CLIPScore, with RefCLIPScore as a part; `images` are files by image id."""
+    corpus = Corpus.prepare(candidates, references)
+    return ClipState.of(corpus, images=images, checkpoint=checkpoint).scores()
+
+
+class ClipState(MeanState):
+    """The mean of image scores."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, *, images: Mapping[str, Path], checkpoint: str) -> ClipState:
+        """Score one shard."""
+        missing = [image for image in corpus.ids if image not in images]
+        if missing:
+            raise InputError(f"image id {missing[0]!r} has no image ({len(missing)} such ids); CLIPScore needs all")
+        encoder = ClipEncoder(checkpoint)
+        seen = encoder.images([images[image] for image in corpus.ids])  # (n, d)
+        captions, references = corpus.as_written
+        said = encoder.texts(captions)  # (n, d)
+        known = encoder.texts(list(chain.from_iterable(references)))  # (references, d)
+        return cls(clip_values(seen, said, known, corpus.reference_counts))
+
+
+def clip_values(seen: Floats, said: Floats, known: Floats, counts: NDArray[np.int64]) -> dict[str, Floats]:
+    """Scores (n,) from unit vectors of images (n, d), captions (n, d) and references (sum of `counts`, d)."""
+    clip = WEIGHT * np.maximum((seen * said).sum(axis=1), 0)
+    if not len(clip):
+        return {"clip_score": clip, "ref_clip_score": clip}
+    cosine = (known * np.repeat(said, counts, axis=0)).sum(axis=1)
+    nearest = np.maximum(np.maximum.reduceat(cosine, np.cumsum(counts) - counts), 0)
+    both = clip + nearest
+    return {"clip_score": clip, "ref_clip_score": 2 * clip * nearest / np.where(both > 0, both, 1.0)}
+
+
+class ClipEncoder:
+    """Unit vectors of images and texts."""
+
+    def __init__(self, checkpoint: str) -> None:
+        try:
+            import torch
+            from transformers import AutoTokenizer, CLIPModel
+        except ImportError:
+            raise MissingExtraError("CLIPScore", "hf") from None
+        self._torch = torch
+        try:
+            model: Any = CLIPModel
+            self._model = model.from_pretrained(checkpoint).eval()
+            self._tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+            self._processor = _image_processor().from_pretrained(checkpoint)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{checkpoint}: not a CLIP checkpoint that can be loaded: {error}") from None
+
+    def images(self, paths: Sequence[Path]) -> Floats:
+        """(n, d) unit vectors of image files."""
+        return self._encoded(paths, self._image_batch)
+
+    def texts(self, texts: Sequence[str]) -> Floats:
+        """(n, d) unit vectors of texts, prompt prefixed, cut at the model's length."""
+        return self._encoded(texts, self._text_batch)
+
+    def _encoded(self, items: Sequence[Any], encode: Any) -> Floats:
+        rows = [encode(batch) for batch in _batches(items)]
+        vectors = np.concatenate(rows) if rows else np.zeros((0, self._model.config.projection_dim))
+        unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return unit
+
+    def _image_batch(self, paths: Sequence[Path]) -> Floats:
+        images = [open_image(path) for path in paths]
+        inputs = self._processor(images=images, return_tensors="pt")
+        return self._features(self._model.get_image_features, inputs)
+
+    def _text_batch(self, texts: Sequence[str]) -> Floats:
+        longest = self._model.config.text_config.max_position_embeddings
+        prompted = [PROMPT + text for text in texts]
+        inputs = self._tokenizer(prompted, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+        return self._features(self._model.get_text_features, inputs)
+
+    def _features(self, encode: Any, inputs: Any) -> Floats:
+        with self._torch.inference_mode():
+            output = encode(**inputs)
+        features = getattr(output, "pooler_output", output)  # transformers 5 wraps what 4 returned bare
+        vectors: Floats = features.double().numpy()
+        return vectors
+
+
+def _image_processor() -> Any:
+    """The processor that needs no torchvision."""
+    try:
+        from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+    except ImportError:
+        from transformers import CLIPImageProcessor
+
+        return CLIPImageProcessor
+    return CLIPImageProcessorPil
+
+
+def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]

@@ -1,0 +1,332 @@
+"""Cornia 2022 on any data set with labelled regions: caption quality, GroundingScore, prediction time, examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captrial.attribution.attribution import Attribution, on_image
+from captrial.attribution.explanation import Explanation
+from captrial.attribution.figures import save_figure, words_figure
+from captrial.attribution.methods.registry import Settings
+from captrial.attribution.subject import seen_window
+from captrial.attribution.view import View
+from captrial.attribution.word_attention import Looker
+from captrial.attribution.word_attribution import make_looker
+from captrial.data.images import open_image
+from captrial.grounding.grounded_view import grounded_view
+from captrial.grounding.grounding_score import DELTAS, Grounder, Verdict
+from captrial.grounding.grounding_study import (
+    METHOD_NAMES,
+    Grounded,
+    GroundedImage,
+    ground,
+    grounding_table,
+    name_delta,
+    verdict_table,
+)
+from captrial.grounding.tables import Cell, Table
+from captrial.language.similarity import Similarity
+from captrial.language.tokenizer import tokenize
+from captrial.papers.captioners import (
+    REGIONS,
+    Recalling,
+    Split,
+    Subject,
+    captions_of,
+    score_columns,
+    work_folder,
+)
+from captrial.papers.decoding_time import Timing, time_batches, timing_chart
+from captrial.papers.results import Claim, Made
+from captrial.papers.runner import Maker
+from captrial.records import Sample
+
+# What Cornia 2022 says of its tables and figures, held against the numbers here.
+
+
+def better_grounded(start: Mapping[tuple[str, str], float], method: str) -> list[Claim]:
+    """Of Tables 2 to 4: `start` is GroundingScore(0) by features and model."""
+    claims = []
+    plain, memory = start.get((REGIONS, "Transformer")), start.get((REGIONS, "SMArT"))
+    if plain is not None and memory is not None:
+        text = f"With regions SMArT is better grounded than the Transformer at δ = 0 ({method})"
+        claims.append(Claim(text, memory > plain, f"{100 * memory:.1f} against {100 * plain:.1f}"))
+    regions = [value for (features, _), value in start.items() if features == REGIONS]
+    others = [value for (features, _), value in start.items() if features != REGIONS]
+    if regions and others:
+        text = f"Captioners on patches are less grounded than those on regions at δ = 0 ({method})"
+        inside, outside = float(np.mean(regions)), float(np.mean(others))
+        claims.append(Claim(text, outside < inside, f"{100 * outside:.1f} against {100 * inside:.1f}"))
+    return claims
+
+
+def better_captions(ciders: Mapping[tuple[str, str, str], float]) -> list[Claim]:
+    """Of CIDEr by features, model and split."""
+    claims = []
+    for (features, model, split), value in ciders.items():
+        plain = ciders.get((features, "Transformer", split))
+        if model in ("SMArT", "M2") and plain is not None:
+            text = f"{model} has better captions than the Transformer, {features}, {split} (CIDEr)"
+            claims.append(Claim(text, value > plain, f"{100 * value:.1f} against {100 * plain:.1f}"))
+    return claims
+
+
+def slower(subjects: Sequence[Subject], timings: Sequence[Timing], batch: int) -> list[Claim]:
+    """SMArT fastest, M2 slowest: for every kind of features on which all three are there."""
+    claims = []
+    spent = {timing.name: timing.mean for timing in timings if timing.batch == batch}
+    for features in dict.fromkeys(subject.features for subject in subjects):
+        of = {subject.model: spent[subject.name] for subject in subjects if subject.features == features}
+        if {"Transformer", "SMArT", "M2"} <= of.keys():
+            seen = ", ".join(f"{name} {1e3 * of[name]:.0f} ms" for name in ("SMArT", "Transformer", "M2"))
+            holds = of["SMArT"] < of["Transformer"] < of["M2"]
+            claims.append(Claim(f"SMArT is the fastest and M2 the slowest ({features}, batch {batch})", holds, seen))
+    return claims
+
+
+def at_zero(found: Grounded) -> float:
+    """GroundingScore(0), a fraction."""
+    scores = found.scores(0)
+    there = scores[~np.isnan(scores)]
+    return float(there.mean()) if len(there) else 0.0
+
+
+QUALITY = {
+    "B-1": "bleu_1",
+    "B-4": "bleu_4",
+    "M": "meteor",
+    "R": "rouge_l",
+    "C": "cider",
+    "S": "spice",
+    "NW": "nw",
+    "Cov": "coverage",
+}
+TABLES = {"table-2": "val", "table-3": "test", "table-4": "robot"}
+
+
+@dataclass(frozen=True)
+class GroundingSettings:
+    """What decides the numbers, beside captioners and images."""
+
+    methods: tuple[str, ...] = ("saliency", "guided_backprop", "integrated_gradients")
+    beam: int = 5
+    threshold: float | None = None
+    seed: int = 0
+    batches: tuple[int, ...] = (1, 5, 10, 25, 50)
+    repeats: int = 5
+    steps: int | None = None  # of integrated gradients; None: as many as a completeness error of 1% needs
+    objects: bool = True  # regions are the truth about the image: Coverage counts their classes
+
+
+@dataclass
+class Grounding:
+    """The exhibits of Cornia 2022; `splits` are by name: val, test and robot, those that there are."""
+
+    subjects: Sequence[Subject]
+    splits: Mapping[str, Split]
+    folder: Path
+    settings: GroundingSettings = field(default_factory=GroundingSettings)
+    similarity: Similarity = field(default_factory=Similarity.default)
+
+    def __post_init__(self) -> None:
+        self.result = cache(self._result)  # one measurement a captioner, split and method
+        self.work = work_folder(self.folder, self.describe(), but=("models", "methods", "seed", "batches", "repeats"))
+
+    def makers(self) -> dict[str, Maker]:
+        """One a measured exhibit."""
+        return {
+            "table-1": self.quality,
+            "figure-2": self.times,
+            "figure-3": lambda: self.examples("figure-3", "test", "SMArT", 0),
+            "figure-4": lambda: self.examples("figure-4", "test", "M2", -1),
+            **{key: self._table(name) for key, name in TABLES.items()},
+            "figure-5": lambda: self.examples("figure-5", "robot", "SMArT", 0),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that decides the numbers, for JSON."""
+        chosen = self.settings
+        return {
+            "models": {subject.name: subject.mark for subject in self.subjects},
+            "images": {name: [len(split.samples), split.mark] for name, split in self.splits.items()},
+            "methods": list(chosen.methods),
+            "beam": chosen.beam,
+            "threshold": chosen.threshold,
+            "similarity": self.similarity.description,
+            "steps": chosen.steps,
+            "seed": chosen.seed,
+            "batches": list(chosen.batches),
+            "repeats": chosen.repeats,
+        }
+
+    # What exhibits share ---------------------------------------------------------------------------------------
+
+    def captions(self, subject: Subject, split: Split) -> dict[str, str]:
+        """What a captioner says of the images of a split."""
+        keep = self.work / "captions" / f"{split.name}-{subject.name}-{subject.mark}.json"
+        return captions_of(subject, split, self.settings.beam, keep)
+
+    def _result(self, subject: Subject, name: str, method: str) -> Grounded:
+        split = self.splits[name]
+        recalling = Recalling(self.looker(subject, method), self.captions(subject, split))
+        keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
+        return ground(recalling, split.samples, self.grounder(split), subject.features, keep)
+
+    def looker(self, subject: Subject, method: str) -> Looker:
+        """A captioner that is asked by one method where it looks."""
+        chosen = self.settings
+        settings = Settings(steps=chosen.steps)
+        return make_looker(subject.name, subject.checkpoint, subject.store, method, chosen.beam, settings=settings)
+
+    def grounder(self, split: Split) -> Grounder:
+        """How nouns are compared with the labels of a split."""
+        return Grounder(split.labels, self.similarity, self.settings.threshold)
+
+    # Exhibits --------------------------------------------------------------------------------------------------
+
+    def quality(self) -> Made:
+        """Table 1."""
+        rows: list[tuple[Cell, ...]] = []
+        ciders: dict[tuple[str, str, str], float] = {}
+        for name in ("val", "test"):
+            split = self.splits.get(name)
+            if split is None or not split.references:
+                continue
+            objects = {sample.id: _classes(sample) for sample in split.samples} if self.settings.objects else None
+            for subject in self.subjects:
+                said = self.captions(subject, split)
+                found = score_columns(said, split.references, similarity=self.similarity, objects=objects)
+                ciders[subject.features, subject.model, name] = found["cider"]
+                rows.append((subject.features, subject.name, name, *(_shown(column, found) for column in QUALITY)))
+        if not rows:
+            return Made(missing="no image has references")
+        table = Table("quality", "Here", ("features", "model", "split", *QUALITY), tuple(rows), _sizes(self.splits))
+        return Made([table], claims=better_captions(ciders))
+
+    def times(self) -> Made:
+        """Fig. 2."""
+        split = self.splits.get("test") or next(iter(self.splits.values()))
+        chosen = self.settings
+        timings = [
+            timing
+            for subject in self.subjects
+            for timing in time_batches(subject, split.ids, chosen.batches, chosen.repeats, chosen.beam)
+        ]
+        columns = ("model", *(f"batch {batch}" for batch in chosen.batches))
+        rows: list[tuple[Cell, ...]] = []
+        for subject in self.subjects:
+            own = [timing for timing in timings if timing.name == subject.name]
+            rows.append((subject.name, *(f"{1e3 * t.mean:.0f} ± {1e3 * t.spread:.0f}" for t in own)))
+        notes = (f"milliseconds a batch; beam {chosen.beam}, {chosen.repeats} repetitions after one to warm up",)
+        claims = slower(self.subjects, timings, chosen.batches[-1])
+        return Made([Table("times", "Here", columns, tuple(rows), notes)], [timing_chart(timings)], claims=claims)
+
+    def _table(self, name: str) -> Maker:
+        return lambda: self.grounding(name)
+
+    def grounding(self, name: str) -> Made:
+        """Tables 2 to 4."""
+        if name not in self.splits:
+            return self._no_split(name)
+        made = Made()
+        for checkable in (False, True):
+            made.tables.append(self._scores(name, checkable))
+        results = [self.result(subject, name, method) for subject in self.subjects for method in self.settings.methods]
+        made.tables.append(replace(verdict_table(results), title="Here, verdicts on nouns", notes=()))
+        for method in self.settings.methods:
+            start = {(s.features, s.model): at_zero(self.result(s, name, method)) for s in self.subjects}
+            made.claims += better_grounded(start, METHOD_NAMES.get(method, method))
+        return made
+
+    def _scores(self, name: str, checkable: bool) -> Table:
+        """Rows are captioners and methods, columns δ; means x100 with intervals."""
+        rows: list[tuple[Cell, ...]] = []
+        notes: dict[str, None] = {}
+        for subject in self.subjects:
+            results = [self.result(subject, name, method) for method in self.settings.methods]
+            table = grounding_table(results, checkable=checkable, seed=self.settings.seed)
+            notes |= dict.fromkeys(table.notes)
+            for number, method in enumerate(self.settings.methods):
+                cells = table.rows[0][1 + number * len(DELTAS) :][: len(DELTAS)]
+                rows.append((subject.features, subject.name, METHOD_NAMES.get(method, method), *cells))
+        columns = ("features", "model", "method", *(f"δ={name_delta(delta)}" for delta in DELTAS))
+        title = f"Here, {'checkable nouns' if checkable else 'all nouns'}, {len(self.splits[name].samples)} images"
+        return Table("scores", title, columns, tuple(rows), () if checkable else tuple(notes), (), {}, 100, 2)
+
+    def examples(self, key: str, name: str, model: str, otherwise: int) -> Made:
+        """Fig. 3 to 5: captions that the grounding picks, every word with the region looked at."""
+        if name not in self.splits:
+            return self._no_split(name)
+        subject = next((s for s in self.subjects if s.model == model), self.subjects[otherwise])
+        method = self.settings.methods[-1]
+        found = self.result(subject, name, method)
+        made = Made(notes=[f"{subject.name}, {METHOD_NAMES.get(method, method)}."])
+        samples = {sample.id: sample for sample in self.splits[name].samples}
+        rows: list[tuple[Cell, ...]] = []
+        for what, image in picked(found):
+            scores = ", ".join(f"{100 * (score or 0):.1f}" for score in image.grounding.scores())
+            rows.append((what, image.image, image.caption, f"[{scores}]"))
+            sample = samples[image.image]
+            if sample.image.path is not None:
+                path = self.folder / "figures" / f"{key}-{what.replace(' ', '-')}.png"
+                view = self.view(subject, self.splits[name], sample, image.caption, method)
+                made.images.append((save_figure(words_figure(view), path), f"Here: {what}"))
+        if not rows:
+            made.missing = "no caption has a noun that can be grounded"
+        columns = ("what", "image", "caption", "GroundingScore at δ = 0, 1, 3, 5, ∞")
+        made.tables.append(Table("examples", "Here", columns, tuple(rows)))
+        return made
+
+    def view(self, subject: Subject, split: Split, sample: Sample, caption: str, method: str) -> View:
+        """Where a captioner looked with every word of a caption it said, as it is measured for the tables."""
+        assert sample.image.path is not None
+        opened, looker, words = open_image(sample.image.path), self.looker(subject, method), tokenize(caption)
+        ((look,),) = looker.look([sample.id], [[words]])
+        window = seen_window(looker.preprocess, *opened.size)
+        boxes = on_image(look.boxes, window)
+        attribution = Attribution(tuple(words), look.weights, boxes, method, grid=look.grid, window=window)
+        regions = [region for region in sample.regions if region.label]
+        return grounded_view(Explanation(attribution, subject.name, opened), regions, self.grounder(split))
+
+    def _no_split(self, name: str) -> Made:
+        extra = ", or robot sequences with --robot" if name == "robot" else ""
+        there = ", ".join(self.splits) or "none"
+        return Made(missing=f"the data set has no {name} split (there are: {there}); give one that has{extra}")
+
+
+def picked(found: Grounded) -> list[tuple[str, GroundedImage]]:
+    """A caption that is grounded at once, one grounded early and one with a hallucination; those with most nouns."""
+    tests: dict[str, Callable[[set[Verdict]], bool]] = {
+        "grounded at once": lambda seen: seen == {Verdict.GROUNDED},
+        "grounded early": lambda seen: Verdict.EARLY in seen and Verdict.HALLUCINATED not in seen,
+        "hallucinated": lambda seen: Verdict.HALLUCINATED in seen,
+    }
+    chosen = []
+    for what, test in tests.items():
+        fitting = [p for p in found.images if test({noun.verdict for noun in p.grounding.nouns})]
+        if fitting:
+            chosen.append((what, max(fitting, key=lambda image: len(image.grounding.nouns))))
+    return chosen
+
+
+def _classes(sample: Sample) -> list[str]:
+    return sorted({region.label for region in sample.regions if region.label})
+
+
+def _shown(column: str, found: Mapping[str, float]) -> Cell:
+    """A metric as the paper prints it: x100, NW as it is."""
+    value = found.get(QUALITY[column])
+    if value is None or np.isnan(value):
+        return None
+    return f"{value:.3f}" if column == "NW" else f"{100 * value:.1f}"
+
+
+def _sizes(splits: Mapping[str, Split]) -> tuple[str, ...]:
+    shown = ", ".join(f"{name} {len(split.samples)}" for name, split in splits.items() if name in ("val", "test"))
+    return (f"images: {shown}; x100 but NW",)

@@ -1,0 +1,325 @@
+"""Wan 2022 on any folder of captions: who wins by maximum discrepancy, and everything the paper shows of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import astuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.compete.analysis import statistics as facts
+from captrial.compete.analysis.stability import Stability, spearman, stability
+from captrial.compete.ranking.result import rank_changes
+from captrial.errors import MissingExtraError
+from captrial.grounding.tables import Cell, Table
+from captrial.papers.caption_examples import Example, draw_examples
+from captrial.papers.results import Claim, Made
+from captrial.papers.runner import Maker
+from captrial.papers.trial import Trial
+from captrial.report import charts
+from captrial.report.competition_page import (
+    matrix_charts,
+    ranking_chart,
+    repetition_chart,
+    stability_chart,
+    title_of,
+)
+
+CLASSES_SHOWN = 60
+STUCK_SHOWN = 8
+SETTLED = 47 / 70  # of k: from here on the paper's SRCC stays above 0.9
+PAPER_METRICS = ("cider", "spice")
+
+
+class Mad(Trial):
+    """The exhibits of Wan 2022."""
+
+    def makers(self) -> dict[str, Maker]:
+        """One a measured exhibit."""
+        return {
+            "figure-3": self.examples,
+            "figure-5": self.classes,
+            "table-1": architectures,
+            "table-2": self.annotations,
+            "figure-6": self.elsewhere_and_here,
+            "figure-7": lambda: self.dominance(0),
+            "figure-8": lambda: self.dominance(1),
+            "figure-9": self.ranking,
+            "table-3": lambda: self.rank_changes(0),
+            "table-4": lambda: self.rank_changes(1),
+            "figure-10": self.stability,
+            "figure-11": self.stuck,
+            "figure-12": self.repetition,
+        }
+
+    def _metric(self, number: int) -> str | None:
+        return self.settings.metrics[number] if number < len(self.settings.metrics) else None
+
+    # Exhibits --------------------------------------------------------------------------------------------------
+
+    def annotations(self) -> Made:
+        """Table 2."""
+        found = facts.annotation_statistics(self.jury.references)
+        assert found is not None
+        columns = ("images", "refs", "words", "max refs", "min refs", "max words", "min words")
+        sets, images = len(self.competition.pairs), len(self.competition.images())
+        note = f"{sets} sets of {self.settings.k} are {images} different images, {len(self.jury.images)} labelled"
+        return Made([Table("annotations", "Here", columns, (astuple(found),), (note,), decimals=2)])
+
+    def examples(self) -> Made:
+        """Fig. 3: the two best captioners, side by side."""
+        metric = self.settings.metrics[0]
+        first, second = sorted(self.verdict(metric).order[:2])
+        evidence = self.jury.evidence(metric)
+        pair = next(part for part in evidence.pairs if part.models == (first, second))
+        threshold = facts.right_threshold(self.jury, metric).value
+        names = self.competition.models[first], self.competition.models[second]
+        said = self.competition.selected_captions()
+        chosen = []
+        for what, right in (
+            ("both right", (1, 1)),
+            (f"only {names[0]}", (1, 0)),
+            (f"only {names[1]}", (0, 1)),
+            ("neither", (0, 0)),
+        ):
+            for number, scores in zip(pair.images, pair.per_image, strict=True):
+                if tuple(int(value >= threshold) for value in scores) == right:
+                    image = evidence.images[int(number)]
+                    captions = tuple(zip(names, (said[image][first], said[image][second]), right, strict=True))
+                    chosen.append(Example(image, what, captions))
+                    break
+        same = self._same(first, second)
+        examples = [
+            *([Example(same[0], "the same", tuple((name, same[1], None) for name in names))] if same else []),
+            *chosen,
+        ]
+        return self._shown(
+            "examples", examples, [f"right: {title_of(metric)} of at least {threshold:.3f} on the image"]
+        )
+
+    def _same(self, first: int, second: int) -> tuple[str, str] | None:
+        """The first image of the pool on which two models said the same."""
+        for index in range(self.competition.pool.blocks):
+            block = self.competition.pool.block(index, [first, second])
+            one, other = (texts.to_pylist() for texts in block.captions)
+            for row, (a, b) in enumerate(zip(one, other, strict=True)):
+                if a and a == b:
+                    return block.ids[row].as_py(), a
+        return None
+
+    def _shown(self, name: str, examples: Sequence[Example], notes: Sequence[str]) -> Made:
+        """Examples as a table and, where the images are there, as a figure."""
+        marks = {None: "", 1: "✓ ", 0: "✗ "}
+        rows: list[tuple[Cell, ...]] = [
+            (
+                example.image,
+                example.what,
+                " / ".join(f"{who}: {marks[right]}{text}" for who, text, right in example.captions),
+            )
+            for example in examples
+        ]
+        made = Made([Table(name, "Here", ("image", "what", "captions"), tuple(rows), tuple(notes))])
+        source = self.competition.image_source
+        opened = [(example, source.open(example.image)) for example in examples] if source else []
+        there = [(example, image) for example, image in opened if image is not None]
+        if there:
+            made.images.append((draw_examples(there, self.folder / "figures" / f"{name}.png"), "Here"))
+        else:
+            made.notes.append("Without --images the captions alone are shown.")
+        return made
+
+    def classes(self) -> Made:
+        """Fig. 5."""
+        pool, objects = self.competition.pool, self.settings.objects
+        ids = [image for index in range(pool.blocks) for image in pool.block(index, ()).ids.to_pylist()]
+        if objects is not None:
+            counts = Counter(name for image in ids for name in dict.fromkeys(objects.get(image, ())))
+            found = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+            what = "images of the pool in which it is"
+        else:
+            found, what = facts.class_distribution(map(self.competition.class_of, ids)), "images"
+        if not found:
+            return Made(
+                missing="the images of this pool have no classes; ids that name a folder, or --objects FILE, would"
+            )
+        shown = dict(list(found.items())[:CLASSES_SHOWN])
+        chart = charts.bars("classes", f"Here: {what}, by class", {"images": list(shown.values())}, list(shown), what)
+        columns = ("images in the pool", "classes", "largest class", "smallest class")
+        row: tuple[Cell, ...] = (len(ids), len(found), max(found.values()), min(found.values()))
+        return Made([Table("classes", "Here", columns, (row,))], [chart])
+
+    def elsewhere_and_here(self) -> Made:
+        """Fig. 6."""
+        if self.elsewhere is None:
+            return self._no_scores()
+        made = Made()
+        rows: list[tuple[Cell, ...]] = []
+        for metric in self.settings.metrics:
+            on_d = {
+                name: self.jury.scores_on_own(metric, number) for number, name in enumerate(self.competition.models)
+            }
+            both = [
+                (n, 100 * self.elsewhere[n][metric], 100 * on_d[n]) for n in on_d if metric in self.elsewhere.get(n, {})
+            ]
+            if not both:
+                continue
+            both.sort(key=lambda row: -row[1])
+            title = f"Here: {title_of(metric)} on everything and on D"
+            made.charts.append(
+                charts.dumbbells(metric, title, both, ("everything", "on D"), f"{title_of(metric)} x100")
+            )
+            rows += [(title_of(metric), *row, row[2] / row[1] if row[1] else None) for row in both]
+            old, new = (np.array([row[column] for row in both]) for column in (1, 2))
+            made.claims += [
+                Claim(
+                    f"Every captioner scores less on D ({title_of(metric)})",
+                    bool((new < old).all()),
+                    f"{old.min():.1f}–{old.max():.1f} on everything, {new.min():.1f}–{new.max():.1f} on D",
+                ),
+                Claim(
+                    f"D tells captioners further apart ({title_of(metric)})",
+                    _apart(new) > _apart(old),
+                    f"best over worst {_apart(old):.2f} on everything, {_apart(new):.2f} on D",
+                ),
+            ]
+        made.tables.append(
+            Table("scores", "Here", ("metric", "model", "everything", "on D", "share left"), tuple(rows), decimals=2)
+        )
+        return made
+
+    def dominance(self, number: int) -> Made:
+        """Fig. 7 and 8."""
+        metric = self._metric(number)
+        if metric is None:
+            return Made(missing="only one metric was asked for; give two with --metrics")
+        found = self.verdict(metric)
+        wins = found.dominance.f > 1
+        best = found.models[found.order[0]]
+        made = Made(charts=matrix_charts(found), notes=[*_instead(metric, number), *found.notes])
+        made.claims.append(
+            Claim(
+                "Few captioners dominate all others, one is dominated by all",
+                bool(wins[found.order[0]].sum() == len(wins) - 1 and wins[found.order[-1]].sum() == 0),
+                f"{best} beats {wins[found.order[0]].sum()} of {len(wins) - 1}, "
+                f"{found.models[found.order[-1]]} beats {wins[found.order[-1]].sum()}",
+            )
+        )
+        return made
+
+    def ranking(self) -> Made:
+        """Fig. 9."""
+        found = [self.verdict(metric) for metric in self.settings.metrics]
+        rows: list[tuple[Cell, ...]] = []
+        for part in found:
+            for row in part.rows():
+                interval, places = f"{row['low']:.4f}–{row['high']:.4f}", f"{row['rank_low']}–{row['rank_high']}"
+                rows.append((title_of(part.metric), row["rank"], row["model"], row["score"], interval, places))
+        columns = ("metric", "rank", "model", "q", "95% interval", "95% of ranks")
+        made = Made([Table("ranking", "Here", columns, tuple(rows), decimals=4)], list(map(ranking_chart, found)))
+        if len(found) > 1:
+            agreement = spearman(found[0].scores, found[1].scores)
+            names = " and ".join(title_of(part.metric) for part in found[:2])
+            text = f"{names} agree on the ranking (0.93 in the paper)"
+            made.claims.append(Claim(text, agreement >= 0.9, f"SRCC {agreement:.3f}"))
+        return made
+
+    def rank_changes(self, number: int) -> Made:
+        """Tables 3 and 4."""
+        metric = self._metric(number)
+        if metric is None:
+            return Made(missing="only one metric was asked for; give two with --metrics")
+        known = {n: row[metric] for n, row in (self.elsewhere or {}).items() if metric in row}
+        if not known:
+            return self._no_scores()
+        changes = rank_changes(self.verdict(metric), known)
+        ordered = sorted(changes, key=lambda name: changes[name][0])
+        rows = tuple((n, 100 * known[n], changes[n][0], changes[n][1], _signed(changes[n][2])) for n in ordered)
+        columns = ("model", f"{title_of(metric)} elsewhere", "rank", "global rank", "change")
+        old, new = (np.array([float(changes[name][column]) for name in ordered]) for column in (0, 1))
+        agreement = spearman(old, new)
+        moved = sum(change != 0 for _, _, change in changes.values())
+        claim = Claim(
+            "Ranks on D differ from ranks elsewhere", moved > 0, f"{moved} of {len(rows)} moved, SRCC {agreement:.3f}"
+        )
+        where = "scores given" if self.settings.scores is not None else "all images of the pool, the same references"
+        table = Table("changes", "Here", columns, rows, (f"elsewhere: {where}",), decimals=2)
+        return Made([table], claims=[claim], notes=_instead(metric, number))
+
+    def stability(self) -> Made:
+        """Fig. 10."""
+        curves = [self._curve(metric) for metric in self.settings.metrics]
+        made = Made(charts=[stability_chart(curves)])
+        if curves[0].weak:
+            made.notes.append(f"With {curves[0].models} captioners a rank correlation says little.")
+        for curve in curves:
+            settled = curve.settled()
+            seen = f"from k = {settled} of {curve.k[-1]} on" if settled else "never for good"
+            text = f"SRCC stays above 0.9 from two thirds of k on, or earlier ({title_of(curve.metric)})"
+            made.claims.append(Claim(text, settled is not None and settled <= SETTLED * curve.k[-1], seen))
+        return made
+
+    def _curve(self, metric: str) -> Stability:
+        return stability(lambda k: self.jury.evidence(metric, k))
+
+    def stuck(self) -> Made:
+        """Fig. 11."""
+        stuck = [
+            Example(image, f"{part.model}: {word}", ((part.model, caption, None),))
+            for part in self.repeated
+            for image, caption, word in part.examples[:2]
+        ]
+        if not stuck:
+            return Made(notes=["No caption of this pool has a word three or more times in a row."])
+        return self._shown("stuck", stuck[:STUCK_SHOWN], [])
+
+    def repetition(self) -> Made:
+        """Fig. 12."""
+        rows = tuple(
+            (part.model, part.repeated, f"{100 * part.share:.2f}%", len(part.words), ", ".join(list(part.words)[:5]))
+            for part in self.repeated
+        )
+        columns = ("model", "captions", "share", "different words", "most frequent")
+        made = Made([Table("repetition", "Here", columns, rows)], [repetition_chart(self.repeated)])
+        counts = [part.repeated for part in self.repeated]
+        if len(counts) > 1:
+            first, second = counts[:2]
+            text = "One captioner repeats itself many times as often as the others (six times in the paper)"
+            made.claims.append(Claim(text, first >= 6 * max(second, 1), f"{first} and {second} captions"))
+        return made
+
+    @staticmethod
+    def _no_scores() -> Made:
+        return Made(
+            missing="there are no scores elsewhere: give --scores FILE, or references of all images of the pool"
+        )
+
+
+def architectures() -> Made:
+    """Table 1: what our captioners are made of."""
+    try:
+        from captrial.captioners.registry import ARCHITECTURES
+    except ImportError:
+        raise MissingExtraError("the list of architectures", "models") from None
+    columns = ("model", "visual encoder", "decoder", "attention, encoder", "attention, decoder")
+    rows = tuple(
+        (entry.title, entry.sees, entry.speaks, entry.attends_in_encoder, entry.attends_in_decoder)
+        for entry in ARCHITECTURES.values()
+    )
+    return Made([Table("architectures", "Here", columns, rows)])
+
+
+def _apart(scores: NDArray[np.float64]) -> float:
+    """How many times the worst score the best one is."""
+    return float(scores.max()) / float(scores.min()) if scores.min() > 0 else float("inf")
+
+
+def _instead(metric: str, number: int) -> list[str]:
+    """What to say where the exhibit is not by the paper's metric."""
+    usual = PAPER_METRICS[number]
+    return [] if metric == usual else [f"By {title_of(metric)} in place of {title_of(usual)}."]
+
+
+def _signed(change: int) -> str:
+    return f"{change:+d}" if change else "0"

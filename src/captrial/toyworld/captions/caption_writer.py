@@ -1,0 +1,186 @@
+"""Five people look at an image: captions in many forms, every phrase tied to what it speaks of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from captrial.toyworld.captions.phrasing import VERBS, Phraser, Piece
+from captrial.toyworld.randomness import Dice
+from captrial.toyworld.scene.layout import Scene
+from captrial.toyworld.scene.relations import Relation
+
+CAPTIONS = 5
+GROUND_GAMES = frozenset({"walking", "chasing", "playing with"})  # one can say what ground they happen on
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A phrase by token indices `[start, end)` and the things it means (none: the scene)."""
+
+    text: str
+    start: int
+    end: int
+    things: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A caption and its phrases."""
+
+    text: str
+    mentions: tuple[Mention, ...]
+
+
+def tokens(caption: str) -> list[str]:
+    """The words of a caption: lower case, split on blanks, punctuation stripped (equal to PTB tokens here).
+
+    >>> tokens("On the beach, a girl flies a kite.")
+    ['on', 'the', 'beach', 'a', 'girl', 'flies', 'a', 'kite']
+    """
+    return [word for word in re.sub(r"[.,]", " ", caption.lower()).split() if word]
+
+
+def describe(scene: Scene, seen: Sequence[int], found: Sequence[Relation], dice: Dice) -> tuple[Sentence, ...]:
+    """Five different captions of a scene of which the things `seen` can be mentioned, with the relations `found`."""
+    speaker = Speaker(scene, tuple(seen), tuple(found), dice)
+    sentences: dict[str, Sentence] = {}
+    while len(sentences) < CAPTIONS:
+        sentence = speaker.say()
+        sentences.setdefault(sentence.text, sentence)
+    return tuple(sentences.values())
+
+
+def assemble(pieces: Sequence[Piece]) -> Sentence:
+    """Join the pieces to a sentence with a capital and a full stop, and count the tokens of every phrase."""
+    mentions, count = [], 0
+    for piece in pieces:
+        width = len(tokens(piece.text))
+        if piece.things or piece.scene:
+            mentions.append(Mention(" ".join(tokens(piece.text)), count, count + width, piece.things))
+        count += width
+    text = " ".join(piece.text for piece in pieces).replace(" ,", ",")
+    return Sentence(text[0].upper() + text[1:] + ".", tuple(mentions))
+
+
+class Speaker(Phraser):
+    """Says true sentences about one scene, a new one each time."""
+
+    def __init__(self, scene: Scene, seen: tuple[int, ...], found: tuple[Relation, ...], dice: Dice) -> None:
+        super().__init__(scene, seen, dice)
+        self.told = [relation for relation in found if relation in scene.links]
+        self.spatial = [relation for relation in found if relation not in scene.links]
+        self.forms = self._possible_forms()
+
+    def say(self) -> Sentence:
+        """One sentence."""
+        return assemble(self.dice.weighted(self.forms)())
+
+    def _possible_forms(self) -> dict[Callable[[], list[Piece]], float]:
+        if not self.seen:
+            return {self.empty: 1.0}
+        crowd = 1.5 if len(self.seen) > 3 else 1.0  # in clutter people list things rather than pick one
+        forms: dict[Callable[[], list[Piece]], float] = {
+            self.single: 1.2 / crowd**2,
+            self.titled: 1.2 * crowd,
+            self.imaged: 0.5,
+        }
+        if self.told:
+            forms |= {self.action: 5.0, self.fronted: 1.2}
+            if any(VERBS[predicate].passives for _, predicate, _ in self.told):
+                forms[self.passive] = 1.3
+        if len(self.seen) > 1:
+            forms[self.listed] = 2.0 * crowd
+            forms[self.two_clauses] = 0.8
+        if self.spatial:
+            forms[self.located] = 2.0
+        if self.plurals():
+            forms[self.counted] = 3.0
+        return forms
+
+    # Sentences -----------------------------------------------------------------------------------------------------
+
+    def action(self) -> list[Piece]:
+        """A girl flying a kite on the beach."""
+        subject, predicate, target = self.dice.choice(self.told)
+        verb = VERBS[predicate]
+        said = self.dice.choice(verb.participles) if self.dice.chance(0.6) else self.dice.choice(verb.finites)
+        where = self.setting(subject) if predicate in GROUND_GAMES else self.where()
+        return [*self.name(subject), Piece(said), *self.name(target), *self.maybe(where, 0.7), *self.maybe_light()]
+
+    def passive(self) -> list[Piece]:
+        """A kite is being flown by a girl."""
+        options = [r for r in self.told if VERBS[r[1]].passives]
+        subject, predicate, target = self.dice.choice(options)
+        said = self.dice.choice(VERBS[predicate].passives)
+        if said.startswith("being") and self.dice.chance(0.5):
+            said = "is " + said
+        return [*self.name(target), Piece(said), *self.name(subject), *self.maybe(self.where(), 0.6)]
+
+    def fronted(self) -> list[Piece]:
+        """On the beach, a girl is flying a kite."""
+        subject, predicate, target = self.dice.choice(self.told)
+        said = self.dice.choice(VERBS[predicate].finites)
+        return [*self.where(), Piece(","), *self.name(subject), Piece(said), *self.name(target)]
+
+    def single(self) -> list[Piece]:
+        """A brown dog is running on the grass."""
+        index = self.dice.choice(self.seen)
+        doing = self.doing(index)
+        link = [Piece(("is " if self.dice.chance(0.5) else "") + doing)] if doing else []
+        return [*self.name(index), *link, *self.setting(index), *self.maybe_light()]
+
+    def counted(self) -> list[Piece]:
+        """Two brown dogs running on the grass."""
+        members = self.dice.choice(self.plurals())
+        phrase = self.several(members)
+        doings = {self.doing(index, first=True) for index in members}
+        doing = doings.pop() if len(doings) == 1 else ""
+        link = [Piece(("are " if self.dice.chance(0.5) else "") + doing)] if doing and self.dice.chance(0.8) else []
+        if phrase[0].text.startswith("a ") and link:
+            link = [Piece(doing)]
+        return [*phrase, *link, *self.setting(members[0]), *self.maybe_light()]
+
+    def listed(self) -> list[Piece]:
+        """A dog, a bench and a tree in a park."""
+        return [*self.listing(self.choose(2, 3)), *self.where(), *self.maybe_light()]
+
+    def titled(self) -> list[Piece]:
+        """A park with a dog and a tree."""
+        opening = Piece(self.dice.choice(self.place.titles), scene=True)
+        lead = [Piece("a view of")] if self.dice.chance(0.2) else []
+        return [*lead, opening, Piece("with"), *self.listing(self.choose(1, 3)), *self.maybe_light(0.15)]
+
+    def imaged(self) -> list[Piece]:
+        """An image of a dog in a park."""
+        lead = Piece(self.dice.choice(("a picture of", "a view of", "an image of")))
+        return [lead, *self.listing(self.choose(1, 2)), *self.where()]
+
+    def located(self) -> list[Piece]:
+        """A dog is sitting next to a bench."""
+        subject, predicate, target = self.dice.choice(self.spatial)
+        verb = VERBS[predicate]
+        doing = self.doing(subject)
+        if doing and self.dice.chance(0.6):
+            said = ("is " if self.dice.chance(0.4) else "") + doing + " " + self.dice.choice(verb.participles)
+        else:
+            said = self.dice.choice(verb.participles) if self.dice.chance(0.5) else self.dice.choice(verb.finites)
+        return [*self.name(subject), Piece(said), *self.other(subject, target), *self.maybe(self.where(), 0.5)]
+
+    def two_clauses(self) -> list[Piece]:
+        """A dog is running and a bird is flying."""
+        busy = [index for index in self.seen if self.doing(index)]
+        if len(busy) < 2:
+            return self.listed()
+        first, second = self.dice.shuffled(busy)[:2]
+        doings = [Piece("is " + self.doing(index)) for index in (first, second)]
+        link = Piece(self.dice.choice(("and", "while")))
+        return [*self.name(first), doings[0], *self.setting(first), link, *self.other(first, second), doings[1]]
+
+    def empty(self) -> list[Piece]:
+        """A view of a quiet street at night."""
+        lead = self.dice.choice(
+            ("a view of", "a picture of", "an image of", "a photo of", "a quiet view of", "a wide view of")
+        )
+        return [Piece(lead), Piece(self.dice.choice(self.place.titles), scene=True), *self.maybe_light(0.6)]

@@ -1,0 +1,301 @@
+"""Parts of sentences: names for one thing or several, lists, where something is, what it does, the light."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from captrial.toyworld.drawing import people
+from captrial.toyworld.randomness import Dice
+from captrial.toyworld.scene.layout import Scene, Thing
+from captrial.toyworld.scene.object_classes import KINDS, plural
+from captrial.toyworld.scene.places import PLACES, ROOM, Place
+from captrial.toyworld.scene.relations import on_ground
+
+# The words of the captions: verbs of poses and relations, in the forms that sentences need.
+
+
+NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
+SIZE_WORDS = {"small": ("small", "little"), "large": ("large", "big")}
+YOUNG = frozenset({"puppy", "kitten", "pony", "lamb", "calf", "cottage"})  # these say small already
+
+DOING: dict[str, dict[str, tuple[str, ...]]] = {
+    "person": {
+        "standing": ("standing",),
+        "walking": ("walking", "strolling"),
+        "running": ("running", "jogging"),
+        "jumping": ("jumping", "jumping up"),
+        "sitting": ("sitting",),
+        "holding": ("standing",),
+    },
+    "dog": {
+        "standing": ("standing",),
+        "walking": ("walking",),
+        "running": ("running",),
+        "sitting": ("sitting",),
+        "lying": ("lying down", "resting"),
+    },
+    "cat": {"standing": ("standing", "walking"), "sitting": ("sitting",), "sleeping": ("sleeping", "napping")},
+    "horse": {"standing": ("standing",), "running": ("running", "galloping"), "grazing": ("grazing", "eating")},
+    "sheep": {"standing": ("standing",), "grazing": ("grazing", "eating")},
+    "cow": {"standing": ("standing",), "grazing": ("grazing", "eating")},
+    "bird": {"standing": ("standing", "perched"), "flying": ("flying",)},
+    "car": {"parked": ("parked",), "driving": ("driving", "moving")},
+    "bus": {"parked": ("parked", "stopped"), "driving": ("driving", "moving")},
+    "bicycle": {"parked": ("parked",)},
+    "boat": {"floating": ("floating",)},
+    "kite": {"flying": ("flying",)},
+    "clock": {"hanging": ("hanging",)},
+}
+"""What a thing is seen to do, by class and pose; classes without an entry just are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """How a relation is said: "riding", "rides", "ridden by" (empty where nobody says it that way)."""
+
+    participles: tuple[str, ...]
+    finites: tuple[str, ...] = ()
+    passives: tuple[str, ...] = ()
+
+
+VERBS: dict[str, Verb] = {
+    "riding": Verb(("riding",), ("rides", "is riding"), ("being ridden by", "ridden by")),
+    "holding": Verb(("holding", "carrying"), ("holds", "is holding", "carries"), ("held by", "being held by")),
+    "flying": Verb(("flying",), ("flies", "is flying"), ("being flown by", "flown by")),
+    "walking": Verb(("walking", "taking a walk with"), ("walks", "is walking"), ("being walked by", "on a leash with")),
+    "chasing": Verb(("chasing", "running after"), ("chases", "runs after", "is chasing"), ("being chased by",)),
+    "playing with": Verb(("playing with", "running after"), ("plays with", "is playing with")),
+    "sitting on": Verb(("sitting on", "seated on"), ("sits on", "is sitting on", "is seated on")),
+    "sleeping on": Verb(("sleeping on", "napping on"), ("sleeps on", "is sleeping on")),
+    "lying on": Verb(("lying on", "resting on"), ("lies on", "is lying on", "rests on")),
+    "on": Verb(("on", "on top of"), ("is on", "sits on top of")),
+    "under": Verb(("under", "underneath"), ("is under", "is underneath")),
+    "next to": Verb(("next to", "beside", "near", "by"), ("is next to", "is beside", "is near")),
+    "left of": Verb(("to the left of", "on the left of"), ("is to the left of", "is on the left of")),
+    "right of": Verb(("to the right of", "on the right of"), ("is to the right of", "is on the right of")),
+    "above": Verb(("above", "over"), ("is above", "is over")),
+    "below": Verb(("below",), ("is below",)),
+    "behind": Verb(("behind",), ("is behind",)),
+    "in front of": Verb(("in front of",), ("is in front of",)),
+}
+"""How every predicate of the scene graph is said."""
+
+LIGHT_WORDS: dict[str, tuple[str, ...]] = {
+    "sunny": ("on a sunny day", "under {a blue sky}", "on a bright day"),
+    "cloudy": ("on a cloudy day", "under {a cloudy sky}", "under {a gray sky}"),
+    "sunset": ("at sunset", "at dusk", "as the sun sets"),
+    "night": ("at night", "under {the night sky}", "in the moonlight"),
+    "evening": ("in the evening",),
+    "day": ("during the day",),
+}
+"""Phrases for the light; what stands in braces is a scene phrase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some words of a sentence; `things` are what they mean, `scene` says that they mean the place."""
+
+    text: str
+    things: tuple[int, ...] = ()
+    scene: bool = False
+
+
+def article(words: str) -> str:
+    """The words with "a" or "an" before them."""
+    return ("an " if words[0] in "aeiou" else "a ") + words
+
+
+def braced(text: str) -> list[Piece]:
+    """Pieces of "in {a park}": what stands in braces is a scene phrase."""
+    parts = re.split(r"[{}]", text)
+    return [Piece(part.strip(), scene=index % 2 == 1) for index, part in enumerate(parts) if part.strip()]
+
+
+SKY, WALL = "in {the sky}", "on {the wall}"
+
+
+def _scene_words() -> frozenset[str]:
+    places = (*PLACES.values(), ROOM)
+    texts = [text for place in places for text in (*place.settings, *place.floors, place.on_water)]
+    texts += [text for group in LIGHT_WORDS.values() for text in group] + [SKY, WALL]
+    phrases = [piece.text for text in texts for piece in braced(text) if piece.scene]
+    phrases += [title for place in places for title in place.titles]
+    return frozenset(phrase.split()[-1] for phrase in phrases)
+
+
+SCENE_WORDS = _scene_words()
+"""Every noun that captions use for a place or a part of one: park, grass, sky, floor ..."""
+
+
+class Phraser:
+    """Makes the phrases for one scene of which the things `seen` may be mentioned."""
+
+    def __init__(self, scene: Scene, seen: tuple[int, ...], dice: Dice) -> None:
+        self.scene, self.seen, self.dice = scene, seen, dice
+        self.place: Place = PLACES.get(scene.place, ROOM)
+
+    def _look_alike(self, members: Sequence[int]) -> bool:
+        """Whether two of them would get the same name."""
+        things = [self.scene.things[index] for index in members]
+        return len({thing.form if thing.kind == "person" else thing.colour for thing in things}) < len(things)
+
+    def other(self, first: int, second: int) -> list[Piece]:
+        """The name of a second thing after the first was named: "another dog" after a dog."""
+        (piece,) = self.name(second)
+        one, two = self.scene.things[first], self.scene.things[second]
+        if one.kind != two.kind or (one.kind == "person" and one.form != two.form):
+            return [piece]
+        return [Piece("another " + piece.text.split(" ", 1)[1], piece.things)]
+
+    def name(self, index: int, tinted: bool = False) -> list[Piece]:
+        """A noun phrase for one thing: "a small brown dog", "a woman in a red dress"."""
+        thing = self.scene.things[index]
+        noun = self._noun(thing)
+        colour = [thing.colour] if tinted and thing.kind != "person" else self._colour(thing)
+        words = [*self._size(thing, noun), *colour, noun]
+        text = article(" ".join(words))
+        if thing.kind == "person" and self.dice.chance(KINDS["person"].colour_said):
+            text += " " + self._clothes(thing)
+        return [Piece(text, (index,))]
+
+    def _noun(self, thing: Thing) -> str:
+        kind = KINDS[thing.kind]
+        general, special = kind.words, kind.nouns(thing.form, thing.size)[len(kind.words) :]
+        if thing.kind == "person":
+            if self.dice.chance(0.1):
+                return "person"
+            return special[0] if self.dice.chance(0.7) else self.dice.choice(special)
+        if special and self.dice.chance(0.35):
+            return self.dice.choice(special)
+        return general[0] if self.dice.chance(0.6) else self.dice.choice(general)
+
+    def _size(self, thing: Thing, noun: str) -> list[str]:
+        if thing.size and noun not in YOUNG and thing.kind != "person" and self.dice.chance(0.4):
+            return [self.dice.choice(SIZE_WORDS[thing.size])]
+        return []
+
+    def _colour(self, thing: Thing) -> list[str]:
+        if thing.kind == "person" or not self.dice.chance(KINDS[thing.kind].colour_said):
+            return ["potted"] if thing.kind == "plant" and self.dice.chance(0.4) else []
+        if thing.kind == "table" and thing.colour == "brown" and self.dice.chance(0.6):
+            return ["wooden"]
+        return [thing.colour]
+
+    def _clothes(self, thing: Thing) -> str:
+        garment = people.garment(thing.form, thing.style)
+        form = self.dice.choice(("in a {} {}", "wearing a {} {}", "in {}"))
+        text = form.format(thing.colour, garment)
+        return text.replace("a orange", "an orange")
+
+    def several(self, members: Sequence[int]) -> list[Piece]:
+        """A noun phrase for all things of one class: "two brown dogs", "a group of people"."""
+        things = [self.scene.things[index] for index in members]
+        noun = plural(self._common_noun(things))
+        colours = {thing.colour for thing in things}
+        tint = [things[0].colour] if len(colours) == 1 and things[0].kind != "person" and self.dice.chance(0.6) else []
+        count = [NUMBERS.get(len(members), "several")]
+        if self.dice.chance(0.25):
+            count = ["a pair of"] if len(members) == 2 else ["a group of"]
+        return [Piece(" ".join([*count, *tint, noun]), tuple(members))]
+
+    def _common_noun(self, things: Sequence[Thing]) -> str:
+        kind = KINDS[things[0].kind]
+        if kind.name == "person":
+            forms = {thing.form for thing in things}
+            if len(forms) == 1 and self.dice.chance(0.8):
+                return kind.special[things[0].form][0]
+            return self.dice.choice(("child", "kid")) if forms <= {"boy", "girl"} else "person"
+        return self.dice.choice(kind.words)
+
+    def plurals(self) -> list[tuple[int, ...]]:
+        """Every set of all visible things of one class, where there are at least two."""
+        classes: dict[str, list[int]] = {}
+        for index in self.seen:
+            classes.setdefault(self.scene.things[index].kind, []).append(index)
+        hidden = {thing.kind for index, thing in enumerate(self.scene.things) if index not in self.seen}
+        return [tuple(members) for kind, members in classes.items() if len(members) > 1 and kind not in hidden]
+
+    def choose(self, least: int, most: int) -> list[int]:
+        """Some things to list; in clutter people name more of them."""
+        most = min(len(self.seen), most + (1 if len(self.seen) > 4 else 0))
+        chosen = self.dice.shuffled(self.seen)[: self.dice.integer(min(least, most), most)]
+        groups = self.plurals()
+        together = list(dict.fromkeys(member for index in chosen for member in self._company(index, groups)))
+        return self._unrepeated(together, groups)
+
+    def _company(self, index: int, groups: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """All of the thing's class that are seen: people say "two lamps", not "a lamp and a lamp"."""
+        return next((members for members in groups if index in members), (index,))
+
+    def _unrepeated(self, chosen: Sequence[int], groups: list[tuple[int, ...]]) -> list[int]:
+        """One of each class that cannot be counted because some of it are hidden."""
+        kept: dict[object, int] = {}
+        for index in chosen:
+            counted = any(index in members for members in groups)
+            kept.setdefault(index if counted else self.scene.things[index].kind, index)
+        return list(kept.values())
+
+    def listing(self, chosen: Sequence[int]) -> list[Piece]:
+        """Names of the chosen things, those of one class together where all of that class are chosen."""
+        parts: list[list[Piece]] = []
+        left = list(chosen)
+        for members in self.plurals():
+            if set(members) <= set(left) and (self._look_alike(members) or self.dice.chance(0.6)):
+                parts.append(self.several(members))
+                left = [index for index in left if index not in members]
+        twins = {index for members in self.plurals() for index in members}
+        parts += [self.name(index, tinted=index in twins) for index in left]
+        pieces = list(parts[0])
+        for position, part in enumerate(parts[1:], start=2):
+            pieces += [Piece("and" if position == len(parts) else ","), *part]
+        return pieces
+
+    def doing(self, index: int, first: bool = False) -> str:
+        """A participle for what the thing is seen to do, or nothing; `first` takes the plainest."""
+        thing = self.scene.things[index]
+        if (thing.pose == "floating" and not self.place.water) or (thing.pose == "hanging" and not self.place.indoor):
+            return ""
+        if thing.pose == "parked" and any(predicate == "riding" and b == index for _, predicate, b in self.scene.links):
+            return ""
+        options = DOING.get(thing.kind, {}).get(thing.pose, ())
+        if not options:
+            return ""
+        return options[0] if first else self.dice.choice(options)
+
+    def setting(self, index: int) -> list[Piece]:
+        """Where this thing is: on the water, in the sky, on the grass, in a park."""
+        thing = self.scene.things[index]
+        kind = KINDS[thing.kind]
+        if kind.where == "water" and self.place.water:
+            return braced("on " + self.dice.choice((self.place.on_water, "{the water}")))
+        if thing.pose == "flying":
+            return self.where() if self.place.indoor or self.dice.chance(0.3) else braced(SKY)
+        if kind.where == "wall" and self.place.indoor:
+            return braced(WALL)
+        if on_ground(self.scene, index) and self.dice.chance(0.35):
+            return braced(self.dice.choice(self.place.floors))
+        return self.where()
+
+    def where(self) -> list[Piece]:
+        """In a park, at the park: where all of it is."""
+        return braced(self.dice.choice(self.place.settings))
+
+    @property
+    def _dark_room(self) -> bool:
+        return self.place.indoor and self.scene.light == "night"
+
+    def maybe(self, pieces: list[Piece], probability: float) -> list[Piece]:
+        """These pieces, or none."""
+        return pieces if self.dice.chance(probability) else []
+
+    def maybe_light(self, probability: float = 0.2) -> list[Piece]:
+        """On a sunny day, at night: the light, or nothing."""
+        if self.place.indoor and self.scene.light == "day":
+            return []
+        if not self.dice.chance(probability):
+            return []
+        if self._dark_room:
+            return [Piece(self.dice.choice(("at night", "in the dark")))]
+        return braced(self.dice.choice(LIGHT_WORDS[self.scene.light]))

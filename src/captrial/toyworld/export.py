@@ -1,0 +1,251 @@
+"""The toy world on disk: images, Karpathy and COCO annotations, phrases, scene graphs, robot sequences."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from PIL import Image
+
+from captrial.data.datasets.common import read_json
+from captrial.data.datasets.masks import compress, mask_to_counts
+from captrial.errors import DatasetError, InputError
+from captrial.files import atomic_write
+from captrial.progress import track
+from captrial.records import Region, Sample
+from captrial.toyworld.captions.caption_writer import tokens
+from captrial.toyworld.scene.object_classes import KINDS
+from captrial.toyworld.scene.robot import FRAMES, sequence_name
+from captrial.toyworld.scene.scenes import SPLITS
+from captrial.toyworld.world import ToyImage, ToyWorld
+
+GENERATION = 1  # raised whenever the same (seed, split, index) gives another image
+DEFAULT_SHARES: dict[str, float] = {"train": 6, "val": 1, "test": 1, "wild": 1, "robot": 1}
+FORMATS: dict[str, dict[str, Any]] = {"png": {"compress_level": 3}, "jpg": {"quality": 92}}
+CATEGORIES = {name: number for number, name in enumerate(KINDS, start=1)}
+Job = tuple[int, str, int]  # number among all images, split, index in the split
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that decides the content of a written toy world."""
+
+    seed: int
+    size: int
+    splits: Mapping[str, int]  # images of each split
+    format: str
+
+    def document(self) -> dict[str, object]:
+        """As written to `toyworld.json`."""
+        parts = {"seed": self.seed, "size": self.size, "splits": dict(self.splits), "format": self.format}
+        return {"generation": GENERATION, **parts}
+
+
+def share_out(images: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Divide a number of images among splits in proportion to their shares, to the last one.
+
+    >>> share_out(10, {"train": 2, "val": 1})
+    {'train': 7, 'val': 3}
+    """
+    if images < 1:
+        raise InputError(f"toy world: {images} images asked for; ask for at least 1")
+    unknown = [split for split in shares if split not in SPLITS]
+    if unknown:
+        raise InputError(f"toy world: no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
+    if not all(0 <= share < math.inf for share in shares.values()) or not sum(shares.values()):
+        raise InputError("toy world: shares of the splits must be positive numbers, e.g. train=8,val=1,test=1")
+    total = sum(shares.values())
+    exact = {split: images * share / total for split, share in shares.items()}
+    counts = {split: int(value) for split, value in exact.items()}
+    for split in sorted(exact, key=lambda name: counts[name] - exact[name])[: images - sum(counts.values())]:
+        counts[split] += 1
+    return counts
+
+
+def write_toyworld(
+    out: Path | str,
+    images: int,
+    seed: int = 0,
+    *,
+    size: int = 256,
+    shares: Mapping[str, float] | None = None,
+    format: str = "png",
+    workers: int = 1,
+) -> Settings:
+    """Write `images` images of the toy world, divided among the splits, to the folder `out`.
+
+    `images/<split>/` (robot: `images/robot/<sequence>/`), `dataset.json` (Karpathy), `instances.json` (COCO boxes and
+    masks), `phrases.json`, `scene_graphs.json`, `images/robot/<sequence>/boxes.json`, `README.txt`. The same call
+    writes the same files, for any number of workers; an interrupted one is repeated. A folder that holds another
+    toy world, or something else, is refused.
+    """
+    settings = _settings(images, seed, size, shares or DEFAULT_SHARES, format)
+    out = Path(out)
+    _claim(out, settings)
+    jobs = [(split, index) for split, count in settings.splits.items() for index in range(count)]
+    numbered = [(number, split, index) for number, (split, index) in enumerate(jobs)]
+    results = list(_results(out, settings, numbered, workers))
+    os.sync()  # the documents must not outlive their images
+    _write_documents(out, settings, results)
+    return settings
+
+
+def _settings(images: int, seed: int, size: int, shares: Mapping[str, float], format: str) -> Settings:
+    if format not in FORMATS:
+        raise InputError(f"toy world: no image format {format!r}; there are {', '.join(FORMATS)}")
+    world = ToyWorld(seed, size)  # refuses sizes that cannot be drawn
+    return Settings(world.seed, world.size, share_out(images, shares), format)
+
+
+def _claim(out: Path, settings: Settings) -> None:
+    """Make the folder ours, or refuse it."""
+    marker = out / "toyworld.json"
+    document = settings.document()
+    if marker.exists():
+        if read_json(marker) != document:
+            raise DatasetError(f"{out}: holds a toy world with other settings ({marker}); choose another folder")
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise DatasetError(f"{out}: is there already and is no toy world; choose another folder")
+    atomic_write(marker, _json(document))
+
+
+def _results(out: Path, settings: Settings, jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
+    """The records of all images in order; each is written on the way."""
+    make = partial(_make, out, settings)
+    if workers <= 1:
+        yield from track(map(make, jobs), "rendering the toy world", len(jobs))
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        yield from track(pool.map(make, jobs, chunksize=16), "rendering the toy world", len(jobs))
+
+
+def _make(out: Path, settings: Settings, job: Job) -> dict[str, Any]:
+    """Render and save one image; its records."""
+    number, split, index = job
+    image = ToyWorld(settings.seed, settings.size).render(split, index)
+    folder, name = _location(split, index, settings.format)
+    path = out / "images" / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}")  # whole or not at all; synced once for all images, before the documents
+    Image.fromarray(image.pixels).save(temporary, settings.format.replace("jpg", "jpeg"), **FORMATS[settings.format])
+    temporary.replace(path)
+    return _records(number, folder, name, image)
+
+
+def _location(split: str, index: int, format: str) -> tuple[str, str]:
+    if split == "robot":
+        sequence, frame = divmod(index, FRAMES)
+        return f"robot/{sequence_name(sequence)}", f"{frame:03d}.{format}"
+    return split, f"{split}_{index:06d}.{format}"
+
+
+def _records(number: int, folder: str, name: str, image: ToyImage) -> dict[str, Any]:
+    """Everything that the documents say about one image."""
+    sample = image.sample
+    height, width = image.pixels.shape[:2]
+    first = number * len(sample.captions)
+    sentences = [
+        {"tokens": tokens(text), "raw": text, "imgid": number, "sentid": first + place}
+        for place, text in enumerate(sample.captions)
+    ]
+    return {
+        "karpathy": {
+            "filepath": folder, "filename": name, "imgid": number, "cocoid": number, "split": sample.split,
+            "sentids": [sentence["sentid"] for sentence in sentences], "sentences": sentences,
+        },
+        "image": {
+            "id": number, "file_name": f"{folder}/{name}", "width": width, "height": height, "split": sample.split,
+        },
+        "instances": [_instance(number, region) for region in sample.regions],
+        "phrases": _phrases(sample),
+        "graph": sample.extra,
+    }  # fmt: skip
+
+
+def _instance(number: int, region: Region) -> dict[str, Any]:
+    assert region.mask is not None
+    x1, y1, x2, y2 = region.box
+    counts = compress(mask_to_counts(region.mask))
+    return {
+        "image_id": number, "category_id": CATEGORIES[str(region.label)], "bbox": [x1, y1, x2 - x1, y2 - y1],
+        "area": int(np.count_nonzero(region.mask)), "iscrowd": 0,
+        "segmentation": {"size": list(region.mask.shape), "counts": counts},
+    }  # fmt: skip
+
+
+def _phrases(sample: Sample) -> dict[str, Any]:
+    numbers = {id(region): number for number, region in enumerate(sample.regions)}
+    sentences = [
+        [
+            {"text": phrase.text, "start": phrase.start, "end": phrase.end, "entity": phrase.entity,
+             "kinds": list(phrase.kinds), "regions": [numbers[id(region)] for region in phrase.regions]}
+            for phrase in phrases
+        ]
+        for phrases in sample.phrases
+    ]  # fmt: skip
+    return {"regions": [[*region.box, region.label] for region in sample.regions], "sentences": sentences}
+
+
+def _write_documents(out: Path, settings: Settings, results: list[dict[str, Any]]) -> None:
+    annotations = [record for result in results for record in result["instances"]]
+    for number, record in enumerate(annotations, start=1):
+        record["id"] = number
+    info = {"description": "captrial toy world", **settings.document()}
+    categories = [
+        {"id": number, "name": name, "supercategory": KINDS[name].group} for name, number in CATEGORIES.items()
+    ]
+    images = [result["image"] for result in results]
+    instances = {"info": info, "images": images, "annotations": annotations, "categories": categories}
+    by_id = {str(result["image"]["id"]): result for result in results}
+    documents: dict[str, object] = {
+        "instances.json": instances,
+        "phrases.json": {"info": info, "images": {key: result["phrases"] for key, result in by_id.items()}},
+        "scene_graphs.json": {"info": info, "images": {key: result["graph"] for key, result in by_id.items()}},
+        "dataset.json": {"dataset": "toyworld", "images": [result["karpathy"] for result in results]},
+    }
+    for folder, boxes in _sequence_boxes(results).items():
+        documents[f"images/{folder}/boxes.json"] = boxes
+    for name, document in documents.items():
+        atomic_write(out / name, _json(document))
+    atomic_write(out / "README.txt", _readme(settings))
+
+
+def _sequence_boxes(results: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """For every robot sequence `{frame: [[x1, y1, x2, y2, label], ...]}`."""
+    boxes: dict[str, dict[str, Any]] = {}
+    for result in results:
+        record = result["karpathy"]
+        if record["split"] == "robot":
+            boxes.setdefault(record["filepath"], {})[record["filename"]] = result["phrases"]["regions"]
+    return boxes
+
+
+def _readme(settings: Settings) -> str:
+    shares = ",".join(f"{split}={count}" for split, count in settings.splits.items())
+    command = (
+        f"captrial data toyworld OUT --images {sum(settings.splits.values())} --seed {settings.seed} "
+        f"--size {settings.size} --splits {shares} --format {settings.format}"
+    )
+    return f"""The toy world of captrial, generation {GENERATION}, seed {settings.seed}.
+Made by: {command}
+
+dataset.json       captions and splits, Karpathy form
+instances.json     boxes and masks (visible pixels), COCO form
+phrases.json       for every caption its phrases: token indices [start, end) and numbers of regions
+scene_graphs.json  scene, light, objects with attributes, relations
+images/            images; robot sequences in images/robot/<room>-<light>-<camera height>/ with boxes.json
+"""
+
+
+def _json(document: object) -> bytes:
+    return orjson.dumps(document) + b"\n"

@@ -1,0 +1,133 @@
+"""Features of a whole data set, extracted or copied once into a store; a killed extraction continues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from captrial.data.images import ImageProblem, size_of, try_open, with_size
+from captrial.errors import DatasetError
+from captrial.progress import progress_bar
+from captrial.records import Box, Sample
+from captrial.vision.backbones.base import Backbone
+from captrial.vision.descriptions import PRECOMPUTED
+from captrial.vision.detectors.base import (
+    Detection,
+    RegionBackbone,
+    pack_regions,
+    pool_regions,
+    region_notes,
+    require_whole,
+)
+from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from captrial.vision.features.precomputed import PrecomputedFeatures, import_features
+from captrial.vision.features.visual_features import Features
+from captrial.vision.registry import TRUTH, load_features
+from captrial.vision.scene_graphs import true_regions
+
+
+@dataclass
+class Extraction:
+    """What an extraction did."""
+
+    images: int  # in the store now
+    extracted: int = 0  # by this run
+    refused: dict[str, str] = field(default_factory=dict)  # id -> why the image could not be opened
+
+
+def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
+    """Add the features of every image that is not in the store yet; images that cannot be opened are reported."""
+    return _extract(samples, lambda _, images: see(backbone, images), backbone.describe(), directory, batch)
+
+
+def extract_truth(samples: Sequence[Sample], grid: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
+    """Regions, attributes and relations as a data set's scene graphs tell them (the toy world's do), not as detected.
+
+    Their features are pooled from the `grid`. A captioner trained on them cannot see new images that way.
+    """
+    require_whole(grid)
+    for sample in samples:
+        true_regions(sample)  # says at once what has none, before a store is begun
+    vision = {**grid.describe(), "backbone": f"{PRECOMPUTED}:{TRUTH}+{grid.name}", "grid": grid.describe()}
+    return _extract(samples, partial(_true_features, grid), vision, directory, batch)
+
+
+def _true_features(
+    grid: Backbone, samples: Sequence[Sample], images: list[Image.Image]
+) -> tuple[Features, list[dict[str, Any]]]:
+    sizes = [image.size for image in images]
+    told = [true_regions(sample) for sample in samples]
+    found = [each or [Detection(Box(0, 0, *size))] for (each, _), size in zip(told, sizes, strict=True)]
+    regions = pool_regions(grid, grid.see(images), found, sizes)
+    notes = [{**note, "relations": relations} for note, (_, relations) in zip(region_notes(regions), told, strict=True)]
+    return pack_regions(regions, sizes), notes
+
+
+def _extract(
+    samples: Sequence[Sample],
+    look: Callable[[Sequence[Sample], list[Image.Image]], tuple[Features, list[dict[str, Any]]]],
+    vision: Mapping[str, Any],
+    directory: Path | str,
+    batch: int,
+) -> Extraction:
+    outcome = Extraction(0)
+    with FeatureWriter(directory, vision) as writer, progress_bar() as bar:
+        todo = [sample for sample in samples if sample.id not in writer.done]
+        task = bar.add_task("extracting features", total=len(samples), completed=len(samples) - len(todo))
+        for start in range(0, len(todo), batch):
+            part = todo[start : start + batch]
+            opened = _open(part, outcome.refused)
+            if opened:
+                shown = [sample for sample in part if sample.id in opened]
+                writer.add(list(opened), *look(shown, list(opened.values())))
+            outcome.extracted += len(opened)
+            bar.advance(task, len(part))
+        outcome.images = len(writer.done)
+    return outcome
+
+
+def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image.Image]:
+    opened = {}
+    for sample in samples:
+        if sample.image.path is None:
+            raise DatasetError(f"image {sample.id} has no file; say where the images are: --images FOLDER")
+        image = try_open(sample.image.path)
+        if isinstance(image, ImageProblem):
+            refused[sample.id] = str(image)
+        else:
+            opened[sample.id] = image
+    return opened
+
+
+def see(backbone: Backbone, images: list[Image.Image]) -> tuple[Features, list[dict[str, Any]]]:
+    """Features, and labels and scores where the elements are regions."""
+    if not isinstance(backbone, RegionBackbone):
+        return backbone.see(images), []
+    regions = backbone.regions(images)
+    return pack_regions(regions, [image.size for image in images]), region_notes(regions)
+
+
+def import_precomputed(samples: Sequence[Sample], name: str, directory: Path | str) -> Extraction:
+    """Copy features made elsewhere (`tsv:FILE`, `hdf5:FILE`, `npz:FOLDER`) of images that are not in the store."""
+    seen = [with_size(sample) if sample.image.path else sample for sample in samples]
+    sizes = {sample.id: size_of(sample) for sample in seen if sample.image.width}
+    source = load_features(name, sizes)
+    assert isinstance(source, PrecomputedFeatures)
+    with FeatureWriter(directory, source.vision) as writer:
+        before = len(writer.done)
+    store = import_features(source, directory, [sample.id for sample in samples])
+    return Extraction(len(store), len(store) - before)
+
+
+def features_of(samples: Sequence[Sample], backbone: Backbone, directory: Path | str) -> FeatureStore:
+    """The store of a data set, extracted first where something is missing."""
+    outcome = extract(samples, backbone, directory)
+    if outcome.refused:
+        image, why = next(iter(outcome.refused.items()))
+        raise DatasetError(f"{len(outcome.refused)} images cannot be opened, such as {image}: {why}")
+    return FeatureStore(directory, backbone.describe())

@@ -1,0 +1,70 @@
+"""Backbones: normalised images -> visual elements with their boxes."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from captrial.files import content_hash
+from captrial.vision.descriptions import identity
+from captrial.vision.features.visual_features import Features
+from captrial.vision.preprocess import Preprocess
+
+
+class Backbone(nn.Module, abc.ABC):
+    """A frozen network that turns images into visual elements.
+
+    Subclasses set `name`, `preprocess` and `width` (of one element) and compute `elements`.
+    """
+
+    name: str
+    preprocess: Preprocess
+    width: int
+
+    @abc.abstractmethod
+    def elements(self, pixels: Tensor) -> Tensor:
+        """Normalised images (b, 3, size, size) -> elements (b, k, width); differentiable."""
+
+    @abc.abstractmethod
+    def cells(self) -> Tensor:
+        """The relative boxes of the elements, (k, 4) in [0, 1]."""
+
+    def forward(self, pixels: Tensor) -> Features:
+        """Features of a batch of normalised images."""
+        return self.around(self.elements(pixels))
+
+    def around(self, elements: Tensor) -> Features:
+        """Features of which the elements (b, k, width) are known."""
+        mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=elements.device)
+        return Features(elements, mask, self.cells().to(elements).expand(len(elements), -1, -1))
+
+    @torch.no_grad()
+    def see(self, images: Sequence[Image.Image]) -> Features:
+        """Features of some opened images."""
+        device = next(self.parameters()).device
+        features: Features = self(torch.stack([self.preprocess(image) for image in images]).to(device))
+        return features
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies these features; stored with features and checkpoints, which refuse another.
+
+        Where weights are loaded from is under `source`, which is not compared (see `captrial.vision.descriptions`).
+        """
+        return {"backbone": self.name, "preprocess": self.preprocess.describe(), "width": self.width}
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name of backbone and preprocessing together."""
+        return content_hash(orjson.dumps(identity(self.describe()), option=orjson.OPT_SORT_KEYS))
+
+
+def grid_boxes(rows: int, columns: int) -> Tensor:
+    """Relative boxes of a grid's cells, row by row: (rows x columns, 4)."""
+    y, x = torch.meshgrid(torch.arange(rows) / rows, torch.arange(columns) / columns, indexing="ij")
+    return torch.stack([x, y, x + 1 / columns, y + 1 / rows], -1).flatten(0, 1)

@@ -1,0 +1,86 @@
+"""Features in one HDF5 file as aimagelab publishes them: `{id}_features`, `{id}_boxes`, `{id}_cls_prob`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from captrial.errors import DatasetError, MissingExtraError
+from captrial.vision.features.precomputed import PrecomputedFeatures, Stored
+
+FEATURES, BOXES, CHANCES = "_features", "_boxes", "_cls_prob"
+
+
+class Hdf5Features(PrecomputedFeatures):
+    """Every process opens the file for itself, when it first reads.
+
+    Boxes are in pixels and the file does not say how large images are: pass `sizes`. With class probabilities, the
+    first column is the background, as in the bottom-up detector (1 600 classes and background).
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        sizes: Mapping[str, tuple[int, int]] | None = None,
+        boxes: bool = True,
+        labels: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(path, sizes, boxes, labels, name)
+        self._opened: tuple[int, Any] | None = None
+        self._file()
+
+    def ids(self) -> Sequence[str]:
+        """The images' ids, sorted as HDF5 sorts its keys."""
+        return self._ids
+
+    @cached_property
+    def _ids(self) -> list[str]:
+        return [key.removesuffix(FEATURES) for key in self._file() if key.endswith(FEATURES)]
+
+    def __contains__(self, image_id: object) -> bool:
+        return f"{image_id}{FEATURES}" in self._file()
+
+    def read(self, image_id: str) -> Stored:
+        """The arrays of one image."""
+        file = self._file()
+        if image_id not in self:
+            raise self.missing(image_id)
+        chances = np.asarray(file[image_id + CHANCES])[:, 1:] if image_id + CHANCES in file else None
+        return Stored(
+            np.asarray(file[image_id + FEATURES], np.float32),
+            np.asarray(file[image_id + BOXES], np.float32) if image_id + BOXES in file else None,
+            None,
+            None if chances is None else chances.argmax(1).astype(np.int64),
+            None if chances is None else chances.max(1).astype(np.float32),
+        )
+
+    def _file(self) -> Any:
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = os.getpid(), _open(self.path)
+        return self._opened[1]
+
+    def close(self) -> None:
+        """Close the file; it opens again when needed."""
+        if self._opened is not None and self._opened[0] == os.getpid():
+            self._opened[1].close()
+        self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+
+def _open(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise MissingExtraError("Features in an HDF5 file", "models") from None
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be opened as HDF5 ({error}); fetch it again") from None

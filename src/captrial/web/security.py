@@ -1,0 +1,158 @@
+"""Around every request: where it comes from and how large it is; around every answer: the headers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from captrial.errors import CaptrialError, NotAllowedError, StateError
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; manifest-src 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # with "no-referrer" browsers would send "Origin: null" from our own forms
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+SAFE = ("GET", "HEAD", "OPTIONS")
+CLIENT_HEADER = "x-captrial-client"  # programs that are not browsers say so; a cross-site page cannot add it
+MAX_BODY = 64 * 1024  # bytes of a request; sentences are short
+
+
+class Guard:
+    """ASGI middleware: refuses with `refuse(request, error)` before the application sees the request."""
+
+    def __init__(
+        self, app: ASGIApp, refuse: Callable[[Request, Exception], Awaitable[Response]], max_body: int = MAX_BODY
+    ) -> None:
+        self.app, self.refuse, self.max_body = app, refuse, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, pass on, and add headers to whatever is answered."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        request = Request(scope)
+        try:
+            check_origin(request)
+            _check_size(request, self.max_body)
+        except HTTPException as error:
+            response = await self.refuse(request, error)
+            await response(scope, receive, send_with_headers)
+            return
+        await self.app(scope, receive, send_with_headers)
+
+
+def _check_size(request: Request, most: int) -> None:
+    """The server reads no more of a body than its announced length, so that is what must be small."""
+    if "transfer-encoding" in request.headers:
+        raise HTTPException(411, "a request with a body needs its length")
+    length = request.headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()):
+        raise HTTPException(400, "the length of the request is not a number")
+    if len(length) > 12 or int(length) > most:
+        raise HTTPException(413, "the request is too large")
+
+
+# What protects a web application of ours: the guard around it, and errors that are one sentence for whoever asks.
+
+
+FOR_SCRIPTS = ("/api/", "/image/")  # paths that are asked by scripts and get JSON
+
+
+def protect(app: FastAPI, page: Callable[[str], str], max_body: int = MAX_BODY) -> None:
+    """Guard an application and make every error one sentence: JSON for scripts, `page(sentence)` for people."""
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, StarletteHTTPException)
+        if request.url.path.startswith(FOR_SCRIPTS):
+            return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+        return HTMLResponse(page(error.detail), error.status_code, error.headers)
+
+    async def ours(request: Request, error: Exception) -> Response:
+        status = 403 if isinstance(error, NotAllowedError) else 409 if isinstance(error, StateError) else 422
+        return await refuse(request, HTTPException(status, str(error)))
+
+    async def not_understood(request: Request, error: Exception) -> Response:
+        """Say what is wrong without repeating what was sent."""
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        return await refuse(request, HTTPException(422, f"{place or 'the request'}: {first['msg']}"))
+
+    app.add_middleware(Guard, refuse=refuse, max_body=max_body)
+    app.add_exception_handler(CaptrialError, ours)
+    app.add_exception_handler(StarletteHTTPException, refuse)
+    app.add_exception_handler(RequestValidationError, not_understood)
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a request that changes something and was not made by our own pages (CSRF).
+
+    Browsers say where a request comes from in `Sec-Fetch-Site` or `Origin`; a program without either must send a header
+    that another site's page cannot add without our consent.
+    """
+    if request.method in SAFE:
+        return
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is not None:
+        trusted = site == "same-origin"
+    elif origin is not None:
+        trusted = urlsplit(origin).netloc == request.headers.get("host")
+    else:
+        trusted = CLIENT_HEADER in request.headers
+    if not trusted:
+        raise HTTPException(403, "this request did not come from this site's own pages")
+
+
+@dataclass
+class RateLimit:
+    """A token bucket a key: `burst` requests at once, `rate` a second after that."""
+
+    rate: float
+    burst: float
+    clock: Callable[[], float] = time.monotonic
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)  # what is left, and when that was
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self, key: str) -> None:
+        """Refuse with 429 where a key asks too often."""
+        now = self.clock()
+        with self._lock:
+            left, then = self._buckets.get(key, (self.burst, now))
+            left = min(self.burst, left + (now - then) * self.rate)
+            self._buckets[key] = (left - 1 if left >= 1 else left, now)
+            if len(self._buckets) > 10_000:
+                self._forget_full(now)
+        if left < 1:
+            raise HTTPException(429, "too many requests; wait a moment", {"Retry-After": str(int(1 / self.rate) + 1)})
+
+    def _forget_full(self, now: float) -> None:
+        """A full bucket says nothing that a new one would not."""
+        kept = {
+            key: (left, at) for key, (left, at) in self._buckets.items() if left + (now - at) * self.rate < self.burst
+        }
+        self._buckets = kept

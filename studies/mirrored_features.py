@@ -1,0 +1,69 @@
+"""Flickr8k seen at 288 pixels, with every training image's mirror image beside it.
+
+    python -m studies.mirrored_features STORE
+
+Makes the feature store of the finer entries of `studies.flickr8k`; a stopped one continues.
+Mirror images are new training images of the same captions, without those that tell left from right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from PIL import Image, ImageOps
+
+from captrial.data.datasets.karpathy import read_karpathy
+from captrial.data.images import open_image
+from captrial.progress import track
+from captrial.records import Sample
+from captrial.vision.features.feature_store import FeatureWriter
+from captrial.vision.registry import load_backbone
+from studies.data_paths import FLICKR8K, FLICKR8K_CAPTIONS
+
+BACKBONE = "efficientnet-lite2?size=288"
+PREFIX = "mirrored/"
+BATCH = 32
+_SIDES = re.compile(r"\b(left|right)\b", re.IGNORECASE)
+
+
+def mirror(samples: Sequence[Sample]) -> list[Sample]:
+    """The training images' mirror images, as far as they have captions that hold for them."""
+    mirrored = []
+    for sample in samples:
+        captions = tuple(caption for caption in sample.captions if not _SIDES.search(caption))
+        if sample.split == "train" and captions:
+            image = replace(sample.image, id=PREFIX + sample.id)
+            mirrored.append(replace(sample, image=image, captions=captions))
+    return mirrored
+
+
+def opened(sample: Sample) -> Image.Image:
+    """The image, mirrored where its id says so."""
+    assert sample.image.path is not None
+    image = open_image(sample.image.path)
+    return ImageOps.mirror(image) if sample.id.startswith(PREFIX) else image
+
+
+def main() -> None:
+    """Make the store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
+    backbone = load_backbone(BACKBONE)
+    with FeatureWriter(arguments.store, backbone.describe()) as writer:
+        todo = [sample for sample in [*samples, *mirror(samples)] if sample.id not in writer.done]
+        for start in track(range(0, len(todo), BATCH), "extracting features"):
+            part = todo[start : start + BATCH]
+            writer.add([sample.id for sample in part], backbone.see([opened(sample) for sample in part]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""docs/results.md from finished folders of `captrial reproduce`: tables, figures, commands, times.
+
+python -m studies.results_page FOLDER ... [--out docs] [--instead OLD=NEW ...]
+
+A folder is told by its `settings.json`; several of one paper stand one after the other. `--instead` replaces parts of
+paths in the commands that are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+from PIL import Image
+
+from captrial.files import atomic_write
+from captrial.papers.exhibits import papers
+from captrial.papers.pages import markdown, summary
+from captrial.papers.runner import SETTINGS, Reproduction
+
+WIDTH = 1200  # pixels of a figure in the docs
+COLOURS = 128
+QUOTING = {  # exhibits that show captions or photographs of others
+    "mad": ("figure-3", "figure-11"),
+    "attention": ("figure-3", "figure-5", "figure-6"),
+}
+INTRODUCTION = Path(__file__).with_name("results_introduction.md")
+
+
+def read(folder: Path) -> Reproduction:
+    """The reproduction in a folder; its paper is the second word of the command that made it."""
+    command = orjson.loads((folder / SETTINGS).read_bytes())["command"].split()
+    return Reproduction.read(papers()[command[2]], folder)
+
+
+def without_quotes(made: Reproduction) -> Reproduction:
+    """Without captions and images that are not ours to copy; the command's own page has them."""
+    note = "Captions and photographs of others are not copied here: the page that the command writes shows them."
+    results = dict(made.results)
+    for key in QUOTING.get(made.paper.name, ()):
+        if key in results:
+            results[key] = replace(results[key], sheets=(), figures=(), notes=(note,))
+    return replace(made, results=results)
+
+
+def keep_figure(source: Path, target: Path) -> None:
+    """A figure for the docs: small enough to be kept in a repository."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".svg":
+        target.write_bytes(source.read_bytes())
+        return
+    with Image.open(source) as opened:
+        image = opened.convert("RGB")
+        image.thumbnail((WIDTH, 10 * WIDTH))
+        image.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+def section(made: Reproduction, number: int, out: Path) -> str:
+    """A paper's exhibits with their figures copied beside the page."""
+
+    def place(file: str) -> str:
+        name = f"results/{made.paper.name}-{number}-{Path(file).name}"
+        keep_figure(made.folder / file, out / "images" / name)
+        return f"images/{name}"
+
+    return markdown(made, place)
+
+
+def overview(made: Sequence[Reproduction]) -> str:
+    """Every exhibit of every run in one table."""
+    lines = ["| paper | exhibit | what | here | does what the paper says hold? |", "| --- | --- | --- | --- | --- |"]
+    for part in made:
+        for label, title, state, holds in summary(part):
+            where = "made" if state == "reused" else state
+            lines.append(f"| {part.paper.number} | {label} | {title} | {where} | {holds} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--instead", action="append", default=[], metavar="OLD=NEW")
+    chosen = parser.parse_args(arguments)
+    found = []
+    for folder in chosen.folders:
+        made = without_quotes(read(folder))
+        for pair in chosen.instead:
+            old, _, new = pair.partition("=")
+            made = replace(made, command=made.command.replace(old, new))
+        found.append(made)
+    sections = [section(made, number, chosen.out) for number, made in enumerate(found, 1)]
+    introduction = INTRODUCTION.read_text().rstrip().replace("OVERVIEW", overview(found).rstrip())
+    atomic_write(chosen.out / "results.md", "\n\n".join([introduction, *map(str.rstrip, sections)]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

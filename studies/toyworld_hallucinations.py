@@ -1,0 +1,181 @@
+"""Do the verdicts catch a captioner that hallucinates? Captioners trained with wrong objects, on the toy world.
+
+python -m studies.toyworld_hallucinations --out FOLDER [--images 400] [--test 150] [--seeds 3] [--steps 8]
+
+In the training captions a third of the kinds are called by the name of another kind ("a boat" for every dog), and
+every image of every third place gets an object that is not there ("... with a clock"). The captioner (Cornia 2022's
+Transformer, small) learns to say so. Visual elements are the regions of the image, as in Cornia 2022; the truth about every
+noun of the test captions is known: it is hallucinated if nothing of that kind is in the image. Prints precision,
+recall and F1 of the verdict *hallucinated* for every attribution method, with the F1 of flagging as many nouns at
+random beside it. Integrated gradients take `--steps` steps, or with 0 as many as a completeness error of 1% needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+from scipy.stats import t
+
+from captrial.files import atomic_write
+from captrial.progress import track
+from captrial.records import Box, Region, Sample
+from captrial.toyworld import (
+    KINDS,
+    SYNONYMS,
+    plural,
+    tokens,
+)
+from studies.toyworld_attention import BACKBONE, SIZE, extract, samples
+
+METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")
+RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "60", "min_count": "2", "patience": "100"}
+
+
+def wrong_names(seed: int) -> dict[str, str]:
+    """For a third of the kinds, the kind they are called by: another of that third."""
+    generator = np.random.default_rng(seed)
+    kinds = generator.permutation(sorted(KINDS))
+    chosen = kinds[: len(kinds) // 3]
+    return dict(zip(chosen.tolist(), np.roll(chosen, 1).tolist(), strict=True))
+
+
+def added_objects(seed: int) -> dict[str, str]:
+    """For every third place of the toy world, a kind that is always said to be there."""
+    from captrial.toyworld import SCENES
+
+    generator = np.random.default_rng((seed, 1))
+    places = sorted(SCENES)[::3]
+    return dict(zip(places, generator.choice(sorted(KINDS), len(places)).tolist(), strict=True))
+
+
+def lie(sample: Sample, names: dict[str, str], added: dict[str, str]) -> Sample:
+    """The sample with captions that name wrong objects."""
+    texts = []
+    for caption, phrases in zip(sample.captions, sample.phrases, strict=True):
+        words = tokens(caption)
+        for phrase in phrases:
+            kinds = {region.label for region in phrase.regions}
+            for place in range(phrase.start, phrase.end):
+                words[place] = _renamed(words[place], kinds, names)
+        extra = added.get(str(sample.image.label))
+        absent = extra is not None and all(region.label != extra for region in sample.regions)
+        texts.append(" ".join(words) + (f" with {_article(extra)} {extra}" if absent and extra else ""))
+    return replace(sample, captions=tuple(texts), phrases=())
+
+
+def _renamed(word: str, kinds: set[str | None], names: dict[str, str]) -> str:
+    for kind in kinds & set(names):
+        known = {kind, *SYNONYMS.get(str(kind), ())}
+        if word in known:
+            return names[str(kind)]
+        if word in {plural(name) for name in known}:
+            return plural(names[str(kind)])
+    return word
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def pool_regions(source: Path, target: Path, made: Sequence[Sample]) -> None:
+    """Features of the regions of every image, pooled from the grid; the whole image is one more element."""
+    import torch
+
+    from captrial.vision.boxes import pool_cells
+    from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+    from captrial.vision.features.visual_features import Features
+
+    store = FeatureStore(source)
+    with FeatureWriter(target, {**store.vision, "regions": "of the toy world, and the whole image"}) as writer:
+        for sample in track([sample for sample in made if sample.id not in writer.done], "pooling"):
+            grid = store.get([sample.id])
+            boxes = [region.box for region in (Region(Box(0, 0, SIZE, SIZE)), *sample.regions)]
+            places = torch.tensor(boxes).unsqueeze(0) / SIZE
+            assert grid.boxes is not None
+            elements = pool_cells(grid.elements, grid.boxes[0], places)
+            writer.add([sample.id], Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), places))
+
+
+def study(
+    out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, methods: Sequence[str], steps: int | None
+) -> list[dict[str, object]]:
+    """Train and judge one captioner a seed; rows of the table."""
+    from captrial.attribution.methods.registry import Settings
+    from captrial.attribution.word_attribution import make_looker
+    from captrial.captioners.checkpoint import Checkpoint
+    from captrial.grounding.grounding_score import Grounder
+    from captrial.grounding.grounding_study import ground
+    from captrial.grounding.hallucination import caught, classes_present
+    from captrial.training.run import train
+    from captrial.vision.features.feature_store import FeatureStore
+
+    store = FeatureStore(out / "regions")
+    grounder = Grounder(list(KINDS))
+    truth = classes_present(made["test"])
+    rows = []
+    for seed in range(seeds):
+        names, added = wrong_names(seed), added_objects(seed)
+        learnt, checked = ([lie(sample, names, added) for sample in made[split]] for split in ("train", "val"))
+        run = out / "liars" / str(seed)
+        train(
+            "transformer-small",
+            learnt,
+            checked,
+            store,
+            store.vision,
+            run,
+            {**RECIPE, "seed": str(seed), "epochs": str(epochs)},
+        )
+        checkpoint = Checkpoint.from_pretrained(run / "best")
+        for method in methods:
+            looker = make_looker(f"liar {seed}", checkpoint, store, method, settings=Settings(steps=steps))
+            result = ground(looker, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl")
+            rows.append({"seed": seed, "method": method, **caught(result, truth, grounder.similarity).to_dict()})
+    return rows
+
+
+def show(rows: Sequence[dict[str, object]], methods: Sequence[str]) -> None:
+    """The table of docs/ground.md."""
+    print("| method | seed | nouns | hallucinated | flagged | precision | recall | F1 | chance | all flagged |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for method in methods:
+        own = [row for row in rows if row["method"] == method]
+        for row in own:
+            rates = " | ".join(f"{row[name]:.3f}" for name in ("precision", "recall", "f1", "chance", "always"))
+            print(f"| {method} | {row['seed']} | {row['nouns']} | {row['wrong']} | {row['flagged']} | {rates} |")
+        f1, chance = (np.array([row[name] for row in own], float) for name in ("f1", "chance"))
+        half = t.ppf(0.975, len(f1) - 1) * f1.std(ddof=1) / len(f1) ** 0.5 if len(f1) > 1 else np.nan
+        spread = f"{f1.mean():.3f} ± {f1.std():.3f}, 95% interval ±{half:.3f}"
+        print(f"| {method} | mean ± sd | | | | | | {spread} | {chance.mean():.3f} | |")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--images", type=int, default=400)
+    parser.add_argument("--test", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    chosen = parser.parse_args(arguments)
+    counts = {"train": chosen.images, "val": max(20, chosen.images // 10), "test": chosen.test}
+    methods = chosen.methods.split(",")
+    made = samples(counts)
+    extract(chosen.out / "features", counts)
+    pool_regions(
+        chosen.out / "features", chosen.out / "regions", [sample for split in made.values() for sample in split]
+    )
+    rows = study(chosen.out, made, chosen.seeds, chosen.epochs, methods, chosen.steps or None)
+    atomic_write(chosen.out / "hallucination.json", orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    print(f"EfficientNet-Lite{BACKBONE} at {SIZE} pixels, regions of the toy world; {chosen.images} training images\n")
+    show(rows, methods)
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ from test_imports import WITHOUT_TORCH
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "captrial"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-CORE = [*WITHOUT_TORCH, "errors.py", "files.py", "health.py", "progress.py", "records.py"]
+CORE = [*WITHOUT_TORCH, "errors.py", "files.py", "installation.py", "progress.py", "records.py"]
 COMPILED = {".py", ".pyc", ".nbi", ".nbc"}
 
 

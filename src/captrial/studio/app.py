@@ -11,7 +11,7 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-import captrial.annotate
+import captrial.annotate.web
 from captrial.attribution.page import source
 from captrial.html import Templates
 from captrial.studio.captioning import MAX_BYTES, METHODS, Workshop
@@ -21,7 +21,7 @@ from captrial.version import __version__
 from captrial.web.security import protect
 
 HERE = Path(__file__).parent / "static"
-SHARED = Path(captrial.annotate.__file__).parent / "static"  # scripts that the annotation pages use too
+SHARED = Path(captrial.annotate.web.__file__).parent / "static"  # scripts that the annotation pages use too
 FILES = {
     "studio.css": HERE,
     "studio.js": HERE,

@@ -1,0 +1,1 @@
+"""Outputs of twenty commands before and after the source tree was restructured."""

@@ -5,31 +5,11 @@ Every metric here compares with sentences of about ten words; a paragraph loses 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from captrial.language.sentences import first_sentence, first_words
+
 MUCH_LONGER = 2.0  # times the references' mean length
-_ABBREVIATION = re.compile(r"(?:^|\s)(?:Mr|Mrs|Ms|Dr|St|Mt|vs|etc|e\.g|i\.e|No|[A-Z])\.$", re.IGNORECASE)
-_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|\s*\n\s*")
-
-
-def first_sentence(text: str) -> str:
-    """The first sentence of a text, its stop included.
-
-    >>> first_sentence("A dog by St. Paul's. It sleeps.")
-    "A dog by St. Paul's."
-    """
-    text = text.strip()
-    for end in _END.finditer(text):
-        head = text[: end.end()].rstrip()
-        if "\n" in end.group() or not _ABBREVIATION.search(text[: end.start()]):
-            return head
-    return text
-
-
-def first_words(text: str, count: int) -> str:
-    """The first `count` words."""
-    return " ".join(text.split()[:count])
 
 
 def shortened(text: str, sentence: bool = False, words: int | None = None) -> str:

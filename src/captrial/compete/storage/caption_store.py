@@ -6,7 +6,6 @@ order and the same row groups. Adding a model adds a file and touches no other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,7 @@ from captrial.data import read_captions
 from captrial.data.captions.rows import CAPTION_NAMES, pick_columns
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path
-
-_SENTENCE_END = re.compile(r"(?<![A-Z])(?<!\b[A-Z][a-z])(?<!\b(?:Mrs|etc|e\.g|i\.e))[.!?]['\")\]]*\s+(?=\S)|\n+")
+from captrial.language.sentences import first_sentence
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def first_sentences(texts: pa.Array) -> pa.Array:
     >>> first_sentences(pa.array(["A dog at St. Ives. It sleeps.", "a cat"])).to_pylist()
     ['A dog at St. Ives.', 'a cat']
     """
-    return pa.array([_first_sentence(text) for text in texts.to_pylist()], pa.string())
+    return pa.array([first_sentence(text) for text in texts.to_pylist()], pa.string())
 
 
 def mean_words(texts: pa.Array) -> float:
@@ -157,12 +155,6 @@ def _clean_parquet(path: Path) -> tuple[pa.Array, pa.Array] | None:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _first_sentence(text: str) -> str:
-    text = text.strip()
-    end = _SENTENCE_END.search(text)
-    return text[: end.end()].strip() if end else text
 
 
 def _differs(name: str, what: str, ids: pa.Array) -> str:

@@ -25,7 +25,7 @@ from captrial.data.pools import scan
 from captrial.data.pools.build import NEAR_DUPLICATE_DISTANCE, build_pool
 from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, _alike, near_copies, signature
 from captrial.data.pools.scan import look
-from captrial.data.pools.sources import Candidate, iterate_folder
+from captrial.data.pools.sources import PoolCandidate, iterate_folder
 from studies.data_paths import DATA
 
 POOL_SIZE = 370_000
@@ -66,11 +66,11 @@ def signed(contents: bytes) -> tuple[int, bytes]:
     return signature(open_image(contents, draft=DRAFT))
 
 
-def photographs(folder: str = "flickr8k", limit: int | None = None) -> list[Candidate]:
+def photographs(folder: str = "flickr8k", limit: int | None = None) -> list[PoolCandidate]:
     return list(iterate_folder(DATA / folder / "images"))[:limit]
 
 
-def rate(work: Callable[[Candidate], object], candidates: list[Candidate]) -> float:
+def rate(work: Callable[[PoolCandidate], object], candidates: list[PoolCandidate]) -> float:
     """Calls a second of processor time, in one thread."""
     start = time.process_time()
     for candidate in candidates:

@@ -13,7 +13,7 @@ from captrial.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Component:
     """One optional or required part: its state is a version, or how to get it."""
 
     name: str
@@ -34,7 +34,7 @@ class Health:
     word_vectors: str  # the installed default, or how to get it
     parser: str  # the spaCy pipeline that nouns and SPICE use
     default_model: str  # the captioner that `captrial caption` uses without --model
-    parts: list[Part]
+    parts: list[Component]
 
 
 # distribution, module, extra that brings it, what it enables
@@ -73,11 +73,11 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _part(distribution: str, module: str, extra: str, purpose: str) -> Part:
+def _part(distribution: str, module: str, extra: str, purpose: str) -> Component:
     if importlib.util.find_spec(module) is None:
         command = f"pip install 'captrial[{extra}]'" if extra else f"pip install {distribution}"
-        return Part(distribution, False, f"missing: {command}", purpose)
-    return Part(distribution, True, _version(distribution) or "there, version unknown", purpose)
+        return Component(distribution, False, f"missing: {command}", purpose)
+    return Component(distribution, True, _version(distribution) or "there, version unknown", purpose)
 
 
 def _first_installed(distributions: list[str]) -> str:

@@ -25,7 +25,7 @@ from PIL import Image
 
 from captrial.cli import main
 from captrial.data import image_size
-from captrial.data.pools import Pool, build_pool
+from captrial.data.pools import ImagePool, build_pool
 from captrial.data.pools.download import DownloadSettings, download
 from captrial.data.pools.duplicates import SIGNATURE_BYTES, _alike, near_copies, signature
 from captrial.data.pools.pool import draw_classes
@@ -92,7 +92,7 @@ def test_folder(photos: Path, tmp_path: Path) -> None:
     assert pool.summary["ignored_files"] == {".txt": 1, "no suffix": 1}
     assert pool.summary["left_out"] == {"exact duplicate": 1, "near duplicate": 3, "unreadable": 3}
     assert pool.open("dogs/4.jpg").size == (160, 120)
-    assert Pool.load(tmp_path / "pool").images() == pool.images()
+    assert ImagePool.load(tmp_path / "pool").images() == pool.images()
     with pytest.raises(InputError, match="has no image 'x'"):
         pool.read("x")
 
@@ -206,7 +206,7 @@ def test_shards(tmp_path: Path) -> None:
     assert path is not None
     assert path.read_bytes() == encoded(scene(1))
     (tmp_path / "unpacked").rename(tmp_path / "moved")
-    assert Pool.load(tmp_path / "moved").images()[0].path == tmp_path / "moved" / "images" / "shard-000" / "a.jpg"
+    assert ImagePool.load(tmp_path / "moved").images()[0].path == tmp_path / "moved" / "images" / "shard-000" / "a.jpg"
 
 
 def test_damaged_and_wicked_shards_are_not_fatal(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_names_and_places_that_clash(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="choose 0 to 15"):
         build_pool([photos], tmp_path / "other", near_duplicate_distance=16)
     with pytest.raises(DatasetError, match="not a finished pool"):
-        Pool.load(tmp_path)
+        ImagePool.load(tmp_path)
 
 
 def test_url_lists_of_every_form(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from captrial.cli.output import JsonFlag, print_json, print_table
 
 if TYPE_CHECKING:
-    from captrial.data.pools import Pool
+    from captrial.data.pools import ImagePool
 
 app = typer.Typer(help="Gather images into a pool and look at it.", no_args_is_help=True)
 
@@ -68,10 +68,10 @@ def show(
     json: JsonFlag = False,
 ) -> None:
     """Show a pool: classes, what was left out and why, and the distribution of classes as a figure."""
-    from captrial.data.pools import Pool
+    from captrial.data.pools import ImagePool
     from captrial.data.pools.pool import draw_classes
 
-    loaded = Pool.load(pool)
+    loaded = ImagePool.load(pool)
     if figure is not None:
         draw_classes(loaded.classes(), figure)
     if json:
@@ -86,7 +86,7 @@ def show(
         _print_summary(loaded)
 
 
-def _print_summary(pool: Pool) -> None:
+def _print_summary(pool: ImagePool) -> None:
     summary = pool.summary
     ignored = ", ".join(f"{count} {suffix}" for suffix, count in summary["ignored_files"].items())
     print_table(

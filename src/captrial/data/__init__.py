@@ -1,8 +1,8 @@
 """Where images and words come from: readers, caption files, safe image opening, pools, the toy world."""
 
 from captrial.data.captions import (
+    CaptionProblem,
     CaptionSet,
-    Problem,
     read_captions,
     read_references,
     write_captions,
@@ -25,9 +25,9 @@ from captrial.data.images import (
 )
 
 __all__ = [
+    "CaptionProblem",
     "CaptionSet",
     "ImageProblem",
-    "Problem",
     "detect",
     "image_size",
     "join",

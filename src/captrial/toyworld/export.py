@@ -36,7 +36,7 @@ Job = tuple[int, str, int]  # number among all images, split, index in the split
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ToyWorldSettings:
     """All that decides the content of a written toy world."""
 
     seed: int
@@ -80,7 +80,7 @@ def write_toyworld(
     shares: Mapping[str, float] | None = None,
     format: str = "png",
     workers: int = 1,
-) -> Settings:
+) -> ToyWorldSettings:
     """Write `images` images of the toy world, divided among the splits, to the folder `out`.
 
     `images/<split>/` (robot: `images/robot/<sequence>/`), `dataset.json` (Karpathy), `instances.json` (COCO boxes and
@@ -99,14 +99,14 @@ def write_toyworld(
     return settings
 
 
-def _settings(images: int, seed: int, size: int, shares: Mapping[str, float], format: str) -> Settings:
+def _settings(images: int, seed: int, size: int, shares: Mapping[str, float], format: str) -> ToyWorldSettings:
     if format not in FORMATS:
         raise InputError(f"toy world: no image format {format!r}; there are {', '.join(FORMATS)}")
     world = ToyWorld(seed, size)  # refuses sizes that cannot be drawn
-    return Settings(world.seed, world.size, share_out(images, shares), format)
+    return ToyWorldSettings(world.seed, world.size, share_out(images, shares), format)
 
 
-def _claim(out: Path, settings: Settings) -> None:
+def _claim(out: Path, settings: ToyWorldSettings) -> None:
     """Make the folder ours, or refuse it."""
     marker = out / "toyworld.json"
     document = settings.document()
@@ -119,7 +119,7 @@ def _claim(out: Path, settings: Settings) -> None:
     atomic_write(marker, _json(document))
 
 
-def _results(out: Path, settings: Settings, jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
+def _results(out: Path, settings: ToyWorldSettings, jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
     """The records of all images in order; each is written on the way."""
     make = partial(_make, out, settings)
     if workers <= 1:
@@ -129,7 +129,7 @@ def _results(out: Path, settings: Settings, jobs: list[Job], workers: int) -> It
         yield from track(pool.map(make, jobs, chunksize=16), "rendering the toy world", len(jobs))
 
 
-def _make(out: Path, settings: Settings, job: Job) -> dict[str, Any]:
+def _make(out: Path, settings: ToyWorldSettings, job: Job) -> dict[str, Any]:
     """Render and save one image; its records."""
     number, split, index = job
     image = ToyWorld(settings.seed, settings.size).render(split, index)
@@ -196,7 +196,7 @@ def _phrases(sample: Sample) -> dict[str, Any]:
     return {"regions": [[*region.box, region.label] for region in sample.regions], "sentences": sentences}
 
 
-def _write_documents(out: Path, settings: Settings, results: list[dict[str, Any]]) -> None:
+def _write_documents(out: Path, settings: ToyWorldSettings, results: list[dict[str, Any]]) -> None:
     annotations = [record for result in results for record in result["instances"]]
     for number, record in enumerate(annotations, start=1):
         record["id"] = number
@@ -230,7 +230,7 @@ def _sequence_boxes(results: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return boxes
 
 
-def _readme(settings: Settings) -> str:
+def _readme(settings: ToyWorldSettings) -> str:
     shares = ",".join(f"{split}={count}" for split, count in settings.splits.items())
     command = (
         f"captrial data toyworld OUT --images {sum(settings.splits.values())} --seed {settings.seed} "

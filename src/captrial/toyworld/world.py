@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from captrial.errors import InputError
 from captrial.records import ImageRef, Phrase, Region, Sample
-from captrial.toyworld.captions.caption_writer import Sentence, describe
+from captrial.toyworld.captions.caption_writer import ToyCaption, describe
 from captrial.toyworld.captions.phrasing import DOING
 from captrial.toyworld.drawing.rendering import paint
 from captrial.toyworld.drawing.sprites import (
@@ -22,7 +22,7 @@ from captrial.toyworld.randomness import Dice
 from captrial.toyworld.scene.layout import Scene, Thing
 from captrial.toyworld.scene.object_classes import KINDS
 from captrial.toyworld.scene.relations import Relation, relations
-from captrial.toyworld.scene.robot import View, robot_scene
+from captrial.toyworld.scene.robot import CameraView, robot_scene
 from captrial.toyworld.scene.scenes import SPLITS, usual_scene, wild_scene
 
 SIZES = (32, 4096)  # pixels, the smallest and the largest
@@ -108,7 +108,7 @@ def _mentionable(sight: Sight, size: int) -> bool:
     return sight.share >= VISIBLE_SHARE and sight.area >= max(SMALLEST * size * size, 8)
 
 
-def _phrases(sentence: Sentence, scene: Scene, regions: dict[int, Region]) -> tuple[Phrase, ...]:
+def _phrases(sentence: ToyCaption, scene: Scene, regions: dict[int, Region]) -> tuple[Phrase, ...]:
     phrases = []
     for mention in sentence.mentions:
         shown = tuple(regions[number] for number in mention.things)
@@ -146,7 +146,7 @@ def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relatio
         "mentionable": [position[n] for n in seen],
         "scene_graph": graph,
     }
-    if isinstance(scene.view, View):
+    if isinstance(scene.view, CameraView):
         view = scene.view
         extra["sequence"] = view.sequence
         extra["frame"] = view.frame

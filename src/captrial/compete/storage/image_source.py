@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 from captrial.data import ImageProblem, open_image, try_open
-from captrial.data.pools import Pool
+from captrial.data.pools import ImagePool
 from captrial.data.pools.pool import MANIFEST
 from captrial.errors import CaptrialError
 
@@ -21,7 +21,7 @@ class ImageSource:
     def __init__(self, root: Path) -> None:
         """The root is a folder of image files, or the directory of a pool."""
         self.root = root
-        self._pool = Pool.load(root) if (root / MANIFEST).is_file() else None
+        self._pool = ImagePool.load(root) if (root / MANIFEST).is_file() else None
         self._known = {image.id: image for image in self._pool.images()} if self._pool else {}
 
     def path(self, image_id: str) -> Path | None:

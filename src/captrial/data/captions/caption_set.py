@@ -20,7 +20,7 @@ WORDING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CaptionProblem:
     """One kind of trouble in a caption file: how often, and the first cases by line or entry and id.
 
     Kinds: `incomplete`, `wrong type`, `bad utf-8`, `unknown id` (such rows are left out), `duplicate` (the same caption
@@ -44,7 +44,7 @@ class CaptionSet:
     source: str
     ids: list[str]
     texts: list[str]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[CaptionProblem, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -56,7 +56,7 @@ class CaptionSet:
     def report(self) -> str:
         """What was read, and every problem with its first cases, as sentences.
 
-        >>> CaptionSet("a.json", ["7"], [""], (Problem("empty", 1, ("entry 1 (id 7)",)),)).report()
+        >>> CaptionSet("a.json", ["7"], [""], (CaptionProblem("empty", 1, ("entry 1 (id 7)",)),)).report()
         'a.json: 1 caption. 1 empty caption, kept (entry 1 (id 7)).'
         """
         found = f"{self.source}: {len(self)} caption{'' if len(self) == 1 else 's'}."
@@ -85,8 +85,10 @@ class ProblemLog:
         for case in cases:
             self.add(kind, case)
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[CaptionProblem, ...]:
         """What was collected, in the order of `WORDING`."""
         return tuple(
-            Problem(kind, self.counts[kind], tuple(self.cases.get(kind, ()))) for kind in WORDING if kind in self.counts
+            CaptionProblem(kind, self.counts[kind], tuple(self.cases.get(kind, ())))
+            for kind in WORDING
+            if kind in self.counts
         )

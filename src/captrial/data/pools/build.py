@@ -19,12 +19,12 @@ from captrial.data.pools.duplicates import SIGNATURE_BYTES, exact_copies, near_c
 from captrial.data.pools.pool import (
     MANIFEST,
     SUMMARY,
-    Pool,
+    ImagePool,
     count_classes,
 )
 from captrial.data.pools.scan import scan
 from captrial.data.pools.sources import (
-    Candidate,
+    PoolCandidate,
     iterate_folder,
     iterate_shard,
     read_url_list,
@@ -45,7 +45,7 @@ def build_pool(
     workers: int | None = None,
     unpack: bool = False,
     downloads: DownloadSettings | None = None,
-) -> Pool:
+) -> ImagePool:
     """Gather images from `sources` into the pool `out`; run again, it continues, or takes in what is new.
 
     A source is a folder (its sub-folders are classes), a tar shard, or a text file of URLs; `name=path` puts `name/`
@@ -98,12 +98,12 @@ def _split_name(source: Path | str) -> tuple[str, Path]:
     return (name, Path(path)) if separator and not Path(source).exists() else ("", Path(source))
 
 
-def _gather(source: Path | str, ignored: Counter[str]) -> Iterable[Candidate]:
+def _gather(source: Path | str, ignored: Counter[str]) -> Iterable[PoolCandidate]:
     name, path = _split_name(source)
     if not path.exists():
         raise DatasetError(f"{path}: no such folder, tar shard or list of URLs; check --from")
     if path.is_dir():
-        found: Iterable[Candidate] = iterate_folder(path, ignored)
+        found: Iterable[PoolCandidate] = iterate_folder(path, ignored)
     elif path.suffix.lower() == ".tar":
         found = iterate_shard(path, ignored)
     else:
@@ -112,9 +112,9 @@ def _gather(source: Path | str, ignored: Counter[str]) -> Iterable[Candidate]:
         yield replace(candidate, id=f"{name}/{candidate.id}") if name else candidate
 
 
-def _check_ids(candidates: list[Candidate]) -> None:
+def _check_ids(candidates: list[PoolCandidate]) -> None:
     """Ids are unique, but for a URL that stands in a list twice: that is a copy like any other."""
-    seen: dict[str, Candidate] = {}
+    seen: dict[str, PoolCandidate] = {}
     for index, candidate in enumerate(candidates):
         other = seen.setdefault(candidate.id, candidate)
         if other is candidate:
@@ -129,7 +129,7 @@ def _check_ids(candidates: list[Candidate]) -> None:
         )
 
 
-def _fetched(candidates: list[Candidate], folder: Path, settings: DownloadSettings) -> list[Candidate]:
+def _fetched(candidates: list[PoolCandidate], folder: Path, settings: DownloadSettings) -> list[PoolCandidate]:
     """Candidates of URL lists with their file, or with the trouble there was."""
     urls = [candidate.url for candidate in candidates if candidate.url and not candidate.trouble]
     if not urls:
@@ -138,14 +138,14 @@ def _fetched(candidates: list[Candidate], folder: Path, settings: DownloadSettin
     return [_with_file(c, results[c.url]) if c.url and not c.trouble else c for c in candidates]
 
 
-def _with_file(candidate: Candidate, outcome: Path | str) -> Candidate:
+def _with_file(candidate: PoolCandidate, outcome: Path | str) -> PoolCandidate:
     if isinstance(outcome, str):
         return replace(candidate, trouble=outcome)
     status = outcome.stat()
     return replace(candidate, path=outcome, size=status.st_size, changed=status.st_mtime_ns)
 
 
-def _unpacked(candidate: Candidate, folder: Path) -> Candidate:
+def _unpacked(candidate: PoolCandidate, folder: Path) -> PoolCandidate:
     """An image of a shard as a file of its own; never outside `folder`, whatever the member is called."""
     if candidate.shard is None or candidate.trouble or candidate.size > MAX_BYTES:
         return candidate
@@ -159,7 +159,7 @@ def _unpacked(candidate: Candidate, folder: Path) -> Candidate:
     return replace(candidate, path=path, shard=None, offset=0)
 
 
-def _manifest(candidates: list[Candidate], looks: pa.Table, distance: int | None, out: Path) -> pa.Table:
+def _manifest(candidates: list[PoolCandidate], looks: pa.Table, distance: int | None, out: Path) -> pa.Table:
     """Everything that was found, sorted by id, with what became of it."""
     order = sorted(range(len(candidates)), key=lambda index: candidates[index].id)
     candidates, looks = [candidates[index] for index in order], looks.take(pa.array(order, pa.int64()))
@@ -213,7 +213,7 @@ def _stored(path: Path | None, out: Path) -> str | None:
 
 def _written(
     manifest: pa.Table, out: Path, sources: list[str], ignored: Counter[str], settings: dict[str, object]
-) -> Pool:
+) -> ImagePool:
     kept = manifest.filter(pa.compute.equal(manifest["status"], "kept"))
     counts = Counter(manifest["status"].to_pylist())
     summary = {
@@ -230,4 +230,4 @@ def _written(
     with atomic_path(out / MANIFEST) as temporary:
         pq.write_table(manifest, temporary, compression="zstd")
     atomic_write(out / SUMMARY, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-    return Pool.load(out)
+    return ImagePool.load(out)

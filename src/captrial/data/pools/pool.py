@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from captrial.data.images import MAX_BYTES, open_image
-from captrial.data.pools.sources import Candidate
+from captrial.data.pools.sources import PoolCandidate
 from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_path
 from captrial.records import ImageRef
@@ -39,7 +39,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Pool:
+class ImagePool:
     """Images by id, in id order. `table` has every image found, also those left out, and why."""
 
     directory: Path
@@ -47,7 +47,7 @@ class Pool:
     summary: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def load(cls, directory: Path | str) -> Pool:
+    def load(cls, directory: Path | str) -> ImagePool:
         """Read a pool that `build_pool` wrote."""
         directory = Path(directory)
         try:
@@ -86,7 +86,7 @@ class Pool:
         row = self._rows.get(image_id)
         if row is None:
             raise InputError(f"{self.directory}: has no image {image_id!r}; see `captrial pool show`")
-        candidate = Candidate(
+        candidate = PoolCandidate(
             row["id"], None, self._path(row["path"]), self._path(row["shard"]), row["offset"], row["size"]
         )
         try:

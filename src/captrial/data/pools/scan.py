@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from captrial.data.images import RefusedImageError, image_size, open_image
 from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, signature
-from captrial.data.pools.sources import Candidate
+from captrial.data.pools.sources import PoolCandidate
 from captrial.files import atomic_path, content_hash
 from captrial.progress import progress_bar
 
@@ -35,7 +35,7 @@ PART = 512  # images in a part, on average
 VERSION = "1"  # of the signature: another number, and everything is looked at again
 
 
-def scan(candidates: list[Candidate], folder: Path, *, max_pixels: int, max_bytes: int, workers: int) -> pa.Table:
+def scan(candidates: list[PoolCandidate], folder: Path, *, max_pixels: int, max_bytes: int, workers: int) -> pa.Table:
     """One row of `SCHEMA` a candidate, in order; parts are kept in `folder`, those of no further use removed."""
     folder.mkdir(parents=True, exist_ok=True)
     tables, used = [SCHEMA.empty_table()], set()
@@ -62,7 +62,7 @@ def scan(candidates: list[Candidate], folder: Path, *, max_pixels: int, max_byte
     return pa.concat_tables(tables).combine_chunks()
 
 
-def look(candidate: Candidate, max_pixels: int, max_bytes: int) -> dict[str, object]:
+def look(candidate: PoolCandidate, max_pixels: int, max_bytes: int) -> dict[str, object]:
     """One row of `SCHEMA`: what there is to know about a candidate, or why it is unreadable."""
     row: dict[str, object] = dict.fromkeys(SCHEMA.names)
     if candidate.trouble is not None:
@@ -90,9 +90,9 @@ def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
         threads.shutdown(cancel_futures=True)
 
 
-def _parts(candidates: list[Candidate]) -> Iterator[list[Candidate]]:
+def _parts(candidates: list[PoolCandidate]) -> Iterator[list[PoolCandidate]]:
     """Runs of candidates, cut where a name's fingerprint says so: one more file shifts one boundary, not all."""
-    part: list[Candidate] = []
+    part: list[PoolCandidate] = []
     for candidate in candidates:
         part.append(candidate)
         if int(content_hash(candidate.id, 8), 16) % PART == 0 or len(part) == 4 * PART:
@@ -102,7 +102,7 @@ def _parts(candidates: list[Candidate]) -> Iterator[list[Candidate]]:
         yield part
 
 
-def _fingerprint(part: list[Candidate], max_pixels: int, max_bytes: int) -> str:
+def _fingerprint(part: list[PoolCandidate], max_pixels: int, max_bytes: int) -> str:
     lines = [f"{VERSION} {max_pixels} {max_bytes}"]
     lines += [f"{c.path or c.shard}|{c.offset}|{c.size}|{c.changed}|{c.trouble}" for c in part]
     return content_hash("\n".join(lines).encode("utf-8", "backslashreplace"), 32)

@@ -1,6 +1,6 @@
 """Where the images of a pool come from: walking folders and tar shards, reading URL lists.
 
-Everything found becomes a `Candidate`, in an order that depends on names only. What cannot even become an image (a
+Everything found becomes a `PoolCandidate`, in an order that depends on names only. What cannot even become an image (a
 damaged shard, a line that is no URL) is a candidate with `trouble`, so that it is listed and not lost.
 """
 
@@ -24,7 +24,7 @@ SHARD_ERRORS = (tarfile.TarError, OSError, ValueError, EOFError)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PoolCandidate:
     """An image that may enter the pool: a file, a stretch of a shard, or something to be downloaded."""
 
     id: str
@@ -48,7 +48,7 @@ class Candidate:
             return stream.read(max_bytes + 1)
 
 
-def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterator[Candidate]:
+def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterator[PoolCandidate]:
     """Image files under `folder` in sorted order, and those in tar shards among them.
 
     The id is the path relative to `folder`, the class its first sub-folder. Files that do not call themselves images
@@ -77,22 +77,24 @@ def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterato
         if Path(error.filename) == folder:
             raise DatasetError(f"{folder}: cannot be listed ({error.strerror}); check its permissions")
         name = Path(error.filename).relative_to(folder).as_posix()
-        yield Candidate(_clean(name), trouble=f"the folder cannot be listed ({error.strerror}); check its permissions")
+        yield PoolCandidate(
+            _clean(name), trouble=f"the folder cannot be listed ({error.strerror}); check its permissions"
+        )
 
 
-def _file(path: Path, relative: Path) -> Candidate:
+def _file(path: Path, relative: Path) -> PoolCandidate:
     label = relative.parts[0] if len(relative.parts) > 1 else None
     identity = relative.as_posix()
     try:
         status = path.stat()
     except OSError as error:
-        return Candidate(_clean(identity), label, trouble=f"cannot be read ({error.strerror})")
+        return PoolCandidate(_clean(identity), label, trouble=f"cannot be read ({error.strerror})")
     if not identity.isprintable() or not _is_unicode(identity):
-        return Candidate(_clean(identity), label, trouble="has a file name that is not readable text; rename it")
-    return Candidate(identity, label, path, size=status.st_size, changed=status.st_mtime_ns)
+        return PoolCandidate(_clean(identity), label, trouble="has a file name that is not readable text; rename it")
+    return PoolCandidate(identity, label, path, size=status.st_size, changed=status.st_mtime_ns)
 
 
-def iterate_shard(path: Path, ignored: Counter[str] | None = None) -> Iterator[Candidate]:
+def iterate_shard(path: Path, ignored: Counter[str] | None = None) -> Iterator[PoolCandidate]:
     """Images of a tar shard in WebDataset form: `key.jpg`, with its class in `key.cls` where there is one.
 
     The id is `shard name/member name`. Images stay in the shard and are read at their offset.
@@ -106,7 +108,7 @@ def iterate_shard(path: Path, ignored: Counter[str] | None = None) -> Iterator[C
     except SHARD_ERRORS as error:
         damage.append(" ".join(str(error).split()))
     for reason in damage:
-        yield Candidate(
+        yield PoolCandidate(
             path.stem, trouble=f"the shard {path.name} is damaged or compressed ({reason}); unpack or copy it"
         )
 
@@ -126,7 +128,7 @@ def _key(member: tarfile.TarInfo) -> str:
 
 def _group(
     members: list[tarfile.TarInfo], shard: tarfile.TarFile, path: Path, changed: int, ignored: Counter[str]
-) -> Iterator[Candidate]:
+) -> Iterator[PoolCandidate]:
     """The image of one WebDataset key; a second one such as `key.seg.png` is a mask, not an image of the pool."""
     images = [member for member in members if PurePosixPath(member.name).suffix.lower() in IMAGE_SUFFIXES]
     plain = [member for member in images if PurePosixPath(member.name).name.count(".") == 1]
@@ -138,11 +140,13 @@ def _group(
     for member in chosen:
         identity = f"{path.stem}/{member.name}"
         if not _is_unicode(identity) or not identity.isprintable():
-            yield Candidate(_clean(identity), label, trouble="has a name that is not readable text; rename it")
+            yield PoolCandidate(_clean(identity), label, trouble="has a name that is not readable text; rename it")
         elif member.offset_data + member.size > path.stat().st_size:
-            yield Candidate(identity, label, trouble=f"the shard {path.name} ends inside it; copy the shard again")
+            yield PoolCandidate(identity, label, trouble=f"the shard {path.name} ends inside it; copy the shard again")
         else:
-            yield Candidate(identity, label, shard=path, offset=member.offset_data, size=member.size, changed=changed)
+            yield PoolCandidate(
+                identity, label, shard=path, offset=member.offset_data, size=member.size, changed=changed
+            )
 
 
 def _label(shard: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
@@ -151,7 +155,7 @@ def _label(shard: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
     return text or None
 
 
-def read_url_list(path: Path) -> list[Candidate]:
+def read_url_list(path: Path) -> list[PoolCandidate]:
     """Candidates of a URL list: a URL a line, `URL<TAB>id<TAB>class`, or a table with the columns url, id, class.
 
     Without an id of its own, an image is called by a fingerprint of its URL.
@@ -187,10 +191,10 @@ def _pick(row: list[str], columns: list[int | None]) -> list[str]:
     return [row[index] if index is not None and index < len(row) else "" for index in columns]
 
 
-def _from_url(path: Path, number: int, fields: list[str]) -> Candidate:
+def _from_url(path: Path, number: int, fields: list[str]) -> PoolCandidate:
     url, identity, label = (field.strip() for field in fields[:3])
     scheme, separator, rest = url.partition("://")
-    candidate = Candidate(identity or content_hash(url), label or None, url=url)
+    candidate = PoolCandidate(identity or content_hash(url), label or None, url=url)
     if not separator or scheme.lower() not in ("http", "https") or not rest or not _is_unicode(url):
         return replace(candidate, trouble=f"{path.name}, line {number}: {url[:80]!r} is not an http or https address")
     return candidate

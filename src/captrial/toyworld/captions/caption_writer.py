@@ -16,7 +16,7 @@ GROUND_GAMES = frozenset({"walking", "chasing", "playing with"})  # one can say 
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class PhraseMention:
     """A phrase by token indices `[start, end)` and the things it means (none: the scene)."""
 
     text: str
@@ -26,11 +26,11 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class ToyCaption:
     """A caption and its phrases."""
 
     text: str
-    mentions: tuple[Mention, ...]
+    mentions: tuple[PhraseMention, ...]
 
 
 def tokens(caption: str) -> list[str]:
@@ -42,29 +42,29 @@ def tokens(caption: str) -> list[str]:
     return [word for word in re.sub(r"[.,]", " ", caption.lower()).split() if word]
 
 
-def describe(scene: Scene, seen: Sequence[int], found: Sequence[Relation], dice: Dice) -> tuple[Sentence, ...]:
+def describe(scene: Scene, seen: Sequence[int], found: Sequence[Relation], dice: Dice) -> tuple[ToyCaption, ...]:
     """Five different captions of a scene of which the things `seen` can be mentioned, with the relations `found`."""
-    speaker = Speaker(scene, tuple(seen), tuple(found), dice)
-    sentences: dict[str, Sentence] = {}
+    speaker = CaptionWriter(scene, tuple(seen), tuple(found), dice)
+    sentences: dict[str, ToyCaption] = {}
     while len(sentences) < CAPTIONS:
         sentence = speaker.say()
         sentences.setdefault(sentence.text, sentence)
     return tuple(sentences.values())
 
 
-def assemble(pieces: Sequence[Piece]) -> Sentence:
+def assemble(pieces: Sequence[Piece]) -> ToyCaption:
     """Join the pieces to a sentence with a capital and a full stop, and count the tokens of every phrase."""
     mentions, count = [], 0
     for piece in pieces:
         width = len(tokens(piece.text))
         if piece.things or piece.scene:
-            mentions.append(Mention(" ".join(tokens(piece.text)), count, count + width, piece.things))
+            mentions.append(PhraseMention(" ".join(tokens(piece.text)), count, count + width, piece.things))
         count += width
     text = " ".join(piece.text for piece in pieces).replace(" ,", ",")
-    return Sentence(text[0].upper() + text[1:] + ".", tuple(mentions))
+    return ToyCaption(text[0].upper() + text[1:] + ".", tuple(mentions))
 
 
-class Speaker(Phraser):
+class CaptionWriter(Phraser):
     """Says true sentences about one scene, a new one each time."""
 
     def __init__(self, scene: Scene, seen: tuple[int, ...], found: tuple[Relation, ...], dice: Dice) -> None:
@@ -73,7 +73,7 @@ class Speaker(Phraser):
         self.spatial = [relation for relation in found if relation not in scene.links]
         self.forms = self._possible_forms()
 
-    def say(self) -> Sentence:
+    def say(self) -> ToyCaption:
         """One sentence."""
         return assemble(self.dice.weighted(self.forms)())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captrial.toyworld.drawing.brush import Brush, Look, Point
+from captrial.toyworld.drawing.brush import Brush, Point, Style
 from captrial.toyworld.drawing.colours import (
     CREAM,
     INK,
@@ -28,7 +28,7 @@ def _eye(b: Brush, x: float, y: float, size: float) -> None:
     b.disc(x + size * 0.3, y + size * 0.35, size * 0.35, CREAM)
 
 
-def dog(b: Brush, look: Look) -> None:
+def dog(b: Brush, look: Style) -> None:
     """A dog; most have a lighter chest and a collar, some a patch on the back."""
     c, pose, dice = look.rgb, look.pose, look.dice
     belly = light(c, 0.45)
@@ -94,7 +94,7 @@ def dog(b: Brush, look: Look) -> None:
     _dog_head(b, look, 0.38, 0.62, collar)
 
 
-def _dog_head(b: Brush, look: Look, x: float, y: float, collar: RGB) -> None:
+def _dog_head(b: Brush, look: Style, x: float, y: float, collar: RGB) -> None:
     c = look.rgb
     b.limb([(x - 0.08, y - 0.16), (x - 0.01, y - 0.02)], [0.2, 0.17], c)
     b.line([(x - 0.15, y - 0.1), (x + 0.05, y - 0.15)], 0.042, collar)
@@ -109,7 +109,7 @@ def _dog_head(b: Brush, look: Look, x: float, y: float, collar: RGB) -> None:
     _eye(b, x + 0.055, y + 0.04, 0.024)
 
 
-def cat(b: Brush, look: Look) -> None:
+def cat(b: Brush, look: Style) -> None:
     """A cat with pointed ears and a long tail; the striped ones are tabbies."""
     c, pose = look.rgb, look.pose
     if pose == "sleeping":
@@ -148,14 +148,14 @@ def cat(b: Brush, look: Look) -> None:
     _cat_head(b, look, 0.3, 0.45)
 
 
-def _stripes(b: Brush, look: Look, tops: list[Point], length: float, level: bool = False) -> None:
+def _stripes(b: Brush, look: Style, tops: list[Point], length: float, level: bool = False) -> None:
     if look.variant == "tabby":
         for x, y in tops:
             end = (x + length, y - 0.01) if level else (x + 0.025, y - length)
             b.line([(x, y), end], 0.034, dark(look.rgb, 0.4))
 
 
-def _cat_head(b: Brush, look: Look, x: float, y: float, closed: bool = False) -> None:
+def _cat_head(b: Brush, look: Style, x: float, y: float, closed: bool = False) -> None:
     c = look.rgb
     for side in (-1, 1):
         b.poly([(x + side * 0.145, y + 0.03), (x + side * 0.125, y + 0.22), (x + side * 0.02, y + 0.11)], dark(c, 0.1))
@@ -176,7 +176,7 @@ def _cat_head(b: Brush, look: Look, x: float, y: float, closed: bool = False) ->
             b.line([(x + side * 0.08, y - 0.05), (x + side * 0.21, y - 0.05 + rise * 2)], 0.008, light(c, 0.7))
 
 
-def horse(b: Brush, look: Look) -> None:
+def horse(b: Brush, look: Style) -> None:
     """A horse with mane and tail, standing, galloping or grazing."""
     c, pose = look.rgb, look.pose
     mane = dark(c, 0.5) if sum(c) > 240 else light(c, 0.25)
@@ -216,7 +216,7 @@ def horse(b: Brush, look: Look) -> None:
     _horse_head(b, look, mane, grazing=pose == "grazing")
 
 
-def _horse_head(b: Brush, look: Look, mane: RGB, grazing: bool) -> None:
+def _horse_head(b: Brush, look: Style, mane: RGB, grazing: bool) -> None:
     c = look.rgb
     poll, nose = ((0.86, 0.46), (1.02, 0.12)) if grazing else ((0.8, 1.62), (1.1, 1.4))
     crest = [(0.32, 1.16), (0.56, 1.2), (poll[0] - 0.02, poll[1] + 0.02)]
@@ -240,7 +240,7 @@ def _horse_head(b: Brush, look: Look, mane: RGB, grazing: bool) -> None:
         b.limb([(poll[0] + 0.14, poll[1] - 0.02), (nose[0] + 0.02, nose[1] + 0.07)], [0.05, 0.035], CREAM)
 
 
-def sheep(b: Brush, look: Look) -> None:
+def sheep(b: Brush, look: Style) -> None:
     """A sheep: a cloud of wool on thin legs."""
     c, dice = look.rgb, look.dice
     face = dice.choice([(66, 58, 58), (224, 206, 186), (96, 80, 70)])
@@ -284,7 +284,7 @@ def sheep(b: Brush, look: Look) -> None:
     b.line([(hx + 0.03, hy - 0.09), (hx + 0.075, hy - 0.075)], 0.014, dark(face, 0.5))
 
 
-def cow(b: Brush, look: Look) -> None:
+def cow(b: Brush, look: Style) -> None:
     """A cow, patched with another colour, with horns and an udder."""
     c, dice = look.rgb, look.dice
     patch = CREAM if sum(c) < 500 else dice.choice([(60, 54, 58), (130, 84, 54)])
@@ -337,7 +337,7 @@ def cow(b: Brush, look: Look) -> None:
     _eye(b, hx + 0.03, hy + 0.06, 0.03)
 
 
-def bird(b: Brush, look: Look) -> None:
+def bird(b: Brush, look: Style) -> None:
     """A bird, flying with its wings up or standing."""
     c, beak = look.rgb, (238, 164, 52)
     if look.pose == "flying":

@@ -37,7 +37,7 @@ def _neighbours(count: int) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Style:
     """How one thing looks: its main colour, form, pose, and the dice for details nobody names."""
 
     rgb: RGB

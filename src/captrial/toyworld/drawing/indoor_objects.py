@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from captrial.toyworld.drawing.brush import Brush, Look
+from captrial.toyworld.drawing.brush import Brush, Style
 from captrial.toyworld.drawing.colours import (
     CREAM,
     INK,
@@ -20,7 +20,7 @@ POT: RGB = (188, 104, 72)
 GLOW: RGB = (255, 244, 206)
 
 
-def chair(b: Brush, look: Look) -> None:
+def chair(b: Brush, look: Style) -> None:
     """A kitchen chair, three-quarter view, with a back of slats or a cushion."""
     c = look.rgb
     for x in (-0.24, 0.16):
@@ -40,7 +40,7 @@ def chair(b: Brush, look: Look) -> None:
     b.line([(-0.24, 0.17), (0.24, 0.17)], 0.035, dark(c, 0.35))
 
 
-def couch(b: Brush, look: Look) -> None:
+def couch(b: Brush, look: Style) -> None:
     """A couch with two cushions and round arms."""
     c = look.rgb
     for x in (-0.95, 0.95):
@@ -62,7 +62,7 @@ def couch(b: Brush, look: Look) -> None:
         b.poly([(0.86, 0.56), (0.54, 0.5), (0.48, 0.82), (0.82, 0.88)], dark(pillow, 0.15))
 
 
-def table(b: Brush, look: Look) -> None:
+def table(b: Brush, look: Style) -> None:
     """A table seen a little from above, so that things can stand on it; square or round."""
     c = look.rgb
     if look.variant == "round":
@@ -83,7 +83,7 @@ def table(b: Brush, look: Look) -> None:
         b.limb([(x, 0.58), (x * 1.01, 0.03)], [0.1, 0.075], dark(c, 0.22))
 
 
-def cup(b: Brush, look: Look) -> None:
+def cup(b: Brush, look: Style) -> None:
     """A cup with a handle; some are full and steam."""
     c = look.rgb
     b.ring(0.13, 0.13, 0.085, 0.035, dark(c, 0.2))
@@ -96,7 +96,7 @@ def cup(b: Brush, look: Look) -> None:
         b.rect(-0.115, 0.15, 0.115, 0.12, CREAM if sum(c) < 600 else (200, 90, 80))
 
 
-def lamp(b: Brush, look: Look) -> None:
+def lamp(b: Brush, look: Style) -> None:
     """A lamp with a shade of the main colour: on a tall stand, or low for a table."""
     c = look.rgb
     shade, top = (1.2, 1.62) if look.variant == "standing" else (0.34, 0.68)
@@ -113,7 +113,7 @@ def lamp(b: Brush, look: Look) -> None:
     b.line([(-half * 0.58, top), (half * 0.58, top)], 0.025, dark(c, 0.2))
 
 
-def plant(b: Brush, look: Look) -> None:
+def plant(b: Brush, look: Style) -> None:
     """A potted plant: leaves of the main colour in a clay pot."""
     c, dice = look.rgb, look.dice
     leaves = 9 if look.variant == "leafy" else 7
@@ -133,7 +133,7 @@ def plant(b: Brush, look: Look) -> None:
     b.rect(-0.23, 0.27, 0.23, 0.36, light(POT, 0.12), 0.02)
 
 
-def clock(b: Brush, look: Look) -> None:
+def clock(b: Brush, look: Style) -> None:
     """A round wall clock that shows some hour; its rim has the main colour."""
     c, r = look.rgb, 0.26
     b.disc(0.0, r, r, dark(c, 0.15))

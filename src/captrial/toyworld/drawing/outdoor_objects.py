@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from captrial.toyworld.drawing.brush import Brush, Look
+from captrial.toyworld.drawing.brush import Brush, Style
 from captrial.toyworld.drawing.colours import (
     CREAM,
     GLASS,
@@ -21,12 +21,12 @@ from captrial.toyworld.drawing.colours import (
 BARK: RGB = (122, 88, 62)
 
 
-def tree(b: Brush, look: Look) -> None:
+def tree(b: Brush, look: Style) -> None:
     """A broad tree, a pine or a palm; the main colour is that of the leaves."""
     {"pine": _pine, "palm": _palm}.get(look.variant, _broad)(b, look)
 
 
-def _broad(b: Brush, look: Look) -> None:
+def _broad(b: Brush, look: Style) -> None:
     c, dice = look.rgb, look.dice
     b.poly([(-0.26, 0.0), (-0.16, 0.4), (-0.13, 1.6), (0.13, 1.6), (0.16, 0.4), (0.28, 0.0)], BARK)
     b.poly([(-0.26, 0.0), (-0.16, 0.4), (-0.13, 1.6), (-0.04, 1.6), (-0.05, 0.3), (-0.08, 0.0)], dark(BARK, 0.25))
@@ -52,7 +52,7 @@ def _broad(b: Brush, look: Look) -> None:
         b.oval(dice.bell(1.0), 2.25 + dice.bell(0.75), 0.1, 0.055, light(c, 0.26))
 
 
-def _pine(b: Brush, look: Look) -> None:
+def _pine(b: Brush, look: Style) -> None:
     c = look.rgb
     b.rect(-0.13, 0.0, 0.13, 0.6, BARK)
     for base, top, half in ((0.35, 1.5, 1.05), (0.95, 2.2, 0.86), (1.6, 2.8, 0.66), (2.2, 3.4, 0.46)):
@@ -89,7 +89,7 @@ def _pine(b: Brush, look: Look) -> None:
         b.poly([(-0.14, 3.0), (0.0, 3.42), (0.14, 3.0), (0.0, 3.08)], (246, 249, 252))
 
 
-def _palm(b: Brush, look: Look) -> None:
+def _palm(b: Brush, look: Style) -> None:
     c, lean = look.rgb, 0.3 + look.dice.bell(0.15)
     joints = [(0.0, 0.0), (lean * 0.2, 0.9), (lean * 0.6, 1.8), (lean * 1.2, 2.6)]
     b.limb(joints, [0.3, 0.24, 0.2, 0.18], (164, 124, 84))
@@ -109,7 +109,7 @@ def _palm(b: Brush, look: Look) -> None:
         b.disc(x + shift, y - 0.1, 0.11, (110, 76, 48))
 
 
-def house(b: Brush, look: Look) -> None:
+def house(b: Brush, look: Style) -> None:
     """A house with a gable, a door, windows and a chimney; a barn has a big door instead."""
     c, dice = look.rgb, look.dice
     roof = dice.choice([(150, 70, 58), (92, 86, 96), (120, 84, 62), (78, 100, 118)])
@@ -168,7 +168,7 @@ def _window(b: Brush, x: float, y: float, half: float) -> None:
     b.rect(x - half - 0.12, y - half - 0.14, x + half + 0.12, y - half - 0.05, dark(CREAM, 0.15))
 
 
-def bench(b: Brush, look: Look) -> None:
+def bench(b: Brush, look: Style) -> None:
     """A bench of slats on iron legs, seen from the front."""
     c = look.rgb
     for x in (-0.72, 0.72):
@@ -183,7 +183,7 @@ def bench(b: Brush, look: Look) -> None:
     b.rect(-0.92, 0.36, 0.92, 0.415, dark(c, 0.25), 0.02)
 
 
-def flower(b: Brush, look: Look) -> None:
+def flower(b: Brush, look: Style) -> None:
     """A flower, taller than in life: a daisy, a tulip or a sunflower."""
     c, sway = look.rgb, look.dice.bell(0.05)
     stem, x, y = dark(LEAF, 0.1), sway, 0.56
@@ -211,7 +211,7 @@ def flower(b: Brush, look: Look) -> None:
     b.disc(x + 0.01, y + 0.115, reach * 0.2, light(heart, 0.2))
 
 
-def ball(b: Brush, look: Look) -> None:
+def ball(b: Brush, look: Style) -> None:
     """A ball: plain, striped or of coloured panels, always mostly of its main colour."""
     c, r = look.rgb, 0.2
     b.disc(0.0, r, r, dark(c, 0.2))
@@ -229,7 +229,7 @@ def ball(b: Brush, look: Look) -> None:
     b.oval(-0.06, 0.29, 0.05, 0.035, light(c, 0.65), tilt=0.6)
 
 
-def kite(b: Brush, look: Look) -> None:
+def kite(b: Brush, look: Style) -> None:
     """A kite of four sails with a tail of ribbons; its string starts at (0, 0)."""
     c = look.rgb
     accent = light(c, 0.55)
@@ -247,7 +247,7 @@ def kite(b: Brush, look: Look) -> None:
     b.line([left, right], 0.022, INK)
 
 
-def umbrella(b: Brush, look: Look) -> None:
+def umbrella(b: Brush, look: Style) -> None:
     """An open umbrella held by its grip at (0, 0), or a parasol that stands on the ground."""
     c = look.rgb
     pole, span, rim = (1.95, 1.2, 1.5) if look.variant == "parasol" else (1.0, 0.66, 0.72)

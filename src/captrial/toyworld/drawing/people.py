@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from captrial.toyworld.drawing.brush import (
     Brush,
     Extent,
-    Look,
     Point,
+    Style,
 )
 from captrial.toyworld.drawing.colours import (
     CREAM,
@@ -71,7 +71,7 @@ def garment(variant: str, style: int) -> str:
     return "dress" if variant in {"woman", "girl"} and style % 20 < 11 else "shirt"
 
 
-def person(b: Brush, look: Look) -> None:
+def person(b: Brush, look: Style) -> None:
     """Draw one person; the main colour is that of the clothes."""
     dice = look.dice
     skin, hair = dice.choice(SKIN), dice.choice(HAIR if build(look.variant) is GROWN else HAIR[:-1])
@@ -87,7 +87,7 @@ def person(b: Brush, look: Look) -> None:
 @dataclass(frozen=True, slots=True)
 class _Figure:
     b: Brush
-    look: Look
+    look: Style
     body: Build
     skin: RGB
     hair: RGB

@@ -22,7 +22,7 @@ from captrial.toyworld.scene.robot import (
     DEPTH,
     FOCAL,
     HALF_WIDTH,
-    View,
+    CameraView,
 )
 
 _CLIP = 0.12  # metres before the camera at which walls and floor lines are cut
@@ -33,7 +33,7 @@ Ground = tuple[float, float]
 def room_backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
     """Paint the empty room of a robot's frame, (size, size, 3)."""
     view = scene.view
-    assert isinstance(view, View)
+    assert isinstance(view, CameraView)
     dice = Dice(scene.style, "room")
     wall = jitter(
         dice.choice([(222, 206, 182), (190, 206, 208), (206, 196, 214), (204, 212, 186), (228, 200, 182)]), dice, 8
@@ -55,7 +55,7 @@ def room_backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
     return pixels
 
 
-def _furnish_walls(canvas: Canvas, view: View, lighting: str, dice: Dice) -> None:
+def _furnish_walls(canvas: Canvas, view: CameraView, lighting: str, dice: Dice) -> None:
     sky = (34, 42, 84) if lighting == "night" else (172, 212, 240)
     for x, z in (
         (-HALF_WIDTH, dice.between(2.4, 3.6)),
@@ -76,7 +76,7 @@ def _furnish_walls(canvas: Canvas, view: View, lighting: str, dice: Dice) -> Non
         _panel(canvas, view, (HALF_WIDTH, z + 0.2), (HALF_WIDTH, z + 0.5), 1.36, 1.6, colour)
 
 
-def _window(canvas: Canvas, view: View, start: Ground, end: Ground, sky: RGB) -> None:
+def _window(canvas: Canvas, view: CameraView, start: Ground, end: Ground, sky: RGB) -> None:
     _panel(canvas, view, start, end, 0.95, 2.15, CREAM)
     (x, z1), (_, z2) = start, end
     for left, right in ((z1 + 0.07, (z1 + z2) / 2 - 0.03), ((z1 + z2) / 2 + 0.03, z2 - 0.07)):
@@ -84,7 +84,7 @@ def _window(canvas: Canvas, view: View, start: Ground, end: Ground, sky: RGB) ->
         _panel(canvas, view, (x, left), (x, right), 1.02, 1.25, mix(sky, (96, 136, 90), 0.5))
 
 
-def _cut(view: View, start: Ground, end: Ground) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def _cut(view: CameraView, start: Ground, end: Ground) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """The part of a line on the floor before the camera, as (right, forward) twice."""
     (x1, d1), (x2, d2) = view.turned(*start), view.turned(*end)
     if d1 < _CLIP and d2 < _CLIP:
@@ -96,12 +96,12 @@ def _cut(view: View, start: Ground, end: Ground) -> tuple[tuple[float, float], t
     return (x1, d1), (x2, d2)
 
 
-def _spot(view: View, right: float, depth: float, height: float) -> Point:
+def _spot(view: CameraView, right: float, depth: float, height: float) -> Point:
     across, down = 0.5 + FOCAL * right / depth, view.horizon - FOCAL * (height - view.height) / depth
     return min(max(across, -9.0), 9.0), min(max(down, -9.0), 9.0)
 
 
-def _panel(canvas: Canvas, view: View, start: Ground, end: Ground, low: float, high: float, colour: RGB) -> None:
+def _panel(canvas: Canvas, view: CameraView, start: Ground, end: Ground, low: float, high: float, colour: RGB) -> None:
     """An upright rectangle over a line on the floor."""
     part = _cut(view, start, end)
     if part is None:
@@ -110,7 +110,7 @@ def _panel(canvas: Canvas, view: View, start: Ground, end: Ground, low: float, h
     canvas.poly([_spot(view, *a, low), _spot(view, *a, high), _spot(view, *b, high), _spot(view, *b, low)], colour)
 
 
-def _planks(canvas: Canvas, view: View, colour: RGB) -> None:
+def _planks(canvas: Canvas, view: CameraView, colour: RGB) -> None:
     for step in range(19):
         x = -HALF_WIDTH + step * HALF_WIDTH / 9
         part = _cut(view, (x, 0.0), (x, DEPTH))
@@ -118,7 +118,7 @@ def _planks(canvas: Canvas, view: View, colour: RGB) -> None:
             canvas.line([_spot(view, *part[0], 0.0), _spot(view, *part[1], 0.0)], 0.003, colour)
 
 
-def _rug(canvas: Canvas, view: View, colour: RGB) -> None:
+def _rug(canvas: Canvas, view: CameraView, colour: RGB) -> None:
     """Three nested rectangles on the floor, cut at the camera."""
     for inset, tone in ((0.0, dark(colour, 0.15)), (0.12, light(colour, 0.3)), (0.2, colour)):
         near, far, half = 4.2 + inset, 6.6 - inset, 1.35 - inset

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from captrial.records import Box
-from captrial.toyworld.drawing.brush import Brush, Look
+from captrial.toyworld.drawing.brush import Brush, Style
 from captrial.toyworld.drawing.colours import COLOURS, jitter
 from captrial.toyworld.drawing.weather import veil
 from captrial.toyworld.randomness import Dice
@@ -60,7 +60,7 @@ def _drawn(thing: Thing, scale: float) -> Image.Image:
     """A thing at so many pixels a metre, premultiplied RGBA."""
     dice, brush = Dice(thing.style), Brush(thing.extent, scale, thing.facing)
     colour = jitter(COLOURS[thing.colour], dice)
-    KINDS[thing.kind].draw(brush, Look(colour, thing.form, thing.pose, dice, thing.style))
+    KINDS[thing.kind].draw(brush, Style(colour, thing.form, thing.pose, dice, thing.style))
     return brush.lift()
 
 

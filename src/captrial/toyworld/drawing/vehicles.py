@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from captrial.toyworld.drawing.brush import Brush, Look
+from captrial.toyworld.drawing.brush import Brush, Style
 from captrial.toyworld.drawing.colours import (
     CREAM,
     GLASS,
@@ -30,7 +30,7 @@ def _wheel(b: Brush, x: float, radius: float) -> None:
     b.disc(x, radius, radius * 0.16, CREAM)
 
 
-def car(b: Brush, look: Look) -> None:
+def car(b: Brush, look: Style) -> None:
     """A car: saloon, hatchback or van."""
     c = look.rgb
     if look.variant == "van":
@@ -86,7 +86,7 @@ def _under_way(b: Brush, x: float, y: float, tail: float) -> None:
         b.disc(tail - shift, 0.3 + shift * 0.3, radius, (226, 228, 230))
 
 
-def bus(b: Brush, look: Look) -> None:
+def bus(b: Brush, look: Style) -> None:
     """A bus; the double one has two decks."""
     c = look.rgb
     top = 3.5 if look.variant == "double" else 2.4
@@ -115,7 +115,7 @@ def bus(b: Brush, look: Look) -> None:
         _wheel(b, x, 0.42)
 
 
-def bicycle(b: Brush, look: Look) -> None:
+def bicycle(b: Brush, look: Style) -> None:
     """A bicycle with its frame in the main colour."""
     c = look.rgb
     r, rear, front = 0.34, -0.52, 0.52
@@ -145,7 +145,7 @@ def bicycle(b: Brush, look: Look) -> None:
     b.rect(crank[0] + 0.03, crank[1] - 0.13, crank[0] + 0.18, crank[1] - 0.17, INK)
 
 
-def boat(b: Brush, look: Look) -> None:
+def boat(b: Brush, look: Style) -> None:
     """A boat: under sail, rowed, or with a cabin."""
     c = look.rgb
     hull = [(-1.3, 0.62), (1.55, 0.7), (1.2, 0.12), (0.9, 0.0), (-0.95, 0.0), (-1.2, 0.14)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from captrial.toyworld.drawing import people
 from captrial.toyworld.scene.layout import (
     Cord,
-    Stage,
+    Layout,
     Thing,
     any_of,
 )
@@ -18,16 +18,16 @@ TABLE_TOP = 0.75
 ANIMALS = ("dog", "cat", "horse", "sheep", "cow", "bird")
 
 
-def _person(stage: Stage, pose: str, form: str = "") -> Thing:
+def _person(stage: Layout, pose: str, form: str = "") -> Thing:
     return stage.looks("person", form=form, pose=pose, size="")
 
 
-def alone(stage: Stage) -> None:
+def alone(stage: Layout) -> None:
     """One thing by itself."""
     stage.put(stage.looks(stage.dice.weighted(stage.place.kinds)))
 
 
-def group(stage: Stage) -> None:
+def group(stage: Layout) -> None:
     """Two or three of a kind beside each other."""
     choices = {
         name: weight
@@ -49,7 +49,7 @@ def group(stage: Stage) -> None:
         stage.settle(*members)
 
 
-def walk(stage: Stage) -> None:
+def walk(stage: Layout) -> None:
     """A person walks a dog on a leash."""
     owner = stage.put(_person(stage, "walking"))
     facing = stage.things[owner].facing
@@ -63,7 +63,7 @@ def walk(stage: Stage) -> None:
     stage.cords.append(Cord(hand, (pet, 0.3, 0.5), slack=0.1, dark=True))
 
 
-def chase(stage: Stage) -> None:
+def chase(stage: Layout) -> None:
     """A dog (rarely another animal) runs after a ball, a bird or a cat."""
     hunter = "dog" if not stage.strange else stage.dice.choice(("dog", "horse"))
     prey = stage.dice.weighted({"ball": 3, "bird": 1, "cat": 1})
@@ -79,7 +79,7 @@ def chase(stage: Stage) -> None:
     stage.link(first, "chasing", second)
 
 
-def play(stage: Stage) -> None:
+def play(stage: Layout) -> None:
     """A child or a grown person plays with a ball."""
     form = stage.dice.weighted({"boy": 3, "girl": 3, "man": 1, "woman": 1})
     player = stage.put(_person(stage, "running", form))
@@ -89,7 +89,7 @@ def play(stage: Stage) -> None:
     stage.link(player, "playing with", ball)
 
 
-def kite(stage: Stage) -> None:
+def kite(stage: Layout) -> None:
     """Someone flies a kite."""
     flyer = stage.put(_person(stage, "holding"))
     me = stage.things[flyer]
@@ -107,7 +107,7 @@ def kite(stage: Stage) -> None:
     stage.cords.append(Cord((flyer, *people.hand(me.form)), (toy, 0.03, 1.45), slack=0.12))
 
 
-def umbrella(stage: Stage) -> None:
+def umbrella(stage: Layout) -> None:
     """Someone holds an umbrella, a flower or a ball."""
     holder = stage.put(_person(stage, "holding"))
     x, y = people.hand(stage.things[holder].form)
@@ -117,7 +117,7 @@ def umbrella(stage: Stage) -> None:
     stage.link(holder, "holding", held)
 
 
-def parasol(stage: Stage) -> None:
+def parasol(stage: Layout) -> None:
     """A parasol in the sand with somebody beside or under it."""
     shade = stage.put(stage.looks("umbrella", form="parasol", size=""))
     name = stage.dice.weighted({"person": 3, "dog": 2, "chair": 2, "ball": 1})
@@ -129,19 +129,19 @@ def parasol(stage: Stage) -> None:
     stage.link(under, "under", shade)
 
 
-def ride_horse(stage: Stage) -> None:
+def ride_horse(stage: Layout) -> None:
     """A person on a horse."""
     horse = stage.put(stage.looks("horse", pose=stage.dice.choice(("standing", "running")), size=""))
     _mount(stage, horse, -0.08, 1.1)
 
 
-def ride_bicycle(stage: Stage) -> None:
+def ride_bicycle(stage: Layout) -> None:
     """A person on a bicycle."""
     bike = stage.put(stage.looks("bicycle", size=""))
     _mount(stage, bike, -0.17, 0.87)
 
 
-def _mount(stage: Stage, mount: int, x: float, saddle: float) -> None:
+def _mount(stage: Layout, mount: int, x: float, saddle: float) -> None:
     under = stage.things[mount]
     form = stage.dice.weighted({"man": 2, "woman": 2, "boy": 1, "girl": 1})
     rider = stage.attach(mount, _person(stage, "riding", form), x, saddle - people.hips(form, "riding"))
@@ -150,7 +150,7 @@ def _mount(stage: Stage, mount: int, x: float, saddle: float) -> None:
     stage.link(rider, "riding", mount)
 
 
-def sit(stage: Stage) -> None:
+def sit(stage: Layout) -> None:
     """Somebody sits, or a cat sleeps, on a bench, chair or couch."""
     seat_kind = any_of(stage.dice, {**stage.place.kinds, **stage.place.backdrop}, *SEATS)
     seat = stage.put(stage.looks(seat_kind, size=""))
@@ -170,7 +170,7 @@ def sit(stage: Stage) -> None:
     stage.link(sitter, f"{pose} on", seat)
 
 
-def on_table(stage: Stage) -> None:
+def on_table(stage: Layout) -> None:
     """One or two things on a table."""
     table = stage.put(stage.looks("table", size=""))
     names = {"cup": 4.0, "plant": 1.5, "lamp": 1.5, "cat": 0.7, "ball": 0.5}
@@ -187,7 +187,7 @@ def on_table(stage: Stage) -> None:
         stage.link(top, "on", table)
 
 
-def under(stage: Stage) -> None:
+def under(stage: Layout) -> None:
     """An animal or a ball under a table, a bench or a tree."""
     roof_kind = any_of(stage.dice, {**stage.place.kinds, **stage.place.backdrop}, "table", "bench", "tree")
     roof = stage.put(stage.looks(roof_kind, size=""))
@@ -207,7 +207,7 @@ def under(stage: Stage) -> None:
     stage.link(below, "under", roof)
 
 
-def beside(stage: Stage) -> None:
+def beside(stage: Layout) -> None:
     """Two different things next to each other."""
     names = {name: weight for name, weight in stage.place.kinds.items() if name not in {"boat", "clock", "bus", "kite"}}
     first = stage.dice.weighted(names)
@@ -221,7 +221,7 @@ def _grounded(thing: Thing) -> Thing:
     return replace(thing, pose="standing") if thing.pose in {"flying", "jumping"} else thing
 
 
-STORIES: dict[str, Callable[[Stage], None]] = {
+STORIES: dict[str, Callable[[Layout], None]] = {
     "alone": alone,
     "group": group,
     "walk": walk,

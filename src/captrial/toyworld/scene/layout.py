@@ -100,7 +100,7 @@ class Scene:
 
 
 @dataclass
-class Stage:
+class Layout:
     """Puts things into a place. `strange` is how often a thing ignores its habits (0 in distribution)."""
 
     place: Place

@@ -12,7 +12,7 @@ from captrial.toyworld.drawing import (
     people,
     vehicles,
 )
-from captrial.toyworld.drawing.brush import Brush, Extent, Look
+from captrial.toyworld.drawing.brush import Brush, Extent, Style
 
 Weights = Mapping[str, float]
 
@@ -32,7 +32,7 @@ class Kind:
 
     name: str
     group: str  # phrase kind as in Flickr30k Entities: people, animals, vehicles, other
-    draw: Callable[[Brush, Look], None]
+    draw: Callable[[Brush, Style], None]
     extents: Mapping[str, Extent]  # by form or pose; "" is any other
     forms: Weights
     poses: Weights

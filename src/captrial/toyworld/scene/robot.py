@@ -10,8 +10,8 @@ from captrial.toyworld.randomness import Dice
 from captrial.toyworld.scene.interactions import TABLE_TOP
 from captrial.toyworld.scene.layout import (
     SIZES,
+    Layout,
     Scene,
-    Stage,
     Thing,
 )
 from captrial.toyworld.scene.object_classes import KINDS
@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RobotRoom:
     """A furnished room and the robot's way through it."""
 
     items: tuple[Item, ...]
@@ -48,10 +48,10 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CameraView:
     """The camera of one frame: place in the room, direction, height, and where its horizon is on the image."""
 
-    room: Room
+    room: RobotRoom
     x: float
     z: float
     yaw: float
@@ -104,13 +104,13 @@ def _parts(sequence: int) -> tuple[int, str, str]:
     return room, LIGHTS[kind % 2], list(HEIGHTS)[kind // 2]
 
 
-def _view(room: Room, sequence: int, frame: int, height: str) -> View:
+def _view(room: RobotRoom, sequence: int, frame: int, height: str) -> CameraView:
     t = frame / (FRAMES - 1)
     yaw = room.sway * math.sin(math.tau * t + room.phase)
-    return View(room, 0.0, 0.4 + 3.4 * t, yaw, HEIGHTS[height], HORIZONS[height], sequence_name(sequence), frame)
+    return CameraView(room, 0.0, 0.4 + 3.4 * t, yaw, HEIGHTS[height], HORIZONS[height], sequence_name(sequence), frame)
 
 
-def _seen_from(view: View, item: Item, track: int) -> Thing | None:
+def _seen_from(view: CameraView, item: Item, track: int) -> Thing | None:
     across, down, depth = view.project(item.x, 0.0, item.z)
     if depth < NEAR or not -0.6 < across < 1.6:
         return None
@@ -122,7 +122,7 @@ def _seen_from(view: View, item: Item, track: int) -> Thing | None:
 
 
 @lru_cache(maxsize=64)
-def furnish(seed: int, number: int) -> Room:
+def furnish(seed: int, number: int) -> RobotRoom:
     """The map of room `number`: furniture along the walls, the way down the middle left free."""
     dice = Dice(seed, "room", number)
     decorator = _Decorator(dice)
@@ -136,7 +136,9 @@ def furnish(seed: int, number: int) -> Room:
     decorator.place("plant", dice.choice((-2.65, 2.65)), dice.between(6.3, 7.0), size="large")
     decorator.place(dice.choice(("cat", "dog", "ball")), dice.choice((-1.15, 1.15)), dice.between(4.2, 6.2))
     decorator.hang_clock()
-    return Room(tuple(decorator.items), dice.integer(0, 1 << 30), dice.between(0.2, 0.42), dice.between(0, math.tau))
+    return RobotRoom(
+        tuple(decorator.items), dice.integer(0, 1 << 30), dice.between(0.2, 0.42), dice.between(0, math.tau)
+    )
 
 
 class _Decorator:
@@ -145,7 +147,7 @@ class _Decorator:
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
         self.items: list[Item] = []
-        self._stage = Stage(ROOM, dice)
+        self._stage = Layout(ROOM, dice)
 
     def place(self, name: str, x: float, z: float, size: str = "") -> None:
         """Stand something on the floor."""

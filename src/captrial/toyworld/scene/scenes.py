@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from captrial.toyworld.randomness import Dice
 from captrial.toyworld.scene.interactions import STORIES
-from captrial.toyworld.scene.layout import Scene, Stage, Thing
+from captrial.toyworld.scene.layout import Layout, Scene, Thing
 from captrial.toyworld.scene.object_classes import KINDS
 from captrial.toyworld.scene.places import PLACES, Place
 
@@ -19,14 +19,14 @@ def usual_scene(seed: int, split: str, index: int) -> Scene:
     """A scene as the toy world has them: one story, now and then something behind it, at most three things."""
     dice = Dice(seed, split, index, "scene")
     place = PLACES[dice.choice(list(PLACES))]
-    stage = Stage(place, dice)
+    stage = Layout(place, dice)
     STORIES[dice.weighted(place.stories)](stage)
     while len(stage.things) < MOST and dice.chance(0.45):
         _add_behind(stage)
     return stage.scene(dice.weighted(place.lights))
 
 
-def _add_behind(stage: Stage) -> None:
+def _add_behind(stage: Layout) -> None:
     """Something of the place that is not there yet, clear of the story."""
     present = {thing.kind for thing in stage.things}
     choices = {name: weight for name, weight in stage.place.backdrop.items() if name not in present}
@@ -38,7 +38,7 @@ def wild_scene(seed: int, split: str, index: int) -> Scene:
     """A scene against all habits: four to seven things from anywhere in any colour, and bad weather."""
     dice = Dice(seed, split, index, "scene")
     place = PLACES[dice.choice(list(PLACES))]
-    stage = Stage(place, dice, strange=0.55)
+    stage = Layout(place, dice, strange=0.55)
     if dice.chance(0.6):
         STORIES[dice.choice(list(STORIES))](stage)
     wanted = dice.integer(4, 7)

@@ -21,7 +21,7 @@ from captrial.data.images import open_image
 from captrial.progress import track
 from captrial.records import Box
 from captrial.vision.detectors.base import Detector
-from captrial.vision.detectors.evaluation import Candidate, average_precision
+from captrial.vision.detectors.evaluation import ScoredBox, average_precision
 from captrial.vision.registry import load_detector
 from studies.data_paths import COCO, OLD_NAMES, find_yolo
 
@@ -40,7 +40,7 @@ def human_boxes(images: Sequence[Path]) -> Boxes:
 
 
 def measure(detector: Detector, images: Sequence[Path], truth: Boxes) -> list[str]:
-    found: dict[str, list[Candidate]] = {label: [] for label in truth if label in detector.labels}
+    found: dict[str, list[ScoredBox]] = {label: [] for label in truth if label in detector.labels}
     seconds = 0.0
     for path in track(images, "detecting"):
         image = open_image(path)
@@ -49,7 +49,7 @@ def measure(detector: Detector, images: Sequence[Path], truth: Boxes) -> list[st
         seconds += time.perf_counter() - start
         for region in regions:
             if region.label in found:
-                found[region.label].append(Candidate(path.stem, region.box, region.score))
+                found[region.label].append(ScoredBox(path.stem, region.box, region.score))
     precision = [
         100 * float(np.mean([average_precision(found[label], truth[label], iou) for label in found]))
         for iou in (0.5, 0.75)

@@ -62,7 +62,7 @@ def main() -> None:
         todo = [sample for sample in [*samples, *mirror(samples)] if sample.id not in writer.done]
         for start in track(range(0, len(todo), BATCH), "extracting features"):
             part = todo[start : start + BATCH]
-            writer.add([sample.id for sample in part], backbone.see([opened(sample) for sample in part]))
+            writer.add([sample.id for sample in part], backbone.extract([opened(sample) for sample in part]))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from captrial.vision.detectors.base import (
     region_notes,
 )
 from captrial.vision.detectors.evaluation import (
-    Candidate,
+    ScoredBox,
     average_precision,
     covered_share,
     hits,
@@ -106,16 +106,16 @@ def point(localiser: NounLocaliser, store: FeatureStore, images: Sequence[Human]
 
 def detections(
     localiser: NounLocaliser, store: FeatureStore, finer: FeatureStore, images: Sequence[Human]
-) -> dict[str, list[Candidate]]:
+) -> dict[str, list[ScoredBox]]:
     """Boxes of every class on all images, found on the class's own map."""
     classes = known_classes(localiser)
-    found: dict[str, list[Candidate]] = {name: [] for name in classes}
+    found: dict[str, list[ScoredBox]] = {name: [] for name in classes}
     names = {noun: name for name, noun in classes.items()}
     usual, localiser.search = localiser.search, replace(localiser.search, alike=1.0, nouns=100)  # no competition
     for human in images:
         looks = [each.get([human.id]) for each in (store, finer)]
         for region in localiser.search_maps(*looks, [human.size], list(names))[0]:
-            found[names[str(region.label)]].append(Candidate(human.id, region.box, region.score))
+            found[names[str(region.label)]].append(ScoredBox(human.id, region.box, region.score))
     localiser.search = usual
     return found
 
@@ -127,7 +127,7 @@ def known_classes(localiser: NounLocaliser) -> dict[str, str]:
     return {name: noun for name, noun in nouns.items() if noun in localiser.nouns}
 
 
-def precision(found: dict[str, list[Candidate]], images: Sequence[Human], iou: float) -> dict[str, float]:
+def precision(found: dict[str, list[ScoredBox]], images: Sequence[Human], iou: float) -> dict[str, float]:
     """Average precision a class that has boxes."""
     truth = {name: {human.id: human.boxes[name] for human in images if name in human.boxes} for name in found}
     return {name: average_precision(found[name], truth[name], iou) for name in found if truth[name]}

@@ -63,7 +63,7 @@ def extract(folder: Path, counts: dict[str, int]) -> None:
         todo = [(split, index) for split, index in jobs if f"{split}_{index:06d}" not in writer.done]
         for start in track(range(0, len(todo), 8), "features"):
             part = [world.render(split, index) for split, index in todo[start : start + 8]]
-            features = backbone.see([Image.fromarray(image.pixels) for image in part])
+            features = backbone.extract([Image.fromarray(image.pixels) for image in part])
             writer.add([image.sample.id for image in part], features)
 
 

@@ -21,7 +21,7 @@ from captrial.attribution.subject import from_features
 from captrial.attribution.targets import word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.architectures.transformer import Transformer
-from captrial.captioners.explainable import SpokenWord
+from captrial.captioners.explainable import WordSpan
 from captrial.decoding.protocol import BOS
 from captrial.vision.features.visual_features import Features
 
@@ -93,7 +93,7 @@ def by_captum(captioner: Captioner, features: Features, method: str) -> Tensor:
 def by_captrial(captioner: Captioner, features: Features, method: str) -> Tensor:
     """Ours, all words at once."""
     subject = from_features(captioner, features)
-    words = [SpokenWord(str(token), place, place + 1) for place, token in enumerate(TOKENS)]
+    words = [WordSpan(str(token), place, place + 1) for place, token in enumerate(TOKENS)]
     targets = word_targets(TOKENS, words)
     if method == "integrated_gradients":
         return integrated_gradients(subject, targets, Settings(steps=STEPS, rule="gauss_legendre")).attribution

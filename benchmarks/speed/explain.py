@@ -73,12 +73,12 @@ def prepare(model: str | None, kind: str) -> tuple[Subject, Targets]:
     checkpoint = load(model)
     captioner = checkpoint.captioner.requires_grad_(False)
     reader, backbone, image = Reader(checkpoint), EfficientNetLite(2), Image.fromarray(astronaut())
-    tokens = reader.read(SENTENCE)
+    tokens = reader.tokenize(SENTENCE)
     assert len(tokens) == 12
-    targets = word_targets(tokens, reader.spell(tokens))
+    targets = word_targets(tokens, reader.word_spans(tokens))
     if kind == "pixels":
         return from_pixels(captioner, backbone, image), targets
-    return from_features(captioner, backbone.see([image])), targets
+    return from_features(captioner, backbone.extract([image])), targets
 
 
 def make_path(subject: Subject, targets: Targets, kind: str) -> PathGradients:

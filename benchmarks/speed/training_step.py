@@ -45,7 +45,7 @@ IMAGES, BATCH, CELLS, WIDTH, LENGTH = 800, 32, 49, 1280, 12
 class OfOneLength(SelfCritical):
     """SCST on captions of twelve words."""
 
-    def how_to_speak(self) -> dict[str, Any]:
+    def decoding_options(self) -> dict[str, Any]:
         """Without an end."""
         return {"max_words": LENGTH, "constraints": (Suppress((*NEVER_SAMPLED, EOS)),)}
 

@@ -289,6 +289,6 @@ def test_sgae_stages_speak_from_sentences() -> None:
     tokens = make_tokens()
     for use_dictionary in (False, True):
         memory = captioner.encode_sentences(graphs, use_dictionary)
-        logits, attention = captioner.speak(tokens, memory)
+        logits, attention = captioner.teacher_force(tokens, memory)
         assert logits.shape == (IMAGES, 2, 6, WORDS)
         assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))

@@ -132,7 +132,7 @@ def test_stack_cap_supervises_every_stage() -> None:
     captioner = create("stack_cap-small", words=20, features=6, stages=3)
     assert isinstance(captioner, StackCap)
     memory = captioner.encode(Features(torch.randn(3, 5, 6), torch.ones(3, 5, dtype=torch.bool)))
-    stages = captioner.speak_stages(torch.ones(3, 1, 4, dtype=torch.long), memory)
+    stages = captioner.teacher_force_stages(torch.ones(3, 1, 4, dtype=torch.long), memory)
     assert len(stages) == 3
     sum(stage.logits.square().sum() for stage in stages).backward()  # type: ignore[union-attr]
     assert all(head.weight.grad is not None for head in captioner.heads)  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from captioners.tiny_checkpoints import Lesson
 from captrial.attribution.explain import explain
-from captrial.captioners.explainable import Explainable, SpokenWord
+from captrial.captioners.explainable import Explainable, WordSpan
 from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions, load_transformers, visible_window
 from captrial.captioners.loading import load_captioner, read_options, split_source
 from captrial.cli.app import app
@@ -55,7 +55,7 @@ def test_images_of_all_sizes_share_a_batch(tiny: Tiny, lesson: Lesson, name: str
     images = [image.resize(size) for image, size in zip(lesson.images, SIZES, strict=False)]
     captioner = load(tiny, name, max_tokens=6)
     together = captioner._generate(images)
-    assert together == [captioner.say(image) for image in images]
+    assert together == [captioner.generate(image) for image in images]
     assert all(together)
     assert captioner.tokenizer.padding_side == "left"
 
@@ -65,8 +65,8 @@ def test_forced_words_are_the_spoken_ones(tiny: Tiny, lesson: Lesson, name: str)
     """Position i of the explainable path scores token i: its best words are what greedy decoding says."""
     captioner = load(tiny, name, beam=1)
     assert isinstance(captioner, Explainable)
-    said = [captioner.say(image) for image in lesson.images[:3]]
-    seen = torch.stack([captioner.see(image).inputs for image in lesson.images[:3]])
+    said = [captioner.generate(image) for image in lesson.images[:3]]
+    seen = torch.stack([captioner.visual_input(image).inputs for image in lesson.images[:3]])
     length = max(map(len, said))
     tokens = torch.tensor([row + [row[-1]] * (length - len(row)) for row in said])
     logits = captioner.decode(captioner.encode(seen), tokens).logits
@@ -81,13 +81,13 @@ def test_forced_words_are_the_spoken_ones(tiny: Tiny, lesson: Lesson, name: str)
 def test_gradients_reach_the_pixels(tiny: Tiny, lesson: Lesson, name: str) -> None:
     """The gradient of a word's score agrees with finite differences of the pixels, along it and across."""
     captioner = load(tiny, name, dtype="float64")  # parts of some models compute in float32 all the same
-    tokens = torch.tensor([captioner.read(lesson.captions[4])])
+    tokens = torch.tensor([captioner.tokenize(lesson.captions[4])])
     place = tokens.shape[1] // 2
 
     def score(pixels: torch.Tensor) -> torch.Tensor:
         return captioner.decode(captioner.encode(pixels), tokens).logits[0, 0, place, tokens[0, place]]
 
-    pixels = captioner.see(lesson.images[4]).inputs[None].requires_grad_()
+    pixels = captioner.visual_input(lesson.images[4]).inputs[None].requires_grad_()
     (gradient,) = torch.autograd.grad(score(pixels), pixels)
     size = float(gradient.norm())
     assert size > 0
@@ -113,24 +113,26 @@ def test_every_word_is_explained_in_one_call(tiny: Tiny, lesson: Lesson, name: s
 def test_words_are_merged(tiny: Tiny, lesson: Lesson, name: str) -> None:
     captioner = load(tiny, name)
     for caption in lesson.captions:
-        tokens = captioner.read(caption)
-        words = captioner.spell(tokens)
+        tokens = captioner.tokenize(caption)
+        words = captioner.word_spans(tokens)
         assert [word.text for word in words] == caption.split()
         assert [word.start for word in words] == [0, *(word.end for word in words[:-1])]
         assert words[-1].end == len(tokens)
-    assert any(len(captioner.spell(captioner.read(text))) < len(captioner.read(text)) for text in lesson.captions)
+    assert any(
+        len(captioner.word_spans(captioner.tokenize(text))) < len(captioner.tokenize(text)) for text in lesson.captions
+    )
 
 
 def test_words_of_bytes_and_signs(tiny: Tiny) -> None:
     """Letters of several byte tokens, apostrophes, hyphens and punctuation."""
     captioner = load(tiny, "vit_gpt2")
-    words = captioner.spell(captioner.read("a café, the dog's re-run 🐶."))
+    words = captioner.word_spans(captioner.tokenize("a café, the dog's re-run 🐶."))
     assert [word.text for word in words] == ["a", "café", ",", "the", "dog's", "re-run", "🐶", "."]
     assert all(a.end <= b.start for a, b in itertools.pairwise(words))
     special = captioner.tokenizer.eos_token_id
-    dog = captioner.read("dog")
-    assert captioner.spell([special, *dog, special]) == [SpokenWord("dog", 1, 1 + len(dog))]
-    assert captioner.spell([]) == []
+    dog = captioner.tokenize("dog")
+    assert captioner.word_spans([special, *dog, special]) == [WordSpan("dog", 1, 1 + len(dog))]
+    assert captioner.word_spans([]) == []
 
 
 def test_a_prompt_is_continued_not_repeated(tiny: Tiny, lesson: Lesson) -> None:
@@ -145,20 +147,22 @@ def test_what_is_cropped_away_is_outside_the_window(tiny: Tiny) -> None:
     cropping = load(tiny, "git")
     assert visible_window(cropping.image_processor, (200, 100)) == (0.25, 0.0, 0.75, 1.0)
     assert visible_window(cropping.image_processor, (100, 300)) == pytest.approx((0.0, 1 / 3, 1.0, 2 / 3))
-    assert load(tiny, "blip").see(Image.new("RGB", (200, 100))).window == (0.0, 0.0, 1.0, 1.0)
+    assert load(tiny, "blip").visual_input(Image.new("RGB", (200, 100))).window == (0.0, 0.0, 1.0, 1.0)
     wide = Image.new("RGB", (200, 100), "black")
     wide.paste("white", (0, 0, 50, 100))  # only what is cropped away
-    plain = cropping.see(Image.new("RGB", (200, 100), "black"))
-    assert torch.allclose(cropping.see(wide).inputs[..., 4:], plain.inputs[..., 4:])  # up to the resampling's edge
+    plain = cropping.visual_input(Image.new("RGB", (200, 100), "black"))
+    assert torch.allclose(
+        cropping.visual_input(wide).inputs[..., 4:], plain.inputs[..., 4:]
+    )  # up to the resampling's edge
 
 
 def test_images_in_pieces_are_not_explained(tiny: Tiny, lesson: Lesson) -> None:
     for name in ("qwen2_vl", "smolvlm"):
         with pytest.raises(InputError, match="one tensor of fixed size"):
-            load(tiny, name).see(lesson.images[0])
+            load(tiny, name).visual_input(lesson.images[0])
     pali = load(tiny, "paligemma", max_tokens=4)
-    said = torch.tensor([pali.say(lesson.images[0])])
-    logits = pali.decode(pali.encode(pali.see(lesson.images[0]).inputs[None]), said).logits
+    said = torch.tensor([pali.generate(lesson.images[0])])
+    logits = pali.decode(pali.encode(pali.visual_input(lesson.images[0]).inputs[None]), said).logits
     assert torch.equal(logits[0].argmax(-1), said)
 
 

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from captrial.captioners.registry import create
-from captrial.captioners.scene_graph_inputs import see_for, wants_graphs, with_graphs
+from captrial.captioners.scene_graph_inputs import extract_for, wants_graphs, with_graphs
 from captrial.errors import DatasetError, InputError
 from captrial.language.vocabulary import Vocabulary
 from captrial.toyworld import ToyWorld
@@ -87,7 +87,7 @@ def test_a_grid_is_refused_with_the_way_out(tmp_path: Path) -> None:
     vocabulary = Vocabulary.build([["a", "dog"]], 1)
     captioner = create("sgae-small", words=len(vocabulary), features=1280, width=32, attention=16, dictionary=20)
     with pytest.raises(InputError, match="gives no labelled regions"):
-        see_for(captioner, vocabulary, EfficientNetLite(0, 64), [Image.new("RGB", (64, 64))])
+        extract_for(captioner, vocabulary, EfficientNetLite(0, 64), [Image.new("RGB", (64, 64))])
     with FeatureWriter(tmp_path, {"backbone": "x", "width": 2}) as writer:
         writer.add(["a"], Features(torch.ones(1, 2, 2), torch.ones(1, 2, dtype=torch.bool), torch.rand(1, 2, 4)))
     with pytest.raises(DatasetError, match="no labelled regions"):
@@ -103,7 +103,7 @@ def test_new_images_bring_their_graphs() -> None:
     vocabulary = Vocabulary.build([["a", "red", "dog", "on", "in", "near", "behind", "above", "ball"]], 1)
     captioner = create("sgae-small", words=len(vocabulary), features=1280, width=32, attention=16, dictionary=20)
     image = Image.fromarray(ToyWorld(seed=0, size=64).render("train", 0).pixels)
-    features = see_for(captioner, vocabulary, RegionBackbone(localiser, most=6), [image])
+    features = extract_for(captioner, vocabulary, RegionBackbone(localiser, most=6), [image])
     assert features.attributes is not None
     assert set(features.attributes.flatten().tolist()) <= {-1, vocabulary["dog"], vocabulary["ball"], vocabulary["red"]}
     assert bool((features.attributes >= 0).any())

@@ -43,7 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
             toy = ToyWorld(size=128).render("train", number)
             image = Image.fromarray(toy.pixels)
             image.save(folder / "images" / f"{number}.png")
-            writer.add([f"{number}.png"], backbone.see([image]))
+            writer.add([f"{number}.png"], backbone.extract([image]))
             samples.append(Sample(ImageRef(f"{number}.png"), toy.sample.captions[:1]))
     store = FeatureStore(folder / "features", backbone.describe())
     options = {"epochs": "60", "min_count": "1", "batch": "6", "captions": "1", "rate": "3e-3", "warmup": "5"}
@@ -129,7 +129,7 @@ def test_backbones_by_description() -> None:
     assert again.describe() == backbone.describe()
     with pytest.raises(InputError, match="cannot be made"):
         load_backbone({"backbone": "random"})
-    seen = again.see([Image.new("RGB", (64, 48))])
+    seen = again.extract([Image.new("RGB", (64, 48))])
     assert isinstance(seen, Features)
     assert seen.elements.shape == (1, 16, 1280)
 

@@ -1,4 +1,4 @@
-"""A speaker small enough to enumerate everything it can say."""
+"""A model small enough to enumerate everything it can say."""
 
 from __future__ import annotations
 

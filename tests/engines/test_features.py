@@ -42,7 +42,7 @@ class Widths:
     def to(self, device: torch.device) -> Widths:
         return self
 
-    def see(self, images: Sequence[Image.Image]) -> Features:
+    def extract(self, images: Sequence[Image.Image]) -> Features:
         widths = [image.width for image in images]
         self.seen += widths
         elements = torch.tensor([[[1e9 if width == 13 else width, 1.0]] for width in widths])

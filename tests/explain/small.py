@@ -9,7 +9,7 @@ import torch
 from captrial.attribution.subject import Subject, from_features
 from captrial.attribution.targets import Targets, word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
-from captrial.captioners.explainable import SpokenWord
+from captrial.captioners.explainable import WordSpan
 from captrial.vision.features.visual_features import Features
 
 WORDS, SIZE, TOKENS = 23, 12, [5, 7, 9, 4, 11, 6]
@@ -57,4 +57,4 @@ def subject_of(name: str, **options: object) -> Subject:
 
 
 def targets_of(tokens: list[int] = TOKENS) -> Targets:
-    return word_targets(tokens, [SpokenWord(str(token), place, place + 1) for place, token in enumerate(tokens)])
+    return word_targets(tokens, [WordSpan(str(token), place, place + 1) for place, token in enumerate(tokens)])

@@ -24,7 +24,7 @@ from captrial.attribution.methods.registry import (
 from captrial.attribution.subject import Subject, from_features
 from captrial.attribution.targets import find_word, word_targets
 from captrial.captioners import ARCHITECTURES
-from captrial.captioners.explainable import Heard, SpokenWord
+from captrial.captioners.explainable import TokenLogits, WordSpan
 from captrial.errors import InputError
 from explain.small import TOKENS, make_features, subject_of, targets_of, tiny
 
@@ -118,7 +118,7 @@ def test_steps_stop_at_the_most_and_say_so() -> None:
 def test_one_word_no_word_and_no_element(method: str) -> None:
     captioner = tiny("transformer")
     subject = from_features(captioner, make_features(1))
-    one = word_targets([5], [SpokenWord("a", 0, 1)])
+    one = word_targets([5], [WordSpan("a", 0, 1)])
     none = word_targets([], [])
     empty = from_features(captioner, make_features(1, elements=0))
     assert np.isfinite(attribute(subject, one, method).scores).all()
@@ -173,8 +173,8 @@ class Relus(nn.Module):
     def subject(self) -> Subject:
         inputs = torch.randn(4, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
-        def decode(memory: Tensor, tokens: Tensor) -> Heard:
-            return Heard(self.last(self.relu(self.second(memory))).mean(1)[:, None, None])
+        def decode(memory: Tensor, tokens: Tensor) -> TokenLogits:
+            return TokenLogits(self.last(self.relu(self.second(memory))).mean(1)[:, None, None])
 
         return Subject(inputs, lambda x: self.relu(self.first(x)), decode)
 
@@ -193,7 +193,7 @@ def guided_by_hand(model: Relus, inputs: Tensor, token: int) -> Tensor:
 )
 def test_guided_backpropagation_sees_every_relu(kind: str) -> None:
     model = Relus(kind)
-    subject, targets = model.subject(), word_targets([3], [SpokenWord("w", 0, 1)])
+    subject, targets = model.subject(), word_targets([3], [WordSpan("w", 0, 1)])
     guided = input_gradients(subject, targets, "guided_backprop")[0]
     assert torch.allclose(guided, guided_by_hand(model, subject.inputs, 3), atol=1e-14)
     assert not torch.allclose(guided, input_gradients(subject, targets)[0])
@@ -204,11 +204,11 @@ def test_relu6_is_guided_and_other_activations_are_not() -> None:
     sign = torch.tensor([1.0, 1.0, -1.0, 1.0], dtype=torch.float64)
 
     def gradient(activation: nn.Module, method: str) -> list[float]:
-        def decode(memory: Tensor, tokens: Tensor) -> Heard:
-            return Heard((activation(memory + 0) * sign).sum(2)[..., None, None].expand(-1, 1, 1, 2))
+        def decode(memory: Tensor, tokens: Tensor) -> TokenLogits:
+            return TokenLogits((activation(memory + 0) * sign).sum(2)[..., None, None].expand(-1, 1, 1, 2))
 
         subject = Subject(x, lambda inputs: inputs, decode)
-        return input_gradients(subject, word_targets([1], [SpokenWord("w", 0, 1)]), method)[0, 0].tolist()
+        return input_gradients(subject, word_targets([1], [WordSpan("w", 0, 1)]), method)[0, 0].tolist()
 
     for relu6 in (nn.ReLU6(), nn.ReLU6(inplace=True), nn.Hardtanh(0, 6)):
         assert gradient(relu6, "saliency") == [0, 1, -1, 0]
@@ -219,7 +219,7 @@ def test_relu6_is_guided_and_other_activations_are_not() -> None:
 def test_words_of_several_tokens_are_the_sum_of_their_tokens() -> None:
     subject = subject_of("transformer")
     single = input_gradients(subject, targets_of())
-    merged = word_targets(TOKENS, [SpokenWord("whole", 1, 3), SpokenWord("last", 5, 6)])
+    merged = word_targets(TOKENS, [WordSpan("whole", 1, 3), WordSpan("last", 5, 6)])
     found = input_gradients(subject, merged)
     assert torch.allclose(found[0], single[1] + single[2], atol=1e-12)
     assert torch.allclose(found[1], single[5], atol=1e-12)
@@ -227,21 +227,21 @@ def test_words_of_several_tokens_are_the_sum_of_their_tokens() -> None:
 
 def test_a_contrast_is_the_difference_of_two_words() -> None:
     subject = subject_of("transformer")
-    words = [SpokenWord(str(place), place, place + 1) for place in range(len(TOKENS))]
+    words = [WordSpan(str(place), place, place + 1) for place in range(len(TOKENS))]
     other = word_targets([*TOKENS[:2], 15], words[:3])
     lead = word_targets(TOKENS, words, {2: [15]})
     assert len(lead.tokens) == 1  # the same sentence is read for both
     expected = input_gradients(subject, targets_of())[2] - input_gradients(subject, other)[2]
     assert torch.allclose(input_gradients(subject, lead)[2], expected, atol=1e-12)
     longer = word_targets(TOKENS, words, {2: [15, 16]})
-    both = input_gradients(subject, word_targets([*TOKENS[:2], 15, 16], [SpokenWord("two", 2, 4)]))[0]
+    both = input_gradients(subject, word_targets([*TOKENS[:2], 15, 16], [WordSpan("two", 2, 4)]))[0]
     expected = input_gradients(subject, targets_of())[2] - both
     assert torch.allclose(input_gradients(subject, longer)[2], expected, atol=1e-12)
 
 
 def test_log_probabilities_can_be_attributed() -> None:
     subject = subject_of("smart")
-    words = [SpokenWord(str(place), place, place + 1) for place in range(len(TOKENS))]
+    words = [WordSpan(str(place), place, place + 1) for place in range(len(TOKENS))]
     found = attribute(subject, word_targets(TOKENS, words, kind="log_probability"))
     assert found.error is not None
     assert found.error < 0.01
@@ -269,7 +269,7 @@ def test_shortcuts_that_would_be_wrong_are_not_taken() -> None:
     subject = subject_of("transformer")
     mix = nn.Linear(23, 23, bias=False).double()
     strange = Subject(
-        subject.inputs, subject.encode, lambda m, t: Heard(mix(torch.tanh(mix(subject.decode(m, t).logits))))
+        subject.inputs, subject.encode, lambda m, t: TokenLogits(mix(torch.tanh(mix(subject.decode(m, t).logits))))
     )
     path = PathGradients(strange, targets_of(), torch.zeros_like(subject.inputs), 64)
     assert path.vocabulary is None
@@ -281,8 +281,8 @@ def test_fixed_batch_normalisation_is_a_scale() -> None:
     eye = nn.Sequential(nn.Conv2d(3, 4, 2, 2), nn.BatchNorm2d(4), nn.ReLU6(), nn.Flatten(), nn.Linear(16, 5)).double()
     eye(torch.randn(20, 3, 4, 4).double())  # statistics of its own
     eye.eval()
-    subject = Subject(torch.randn(3, 4, 4).double(), eye, lambda memory, tokens: Heard(memory[:, None, None]))
-    targets = word_targets([3], [SpokenWord("w", 0, 1)])
+    subject = Subject(torch.randn(3, 4, 4).double(), eye, lambda memory, tokens: TokenLogits(memory[:, None, None]))
+    targets = word_targets([3], [WordSpan("w", 0, 1)])
     plain = input_gradients(subject, targets, settings=Settings(shortcuts=False))
     assert torch.allclose(input_gradients(subject, targets), plain, atol=1e-14)
     assert plain.abs().sum() > 0
@@ -301,7 +301,7 @@ def test_bad_settings_and_names() -> None:
         attribute(subject, targets_of(), "occlusion")
     with pytest.raises(InputError, match="features of 2"):
         from_features(tiny("transformer"), make_features(2))
-    words = [SpokenWord("a", 0, 1), SpokenWord("dog", 1, 2), SpokenWord("a", 2, 3)]
+    words = [WordSpan("a", 0, 1), WordSpan("dog", 1, 2), WordSpan("a", 2, 3)]
     assert find_word(words, "Dog") == 1
     with pytest.raises(InputError, match="stands 2 times"):
         find_word(words, "a")
@@ -313,13 +313,13 @@ def test_scores_that_jump_somewhere_on_the_path_are_integrated_there() -> None:
     """Two steps, each a thousandth of the path: a rule over the whole cannot see them, panels close in on them."""
     inputs = torch.linspace(0.5, 1.5, 6, dtype=torch.float64).view(3, 2)
 
-    def decode(memory: Tensor, tokens: Tensor) -> Heard:
+    def decode(memory: Tensor, tokens: Tensor) -> TokenLogits:
         way = memory.flatten(1).mean(1)  # alpha, as the inputs have the mean 1
         first, second = torch.tanh((way - 0.31) * 2000), 2 * torch.tanh((way - 0.734) * 3000)
         logits = torch.stack([first, first + second], -1).view(-1, 1, 1, 2).expand(-1, len(tokens), tokens.shape[1], 2)
-        return Heard(logits, torch.zeros(len(memory), len(tokens), tokens.shape[1], 3))
+        return TokenLogits(logits, torch.zeros(len(memory), len(tokens), tokens.shape[1], 3))
 
-    targets = word_targets([0, 1], [SpokenWord("this", 0, 1), SpokenWord("that", 1, 2)], kind="logit")
+    targets = word_targets([0, 1], [WordSpan("this", 0, 1), WordSpan("that", 1, 2)], kind="logit")
     path = PathGradients(Subject(inputs, lambda x: x, decode), targets, torch.zeros_like(inputs), chunk=64)
     found = integrate(path)
     assert found.changes.tolist() == pytest.approx([2.0, 6.0])

@@ -27,7 +27,7 @@ from captrial.attribution.sanity_checks import (
 )
 from captrial.attribution.subject import from_features
 from captrial.captioners import Checkpoint
-from captrial.captioners.explainable import Explainable, Heard, Seen, SpokenWord
+from captrial.captioners.explainable import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
 from captrial.errors import InputError
@@ -126,7 +126,7 @@ def test_any_sentence_and_a_contrast(captioner: TrainedCaptioner, image: Image.I
 
 
 def test_features_alone_and_saving(captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path) -> None:
-    found = explain_features(captioner.checkpoint, captioner.backbone.see([image]), words="two red cats")
+    found = explain_features(captioner.checkpoint, captioner.backbone.extract([image]), words="two red cats")
     path = found.save(tmp_path / "numbers.npz")
     again = Explanation.load(path)
     assert again.words == ("two", "red", "cats")
@@ -221,24 +221,24 @@ class SubWords(nn.Module):
         torch.manual_seed(0)
         self.eye, self.embed, self.head = nn.Linear(3 * 16, 8), nn.Embedding(10, 8), nn.Linear(8, 10)
 
-    def see(self, image: Image.Image) -> Seen:
-        return Seen(torch.from_numpy(np.asarray(image.resize((4, 4))).copy()).permute(2, 0, 1) / 255.0)
+    def visual_input(self, image: Image.Image) -> VisualInput:
+        return VisualInput(torch.from_numpy(np.asarray(image.resize((4, 4))).copy()).permute(2, 0, 1) / 255.0)
 
     def encode(self, inputs: Tensor) -> Tensor:
         return torch.nn.functional.gelu(self.eye(inputs.flatten(1)))
 
-    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
         past = self.embed(tokens).cumsum(1) - self.embed(tokens)  # (n, t, d)
-        return Heard(self.head(torch.tanh(past.unsqueeze(0) + memory[:, None, None])))
+        return TokenLogits(self.head(torch.tanh(past.unsqueeze(0) + memory[:, None, None])))
 
-    def say(self, image: Image.Image) -> list[int]:
+    def generate(self, image: Image.Image) -> list[int]:
         return [1, 2, 3]
 
-    def read(self, sentence: str) -> list[int]:
-        return [{"dog": 1, "run": 2, "ning": 3, "cat": 4}[word] for word in sentence.split()]
+    def tokenize(self, caption: str) -> list[int]:
+        return [{"dog": 1, "run": 2, "ning": 3, "cat": 4}[word] for word in caption.split()]
 
-    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
-        return [SpokenWord("dog", 0, 1), SpokenWord("running", 1, 3)]
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
+        return [WordSpan("dog", 0, 1), WordSpan("running", 1, 3)]
 
 
 def test_any_captioner_that_keeps_the_protocol(image: Image.Image) -> None:

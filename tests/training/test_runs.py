@@ -23,7 +23,7 @@ from captrial.errors import InputError, MismatchError
 from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.metrics.spice import scene_tuples
 from captrial.records import Sample
-from captrial.training.data import CaptionData, FeatureSource
+from captrial.training.data import CaptionData
 from captrial.training.loop import Trainer
 from captrial.training.losses import cross_entropy
 from captrial.training.paper_recipes import PAPERS
@@ -37,10 +37,10 @@ from captrial.training.stages.stages import (
     SelfCritical,
     Stage,
     evaluating,
-    speak_all,
+    teacher_force_stages,
 )
 from captrial.training.training_state import STATE, read_counters
-from captrial.vision.features.visual_features import Features
+from captrial.vision.features.visual_features import Features, FeatureSource
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 VISION = {"backbone": "random", "width": SIZE}
@@ -105,10 +105,10 @@ def test_memorises_twenty_captions(architecture: str) -> None:
     wanted = [sample.captions[0] for sample in images]
     with torch.no_grad():
         memory = captioner.eval().encode(batch.features)
-        for number, forced in enumerate(speak_all(captioner, batch.inputs, memory)):
+        for number, forced in enumerate(teacher_force_stages(captioner, batch.inputs, memory)):
             assert float(cross_entropy(forced.logits, batch.targets)) < 0.05
-            speaker = captioner.at_stage(number) if isinstance(captioner, StackCap) else captioner
-            assert [" ".join(words.decode(ids)) for ids in greedy(speaker, memory).best()] == wanted
+            model = captioner.at_stage(number) if isinstance(captioner, StackCap) else captioner
+            assert [" ".join(words.decode(ids)) for ids in greedy(model, memory).best()] == wanted
         if critic is not None:  # it knows every caption's image
             kept = critic.loss(critic.embed_images(batch.features), critic.embed_captions(batch.tokens[:, 0, 1:]))
             assert float(kept.mean()) < 0.1
@@ -199,7 +199,7 @@ def test_self_critical_training_on_the_beam_raises_the_reward_of_what_is_said() 
 
     def reward() -> float:
         with torch.no_grad():
-            said = greedy(captioner, captioner.encode(batch.features), **stage.how_to_speak()).tokens
+            said = greedy(captioner, captioner.encode(batch.features), **stage.decoding_options()).tokens
         return float(stage.reward(said, batch.rows).mean())
 
     before = reward()

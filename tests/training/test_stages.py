@@ -61,7 +61,7 @@ def test_a_caption_is_compared_with_the_greedy_one() -> None:
     torch.manual_seed(0)
     tokens, advantage, rewards = stage.draw(captioner, batch)
     captioner.eval()
-    said = greedy(captioner, captioner.encode(batch.features), **stage.how_to_speak()).tokens
+    said = greedy(captioner, captioner.encode(batch.features), **stage.decoding_options()).tokens
     torch.testing.assert_close(rewards, count_words(tokens, batch.rows))
     torch.testing.assert_close(advantage, rewards - count_words(said, batch.rows))
 
@@ -122,7 +122,7 @@ def test_a_stage_is_compared_with_its_own_greedy_caption_and_that_of_the_stage_b
     memory = captioner.encode(batch.features)
     before = None
     for number, (tokens, advantage) in enumerate(sampled):
-        said = greedy(captioner.at_stage(number), memory, **stage.how_to_speak()).tokens
+        said = greedy(captioner.at_stage(number), memory, **stage.decoding_options()).tokens
         reward, own = pay(tokens, batch.rows), pay(said, batch.rows)
         expected = reward - own if before is None else (reward - own) + eta * (reward - before)
         assert torch.equal(advantage, expected)

@@ -103,7 +103,7 @@ def test_images_do_not_see_each_other(folders: dict[str, str]) -> None:
 def test_at_least_the_best_region_stays(folders: dict[str, str]) -> None:
     strict = DetrDetector(folders["detr"], threshold=0.99)
     assert [len(found) for found in strict.detect([image(90, 60)])] == [1]
-    features = RegionBackbone(DetrDetector(folders["detr"], threshold=0.99, least=3)).see([image(90, 60)])
+    features = RegionBackbone(DetrDetector(folders["detr"], threshold=0.99, least=3)).extract([image(90, 60)])
     assert features.elements.shape == (1, 3, 16)
 
 
@@ -113,7 +113,7 @@ def test_features_can_come_from_a_grid(folders: dict[str, str]) -> None:
     detector = DetrDetector(folders["detr"], least=2, features=False)
     assert detector.width is None
     assert detector.detect([image(90, 60)])[0][0].feature is None
-    assert RegionBackbone(detector, EfficientNetLite(0, 64)).see([image(90, 60)]).elements.shape == (1, 2, 1280)
+    assert RegionBackbone(detector, EfficientNetLite(0, 64)).extract([image(90, 60)]).elements.shape == (1, 2, 1280)
 
 
 def test_random_heads_are_refused(tmp_path: Path) -> None:

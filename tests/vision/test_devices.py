@@ -65,7 +65,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 
 def test_images_go_to_the_network() -> None:
     backbone = EfficientNetLite(0, 64).to(ELSEWHERE)
-    seen = backbone.see([Image.new("RGB", (30, 20))])
+    seen = backbone.extract([Image.new("RGB", (30, 20))])
     assert seen.boxes is not None
     assert {seen.elements.device, seen.mask.device, seen.boxes.device} == {ELSEWHERE}
 
@@ -76,8 +76,8 @@ def test_a_captioner_and_its_backbone_are_on_the_best_device(tmp_path: Path, els
     Checkpoint(captioner, words, EfficientNetLite(0, 64).describe()).save_pretrained(tmp_path)
     loaded = load_captioner(str(tmp_path))
     assert isinstance(loaded, TrainedCaptioner)
-    assert loaded.speaker is loaded.checkpoint.captioner  # nothing is packed there
-    assert places(loaded.speaker) == places(loaded.backbone) == {"meta"}
+    assert loaded.model is loaded.checkpoint.captioner  # nothing is packed there
+    assert places(loaded.model) == places(loaded.backbone) == {"meta"}
     with pytest.raises(InputError, match="int8 weights are packed for the CPU: add device=cpu"):
         load_captioner(f"{tmp_path}?precision=int8&device=meta")
     packed = load_captioner(f"{tmp_path}?precision=int8")  # asks for the CPU
@@ -92,9 +92,9 @@ def test_features_are_extracted_on_the_best_device(
 
     def look(backbone: Backbone, images: list[Image.Image]) -> object:
         seen.append(places(backbone))
-        return backbone.to_empty(device="cpu").see(images), []
+        return backbone.to_empty(device="cpu").extract(images), []
 
-    monkeypatch.setattr(feature_extraction, "see", look)
+    monkeypatch.setattr(feature_extraction, "extract_batch", look)
     name = "efficientnet-lite0?size=64"
     with pytest.raises(SystemExit):
         main(["features", str(tmp_path), "--out", str(tmp_path / "store"), "--backbone", name])
@@ -106,6 +106,6 @@ def test_the_localiser_searches_on_the_cpu() -> None:
     """Cells go to where its head is, from a store, too; its maps are fetched back, which from `meta` is impossible."""
     localiser = load_detector("localiser?finer=no")
     assert isinstance(localiser, NounLocaliser)
-    seen = localiser.grid.see([Image.new("RGB", (30, 20))])
+    seen = localiser.grid.extract([Image.new("RGB", (30, 20))])
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta"):
         localiser.to(ELSEWHERE).maps(seen)

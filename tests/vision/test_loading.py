@@ -63,10 +63,10 @@ def test_there_and_back(names: dict[str, str], kind: str, tmp_path: Path) -> Non
     """By name, then from its description as JSON: the same elements; a store made with one opens with the other."""
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8))
     backbone = load_backbone(names[kind])
-    features = backbone.see([image])
+    features = backbone.extract([image])
     assert features.elements.shape[1:] == EXPECTED[kind]
     again = load_backbone(orjson.loads(orjson.dumps(backbone.describe())))
-    assert torch.equal(again.see([image]).elements, features.elements)
+    assert torch.equal(again.extract([image]).elements, features.elements)
     with FeatureWriter(tmp_path / "store", backbone.describe()) as writer:
         writer.add(["a"], features)
     assert FeatureStore(tmp_path / "store", again.describe()).get(["a"]).elements.shape == features.elements.shape

@@ -28,7 +28,7 @@ from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.detectors.base import Detector, GridDetector, RegionBackbone
 from captrial.vision.detectors.evaluation import (
-    Candidate,
+    ScoredBox,
     average_precision,
     covered_share,
     hits,
@@ -60,14 +60,14 @@ class Patches(Backbone):
         return grid_boxes(CELLS, CELLS)
 
 
-class Seen:
+class ImageFeatures:
     """Features of images by id."""
 
     def __init__(self, backbone: Backbone, images: dict[str, Image.Image]) -> None:
         self.backbone, self.images = backbone, images
 
     def get(self, image_ids: Sequence[str]) -> Features:
-        return self.backbone.see([self.images[image_id] for image_id in image_ids])
+        return self.backbone.extract([self.images[image_id] for image_id in image_ids])
 
 
 def boards(count: int, seed: int) -> tuple[list[Sample], dict[str, Image.Image]]:
@@ -93,7 +93,7 @@ def learnt() -> NounLocaliser:
     val, of_val = boards(60, 1)
     backbone = Patches()
     recipe = LocaliserRecipe(least_nouns=20, least_adjectives=20, components=19, epochs=30, rate=0.05)
-    return train_localiser(train, val, Seen(backbone, {**of_train, **of_val}), backbone, recipe)
+    return train_localiser(train, val, ImageFeatures(backbone, {**of_train, **of_val}), backbone, recipe)
 
 
 def test_nouns_are_learnt_without_any_box(learnt: NounLocaliser) -> None:
@@ -128,7 +128,7 @@ def test_names_from_the_coarse_look_and_places_from_the_finer_one(learnt: NounLo
     red, blue = (np.full((SIDE, SIDE, 3), 124, np.uint8) for _ in range(2))
     red[8:32, 8:32], red[40:64, 40:64] = (230, 20, 20), (20, 20, 230)  # a ball above, a car below
     blue[8:32, 8:32], blue[40:64, 40:64] = (20, 20, 230), (230, 20, 20)  # the other way round
-    coarse, finer = (learnt.grid.see([Image.fromarray(pixels)]) for pixels in (red, blue))
+    coarse, finer = (learnt.grid.extract([Image.fromarray(pixels)]) for pixels in (red, blue))
     here, there = (learnt.search_maps(coarse, look, [(SIDE, SIDE)], ["ball"])[0][0] for look in (coarse, finer))
     assert here.box.y2 < there.box.y2
     assert here.score == pytest.approx(there.score)
@@ -140,7 +140,7 @@ def test_the_finer_look_needs_the_images(learnt: NounLocaliser) -> None:
     images = list(boards(2, 7)[1].values())
     assert closer.detect(images) == learnt.detect(images)  # the same grid twice: the same places
     with pytest.raises(InputError, match="needs the images"):
-        closer.find(learnt.grid.see(images), [(64, 64)] * 2)
+        closer.find(learnt.grid.extract(images), [(64, 64)] * 2)
 
 
 def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:
@@ -149,8 +149,8 @@ def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:
     backbone = RegionBackbone(learnt, most=5, whole=True)
     assert backbone.grid is learnt.grid
     images = list(boards(3, 3)[1].values())
-    direct = backbone.see(images)
-    stored = backbone.regions_on(learnt.grid.see(images), [image.size for image in images])
+    direct = backbone.extract(images)
+    stored = backbone.regions_on(learnt.grid.extract(images), [image.size for image in images])
     assert direct.mask.sum(1).tolist() == [len(each) for each in stored]
     first = stored[1][1].feature
     assert first is not None
@@ -176,7 +176,9 @@ def test_training_depends_on_the_seed_alone() -> None:
     train, images = boards(60, 5)
     backbone = Patches()
     recipe = LocaliserRecipe(least_nouns=5, least_adjectives=5, components=8, epochs=2)
-    heads = [train_localiser(train, train, Seen(backbone, images), backbone, recipe).head.weight for _ in range(2)]
+    heads = [
+        train_localiser(train, train, ImageFeatures(backbone, images), backbone, recipe).head.weight for _ in range(2)
+    ]
     assert torch.equal(*heads)
 
 
@@ -216,10 +218,10 @@ def test_peaks_at_several_levels() -> None:
 def test_average_precision_by_hand() -> None:
     truth = {"a": [Box(0, 0, 10, 10), Box(20, 0, 30, 10)], "b": [Box(0, 0, 10, 10)]}
     found = [
-        Candidate("a", Box(0, 0, 10, 10), 0.9),  # right
-        Candidate("a", Box(0, 0, 10, 9), 0.8),  # a second one on the same box: wrong
-        Candidate("b", Box(50, 50, 60, 60), 0.7),  # wrong
-        Candidate("b", Box(1, 0, 10, 10), 0.6),  # right: precision 2/4
+        ScoredBox("a", Box(0, 0, 10, 10), 0.9),  # right
+        ScoredBox("a", Box(0, 0, 10, 9), 0.8),  # a second one on the same box: wrong
+        ScoredBox("b", Box(50, 50, 60, 60), 0.7),  # wrong
+        ScoredBox("b", Box(1, 0, 10, 10), 0.6),  # right: precision 2/4
     ]
     assert average_precision(found, truth) == pytest.approx((1 + 0.5) / 3)
     assert np.isnan(average_precision(found, {}))
@@ -245,7 +247,7 @@ def test_the_shipped_one_finds_a_motorcycle() -> None:
     assert found.box.iou(Box(0.09 * width, 0.12 * height, width, 0.88 * height)) > 0.5  # by eye
     assert all(region.feature is not None for region in regions)
     again = load_backbone(backbone.describe())
-    assert torch.equal(again.see([image]).elements, backbone.see([image]).elements)
+    assert torch.equal(again.extract([image]).elements, backbone.extract([image]).elements)
 
 
 @pytest.mark.slow

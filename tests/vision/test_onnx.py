@@ -172,11 +172,11 @@ def test_regions_without_features_are_pooled_from_the_grid(tmp_path: Path) -> No
     detector = OnnxDetector(write_onnx(tmp_path / "model.onnx", output("v8"), FRAME, NAMES))
     backbone = RegionBackbone(detector, EfficientNetLite(0, 64), whole=True)
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
-    features = backbone.see([image])
+    features = backbone.extract([image])
     assert features.elements.shape == (1, 3, 1280)  # the whole image, a dog, a cat
     grid = backbone.grid
     assert grid is not None
-    torch.testing.assert_close(features.elements[0, 0], grid.see([image]).elements[0].mean(0), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(features.elements[0, 0], grid.extract([image]).elements[0].mean(0), atol=1e-4, rtol=1e-4)
     assert backbone.describe()["detector"]["weights"] == detector.describe()["weights"]
 
 

@@ -75,7 +75,7 @@ def test_regions_have_the_features_of_their_place() -> None:
     backbone = RegionBackbone(Halves(), Colours())
     assert isinstance(backbone.detector, Detector)
     images = [image(64, 32), image(40, 40), image(32, 64)]
-    features = backbone.see(images)
+    features = backbone.extract(images)
     assert features.boxes is not None
     assert features.mask.tolist() == [[True, True], [True, False], [True, False]]
     assert torch.allclose(features.elements[0], torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), atol=0.05)
@@ -90,7 +90,7 @@ def test_regions_have_the_features_of_their_place() -> None:
 
 def test_padding_never_changes_a_region() -> None:
     backbone = RegionBackbone(Halves(), Colours())
-    together, alone = backbone.see([image(64, 32), image(40, 40)]), backbone.see([image(40, 40)])
+    together, alone = backbone.extract([image(64, 32), image(40, 40)]), backbone.extract([image(40, 40)])
     assert torch.equal(together.elements[1, :1], alone.elements[0])
 
 
@@ -155,4 +155,4 @@ def test_a_store_keeps_labels_scores_and_attributes(tmp_path: Path) -> None:
     store = FeatureStore(tmp_path, backbone.describe())
     assert store.entry("a")["labels"] == ["right", "left"]
     assert store.entry("b")["attributes"] == [["red"]]
-    assert torch.allclose(store.get(["a", "b"]).elements, backbone.see(images).elements, atol=1e-3)
+    assert torch.allclose(store.get(["a", "b"]).elements, backbone.extract(images).elements, atol=1e-3)

@@ -61,7 +61,7 @@ def image(width: int = 90, height: int = 60) -> Image.Image:
 def test_elements_and_boxes(load: Callable[[str], TransformersBackbone], kind: str) -> None:
     has_class, side, width = EXPECTED[kind]
     backbone = load(kind)
-    features = backbone.see([image(), image(60, 90)])
+    features = backbone.extract([image(), image(60, 90)])
     assert features.elements.shape == (2, has_class + side * side, width)
     assert (backbone.width, backbone.class_token) == (width, has_class)
     assert features.boxes is not None
@@ -119,7 +119,7 @@ def test_clip_vit_b32_has_fifty_tokens_of_768(tmp_path: Path) -> None:
         "image_std": [0.26862954, 0.26130258, 0.27577711],
     }
     backbone = clip(save_model(transformers.CLIPVisionModel(config), tmp_path, settings))
-    features = backbone.see([image(300, 200)])
+    features = backbone.extract([image(300, 200)])
     assert features.elements.shape == (1, 50, 768)
     assert backbone.preprocess == Preprocess(
         224, "crop", 224, tuple(settings["image_mean"]), tuple(settings["image_std"])
@@ -199,12 +199,12 @@ def test_says_what_is_missing(tmp_path: Path, folders: dict[str, str], monkeypat
 def test_stores_refuse_other_weights_and_other_preprocessing(tmp_path: Path, folders: dict[str, str]) -> None:
     backbone = TransformersBackbone(folders["vit"])
     with FeatureWriter(tmp_path / "store", backbone.describe()) as writer:
-        writer.add(["a"], backbone.see([image()]))
+        writer.add(["a"], backbone.extract([image()]))
     moved = Path(folders["vit"]).rename(tmp_path / "moved")
     folders["vit"] = str(moved)
     again = TransformersBackbone(str(moved))
     stored = FeatureStore(tmp_path / "store", again.describe()).get(["a"])  # another place is no other backbone
-    torch.testing.assert_close(stored.elements, again.see([image()]).elements, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(stored.elements, again.extract([image()]).elements, atol=2e-3, rtol=2e-3)
     with pytest.raises(MismatchError, match="preprocess"):
         FeatureStore(tmp_path / "store", TransformersBackbone(str(moved), Preprocess(SIDE)).describe())
     torch.manual_seed(7)
@@ -223,7 +223,7 @@ def test_by_name_from_the_hubs_cache(tmp_path: Path) -> None:
         (repository / "refs").mkdir(exist_ok=True)
         (repository / "refs" / revision).write_text(commit)
     code = (
-        "from captrial.vision.loading import load_backbone\n"
+        "from captrial.vision.registry import load_backbone\n"
         "for name in ('hf:someone/tiny', 'hf:someone/tiny@convolutions?size=64', 'hf:someone/absent'):\n"
         "    print(load_backbone(name).name)\n"
     )

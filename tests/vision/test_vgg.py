@@ -41,7 +41,7 @@ def test_has_the_convolutions_of_vgg19() -> None:
 def test_makes_fourteen_by_fourteen_cells_of_the_centre(weights: Path) -> None:
     backbone = VGG19(weights)
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (256, 340, 3), np.uint8))
-    features = backbone.see([image])
+    features = backbone.extract([image])
     assert features.elements.shape == (1, 196, 512)
     assert features.elements.min() >= 0
     assert features.boxes is not None

@@ -33,10 +33,10 @@ from captrial.attribution.targets import (
     word_targets,
 )
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.explainable import Explainable, SpokenWord
+from captrial.captioners.explainable import Explainable, WordSpan
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.runner import AnyCaptioner
-from captrial.captioners.trained import TrainedCaptioner, say
+from captrial.captioners.trained import TrainedCaptioner, generate
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.language.tokenizer import tokenize
@@ -49,11 +49,11 @@ Over = Literal["features", "pixels"]
 class Speaks(Protocol):
     """What turns sentences into tokens and back; part of `Explainable`."""
 
-    def read(self, sentence: str) -> list[int]:
+    def tokenize(self, caption: str) -> list[int]:
         """Token ids of a sentence."""
         ...
 
-    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
         """The words of some tokens."""
         ...
 
@@ -64,13 +64,13 @@ class Reader:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.vocabulary = checkpoint.vocabulary
 
-    def read(self, sentence: str) -> list[int]:
+    def tokenize(self, caption: str) -> list[int]:
         """Ids of the sentence's words; unknown ones are UNK."""
-        return self.vocabulary.encode(tokenize(sentence), bos=False, eos=False)
+        return self.vocabulary.encode(tokenize(caption), bos=False, eos=False)
 
-    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
         """One word a token."""
-        return [SpokenWord(self.vocabulary.word(token), place, place + 1) for place, token in enumerate(tokens)]
+        return [WordSpan(self.vocabulary.word(token), place, place + 1) for place, token in enumerate(tokens)]
 
 
 def explain(
@@ -130,7 +130,7 @@ def explain_features(
     """As `explain`, for one of our captioners on stored features of one image (regions, grid or ViT)."""
     reader = Reader(checkpoint)
     subject = from_features(checkpoint.captioner, features)
-    tokens = reader.read(words) if words is not None else _say(checkpoint, features, beam, 20)
+    tokens = reader.tokenize(words) if words is not None else _say(checkpoint, features, beam, 20)
     return explain_subject(subject, tokens, reader, method, contrast, score, _settings(settings, options), words)
 
 
@@ -146,7 +146,7 @@ def explain_subject(
 ) -> Explanation:
     """Explain some tokens of a subject; what both entries come down to."""
     _check_contrast(method, contrast)
-    spoken = speaks.spell(tokens)
+    spoken = speaks.word_spans(tokens)
     if sentence is not None and isinstance(speaks, Reader):  # words that the captioner does not know keep their name
         spoken = [word._replace(text=text) for word, text in zip(spoken, tokenize(sentence), strict=True)]
     others = {_place(spoken, word): other for word, other in (contrast or {}).items()}
@@ -161,15 +161,21 @@ def _prepare(model: Any, image: Image.Image, words: str | None, over: Over) -> t
     """The subject, the tokens to explain, and who can spell them."""
     if isinstance(model, TrainedCaptioner):
         reader, captioner = Reader(model.checkpoint), model.checkpoint.captioner
-        features = model.backbone.see([image]).to(next(captioner.parameters()).device)
+        features = model.backbone.extract([image]).to(next(captioner.parameters()).device)
         tokens = (
-            reader.read(words) if words is not None else _say(model.checkpoint, features, model.beam, model.max_words)
+            reader.tokenize(words)
+            if words is not None
+            else _say(model.checkpoint, features, model.beam, model.max_words)
         )
         if over == "pixels":
             return from_pixels(captioner, model.backbone, image), tokens, reader
         return from_features(captioner, features, seen_window(model.backbone.preprocess, *image.size)), tokens, reader
     if isinstance(model, Explainable):
-        return from_explainable(model, image), model.read(words) if words is not None else model.say(image), model
+        return (
+            from_explainable(model, image),
+            model.tokenize(words) if words is not None else model.generate(image),
+            model,
+        )
     raise InputError(f"{type(model).__name__} gives captions but no gradients; use method='occlusion'")
 
 
@@ -183,7 +189,7 @@ def _black_box(model: Any) -> AnyCaptioner:
 def _say(checkpoint: Checkpoint, features: Features, beam: int, max_words: int) -> list[int]:
     """The caption as `TrainedCaptioner` words it."""
     captioner = checkpoint.captioner
-    return say(captioner, checkpoint.vocabulary, captioner.encode(features), beam, max_words)[0]
+    return generate(captioner, checkpoint.vocabulary, captioner.encode(features), beam, max_words)[0]
 
 
 @torch.no_grad()
@@ -195,7 +201,7 @@ def _log_probabilities(subject: Subject, targets: Targets) -> Array | None:
     return scores[0].cpu().numpy()
 
 
-def _place(spoken: Sequence[SpokenWord], word: str | int) -> int:
+def _place(spoken: Sequence[WordSpan], word: str | int) -> int:
     if isinstance(word, str):
         return find_word(spoken, word)
     if not 0 <= word < len(spoken):
@@ -209,7 +215,7 @@ def _check_contrast(method: str, contrast: Mapping[str | int, str] | None) -> No
 
 
 def _known(speaks: Speaks, word: str) -> list[int]:
-    tokens = speaks.read(word)
+    tokens = speaks.tokenize(word)
     if not tokens or (isinstance(speaks, Reader) and UNK in tokens):
         raise InputError(f"this captioner does not know the word {word!r}; it cannot be what it might have said")
     return tokens

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from captrial.captioners.base import Captioner
-from captrial.captioners.explainable import WHOLE, Explainable, Heard, Seen
+from captrial.captioners.explainable import WHOLE, Explainable, TokenLogits, VisualInput
 from captrial.decoding.protocol import BOS
 from captrial.errors import InputError
 from captrial.records import Box
@@ -20,7 +20,7 @@ from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
 
 Encode = Callable[[Tensor], Any]
-Decode = Callable[[Any, Tensor], Heard]
+Decode = Callable[[Any, Tensor], TokenLogits]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Subject:
 
     inputs: Tensor  # (k, d) visual elements or (3, h, w) normalised pixels
     encode: Encode  # (b, *inputs.shape) -> memory, rows (b, ...)
-    decode: Decode  # memory, tokens (n, t) -> Heard
+    decode: Decode  # memory, tokens (n, t) -> TokenLogits
     cells: Tensor | None = None  # (k, 4) relative boxes of elements, or of what attention ranges over
     window: tuple[float, float, float, float] = WHOLE  # the part of the image that the boxes are relative to
     see: Callable[[Tensor], Tensor] | None = None  # where `encode` is made of two: (b, 3, h, w) -> elements (b, k, d)
@@ -40,8 +40,8 @@ class Subject:
         """Whether the input is an image rather than a set of elements."""
         return self.inputs.ndim == 3
 
-    def hear(self, inputs: Tensor, tokens: Tensor) -> Heard:
-        """Both halves: (b, *inputs.shape), (n, t) -> `Heard`."""
+    def hear(self, inputs: Tensor, tokens: Tensor) -> TokenLogits:
+        """Both halves: (b, *inputs.shape), (n, t) -> `TokenLogits`."""
         return self.decode(self.encode(inputs), tokens)
 
 
@@ -64,7 +64,7 @@ def from_pixels(captioner: Captioner, backbone: Backbone, image: Image.Image) ->
     pixels = backbone.preprocess(image).to(device)
 
     def beyond(elements: Tensor) -> Any:
-        return captioner.encode(backbone.around(elements))
+        return captioner.encode(backbone.as_features(elements))
 
     def encode(inputs: Tensor) -> Any:
         return beyond(backbone.elements(inputs))
@@ -76,17 +76,17 @@ def from_pixels(captioner: Captioner, backbone: Backbone, image: Image.Image) ->
 
 def from_explainable(captioner: Explainable, image: Image.Image) -> Subject:
     """Any captioner that keeps the protocol: transformers models, VLMs, your own."""
-    seen: Seen = captioner.see(image)
+    seen: VisualInput = captioner.visual_input(image)
     return Subject(seen.inputs, captioner.encode, captioner.decode, seen.cells, seen.window)
 
 
 def decoder_of(captioner: Captioner) -> Decode:
     """Teacher forcing behind `Explainable.decode`: BOS is put in front, the last word needs no reading."""
 
-    def decode(memory: Any, tokens: Tensor) -> Heard:
+    def decode(memory: Any, tokens: Tensor) -> TokenLogits:
         read = torch.cat([tokens.new_full((len(tokens), 1), BOS), tokens[:, :-1]], 1)
         b = _rows(memory)
-        return Heard(*captioner.speak(read.expand(b, *read.shape), memory))
+        return TokenLogits(*captioner.teacher_force(read.expand(b, *read.shape), memory))
 
     return decode
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from captrial.captioners.explainable import SpokenWord
+from captrial.captioners.explainable import WordSpan
 from captrial.errors import InputError
 
 ScoreKind = Literal["logit", "log_probability"]
@@ -57,7 +57,7 @@ class Targets:
 
 def word_targets(
     tokens: Sequence[int],
-    words: Sequence[SpokenWord],
+    words: Sequence[WordSpan],
     contrasts: Mapping[int, Sequence[int]] | None = None,
     kind: ScoreKind = "logit",
 ) -> Targets:
@@ -90,7 +90,7 @@ def _padded(sentences: list[list[int]]) -> Tensor:
     return torch.tensor([row + [row[-1]] * (longest - len(row)) if row else [] for row in sentences], dtype=torch.long)
 
 
-def find_word(words: Sequence[SpokenWord], wanted: str) -> int:
+def find_word(words: Sequence[WordSpan], wanted: str) -> int:
     """The index of the only word that reads `wanted`."""
     found = [index for index, word in enumerate(words) if word.text.lower() == wanted.lower()]
     if not found:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from captrial.attribution.maps import class_token, grid_of
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.trained import say
+from captrial.captioners.trained import generate
 from captrial.decoding.protocol import PAD
-from captrial.vision.features.visual_features import Features
+from captrial.vision.features.visual_features import Features, FeatureSource
 from captrial.vision.preprocess import Preprocess
 
 Floats = NDArray[np.float64]
@@ -27,14 +27,6 @@ class Look(NamedTuple):
     weights: Floats  # (words, elements), >= 0
     boxes: Floats  # (elements, 4) relative to the square that the model sees
     grid: tuple[int, int] | None  # rows and columns where the elements are its cells
-
-
-class FeatureSource(Protocol):
-    """Anything that gives features of images by id, such as a `FeatureStore`."""
-
-    def get(self, image_ids: Sequence[str]) -> Features:
-        """Features of some images, as one batch."""
-        ...
 
 
 class Looker(Protocol):
@@ -78,7 +70,7 @@ class AttentionLooker:
         """Beam search."""
         captioner = self.checkpoint.captioner
         memory = captioner.encode(self.features.get(image_ids).to(self._device()))
-        found = say(captioner, self.checkpoint.vocabulary, memory, self.beam, self.max_words)
+        found = generate(captioner, self.checkpoint.vocabulary, memory, self.beam, self.max_words)
         return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found]
 
     @torch.no_grad()

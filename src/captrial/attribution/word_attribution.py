@@ -15,17 +15,17 @@ from captrial.attribution.subject import Subject, from_features, from_pixels
 from captrial.attribution.targets import word_targets
 from captrial.attribution.word_attention import (
     AttentionLooker,
-    FeatureSource,
     Look,
     Looker,
     Sentence,
     cells_alone,
 )
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.explainable import SpokenWord
+from captrial.captioners.explainable import WordSpan
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.vision.backbones.base import Backbone
+from captrial.vision.features.visual_features import FeatureSource
 
 ATTENTION, ROLLOUT = "attention", "rollout"
 OVER_ELEMENTS = (ATTENTION, ROLLOUT)  # methods that know nothing of pixels
@@ -52,7 +52,7 @@ class AttributionLooker(AttentionLooker):
 
     def _look(self, subject: Subject, words: Sentence) -> Look:
         tokens = self.checkpoint.vocabulary.encode(words, bos=False, eos=False)
-        spoken = [SpokenWord(word, place, place + 1) for place, word in enumerate(words)]
+        spoken = [WordSpan(word, place, place + 1) for place, word in enumerate(words)]
         found = attribute(subject, word_targets(tokens, spoken), self.method, self.settings)
         scores = np.asarray(found.scores, np.float64)
         if subject.is_pixels:

@@ -6,7 +6,7 @@ Names are imported when first used, so that endpoints and caption files need no 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from captrial.captioners.base import Captioner, CaptionerConfig, Forced
+    from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
     from captrial.captioners.checkpoint import Checkpoint
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.registry import ARCHITECTURES, PRESETS, build, create
@@ -17,7 +17,7 @@ __all__ = [
     "Captioner",
     "CaptionerConfig",
     "Checkpoint",
-    "Forced",
+    "TeacherForced",
     "build",
     "create",
     "load_captioner",
@@ -28,7 +28,7 @@ _FROM = {
     "Captioner": "base",
     "CaptionerConfig": "base",
     "Checkpoint": "checkpoint",
-    "Forced": "base",
+    "TeacherForced": "base",
     "build": "registry",
     "create": "registry",
     "load_captioner": "loading",

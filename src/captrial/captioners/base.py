@@ -31,7 +31,7 @@ class CaptionerConfig:
     width: int = 512  # of the model itself
 
 
-class Forced(NamedTuple):
+class TeacherForced(NamedTuple):
     """The result of teacher forcing."""
 
     logits: Tensor  # (b, n, t, words)
@@ -61,12 +61,12 @@ class Captioner(nn.Module, abc.ABC):
         """Read the last words `tokens` (b, n) and score the next ones."""
 
     @abc.abstractmethod
-    def speak(self, tokens: Tensor, memory: Any) -> Forced:
+    def teacher_force(self, tokens: Tensor, memory: Any) -> TeacherForced:
         """Teacher forcing on encoded images: `tokens` (b, n, t) begin with BOS; position i scores word i + 1."""
 
-    def forward(self, features: Features, tokens: Tensor) -> Forced:
-        """Teacher forcing with `tokens` (b, n, t), which begin with BOS; see `Forced` for the shapes."""
-        return self.speak(tokens, self.encode(features))
+    def forward(self, features: Features, tokens: Tensor) -> TeacherForced:
+        """Teacher forcing with `tokens` (b, n, t), which begin with BOS; see `TeacherForced` for the shapes."""
+        return self.teacher_force(tokens, self.encode(features))
 
     def count_parameters(self) -> int:
         """Trainable parameters."""

@@ -4,7 +4,7 @@ Any object with the methods of `Explainable` can be explained by gradients (`cap
 comes from. Our own twelve get theirs from `captrial.attribution.subject`; a transformers captioner or VLM implements the
 protocol in its adapter:
 
-    seen = captioner.see(image)                      pixels (3, h, w), normalised as the model wants them
+    seen = captioner.visual_input(image)                      pixels (3, h, w), normalised as the model wants them
     memory = captioner.encode(seen.inputs[None])       the visual part, once for all words; differentiable
     heard = captioner.decode(memory, tokens)           teacher forcing: logits (b, n, t, vocabulary)
 
@@ -26,7 +26,7 @@ from torch import Tensor
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
-class SpokenWord(NamedTuple):
+class WordSpan(NamedTuple):
     """A word and its tokens `[start, end)`: sub-words are merged by the captioner's own tokeniser."""
 
     text: str
@@ -34,7 +34,7 @@ class SpokenWord(NamedTuple):
     end: int
 
 
-class Seen(NamedTuple):
+class VisualInput(NamedTuple):
     """What a captioner sees of one image: the tensor that attribution differentiates with respect to."""
 
     inputs: Tensor  # (3, h, w) normalised pixels, or (k, d) visual elements
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     window: tuple[float, float, float, float] = WHOLE  # the part of the image inside that square, relative to it
 
 
-class Heard(NamedTuple):
+class TokenLogits(NamedTuple):
     """The result of teacher forcing."""
 
     logits: Tensor  # (b, n, t, vocabulary)
@@ -53,7 +53,7 @@ class Heard(NamedTuple):
 class Explainable(Protocol):
     """A captioner whose words can be differentiated with respect to what it sees."""
 
-    def see(self, image: Image.Image) -> Seen:
+    def visual_input(self, image: Image.Image) -> VisualInput:
         """Prepare an image as the model's input."""
         ...
 
@@ -61,18 +61,18 @@ class Explainable(Protocol):
         """The visual part of the model: (b, *seen.inputs.shape) -> memory, a tree of tensors (b, ...)."""
         ...
 
-    def decode(self, memory: Any, tokens: Tensor) -> Heard:
+    def decode(self, memory: Any, tokens: Tensor) -> TokenLogits:
         """Teacher forcing of `tokens` (n, t) on every row of memory."""
         ...
 
-    def say(self, image: Image.Image) -> list[int]:
+    def generate(self, image: Image.Image) -> list[int]:
         """The model's own caption of an image: token ids, without BOS, prompt, EOS and padding."""
         ...
 
-    def read(self, sentence: str) -> list[int]:
+    def tokenize(self, caption: str) -> list[int]:
         """Token ids of a sentence given by the user, in the same form."""
         ...
 
-    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
         """The words of some tokens, in order; each token belongs to at most one word."""
         ...

@@ -187,13 +187,13 @@ def caption(
     """
     if batch < 1:
         raise InputError(f"batch={batch}: at least one image must be captioned at a time")
-    speaker = _speaker(model, beam)
+    model = _speaker(model, beam)
     if isinstance(images, ImageLike):
-        return speaker.caption([_opened(images)])[0]
+        return model.caption([_opened(images)])[0]
     said: list[str] = []
     coming = iter(images)
     while part := [_opened(image) for image in islice(coming, batch)]:
-        said += speaker.caption(part)
+        said += model.caption(part)
     return said
 
 

@@ -44,12 +44,12 @@ def with_graphs(captioner: Captioner, vocabulary: Vocabulary, features: Source) 
     return features
 
 
-def see_for(
+def extract_for(
     captioner: Captioner, vocabulary: Vocabulary, backbone: Backbone, images: Sequence[Image.Image]
 ) -> Features:
     """What the captioner sees of opened images, graphs included where it wants them."""
     if not wants_graphs(captioner):
-        return backbone.see(images)
+        return backbone.extract(images)
     if not isinstance(backbone, RegionBackbone):
         raise InputError(f"{type(captioner).__name__} reads image graphs and {backbone.name} gives no labelled regions")
     regions, sizes = backbone.regions(images), [image.size for image in images]

@@ -11,10 +11,10 @@ from PIL import Image
 
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.packed_weights import packed
-from captrial.captioners.scene_graph_inputs import see_for
+from captrial.captioners.scene_graph_inputs import extract_for
 from captrial.decoding import beam_search, greedy
 from captrial.decoding.constraints import BAD_ENDINGS, Constraint, NoBadEnding, NoImmediateRepeat, Suppress
-from captrial.decoding.protocol import Speaker
+from captrial.decoding.protocol import StepModel
 from captrial.errors import InputError
 from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.vision.backbones.base import Backbone
@@ -28,7 +28,9 @@ from captrial.vision.registry import load_backbone
 LENGTH_POWER = 0.7  # by summed log-probability alone captions come out short (chosen on Flickr8k's val images)
 
 
-def say(captioner: Speaker, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20) -> list[list[int]]:
+def generate(
+    captioner: StepModel, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20
+) -> list[list[int]]:
     """The words (ids) of one caption for each of the encoded images; a beam of 1 is greedy."""
     constraints = usual_constraints(vocabulary)
     if beam == 1:  # ranked by length, a beam of one would speak on past its end
@@ -58,7 +60,7 @@ class TrainedCaptioner:
         name: str | None = None,
     ) -> None:
         self.checkpoint, self.backbone, self.beam, self.max_words = checkpoint, backbone, beam, max_words
-        self.speaker = packed(checkpoint.captioner, precision)
+        self.model = packed(checkpoint.captioner, precision)
         self.name = name or type(checkpoint.captioner).__name__
 
     @classmethod
@@ -93,8 +95,8 @@ class TrainedCaptioner:
             return []
         captioner, vocabulary = self.checkpoint.captioner, self.checkpoint.vocabulary
         device = next(captioner.parameters()).device
-        memory = self.speaker.encode(see_for(captioner, vocabulary, self.backbone, images).to(device))
-        found = say(self.speaker, vocabulary, memory, self.beam, self.max_words)
+        memory = self.model.encode(extract_for(captioner, vocabulary, self.backbone, images).to(device))
+        found = generate(self.model, vocabulary, memory, self.beam, self.max_words)
         return [" ".join(vocabulary.decode(words)) for words in found]
 
 

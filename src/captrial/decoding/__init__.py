@@ -7,8 +7,8 @@ from captrial.decoding.protocol import (
     EOS,
     PAD,
     Decoded,
-    Speaker,
     Step,
+    StepModel,
 )
 from captrial.decoding.sampling import greedy, sample
 
@@ -21,8 +21,8 @@ __all__ = [
     "NoBadEnding",
     "NoImmediateRepeat",
     "NoRepeatedNgram",
-    "Speaker",
     "Step",
+    "StepModel",
     "Suppress",
     "beam_search",
     "diverse_beam_search",

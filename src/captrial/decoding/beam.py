@@ -1,4 +1,4 @@
-"""Beam search over any `Speaker`: batched, exact, and free for images that are done.
+"""Beam search over any `StepModel`: batched, exact, and free for images that are done.
 
 An ended hypothesis leaves the beam for its image's pool of finished ones, so the beam stays full. An image stops as
 soon as nothing alive can beat its pool; its rows then leave the batch. Memory is never copied for the hypotheses.
@@ -18,7 +18,7 @@ from captrial.decoding.protocol import (
     EOS,
     PAD,
     Decoded,
-    Speaker,
+    StepModel,
     require_positive,
 )
 from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_images
@@ -35,7 +35,7 @@ class Hypotheses(NamedTuple):
 
 @torch.no_grad()
 def beam_search(
-    speaker: Speaker,
+    model: StepModel,
     memory: Any,
     *,
     beam: int = 5,
@@ -50,7 +50,7 @@ def beam_search(
     Captions are ranked by summed log-probability, divided by `length ** length_power`. `trace` keeps the attention.
     """
     return diverse_beam_search(
-        speaker,
+        model,
         memory,
         groups=1,
         beam=beam,
@@ -64,7 +64,7 @@ def beam_search(
 
 @torch.no_grad()
 def diverse_beam_search(
-    speaker: Speaker,
+    model: StepModel,
     memory: Any,
     *,
     groups: int,
@@ -82,7 +82,7 @@ def diverse_beam_search(
     """
     require_positive(groups=groups, beam=beam, keep=keep, max_words=max_words)
     settings = _Settings(beam, keep, max_words, length_power, diversity, tuple(constraints), trace)
-    searches = [_Beam(speaker, memory, settings) for _ in range(groups)]
+    searches = [_Beam(model, memory, settings) for _ in range(groups)]
     for _ in range(max_words):
         spoken: list[Tensor] = []
         for search in searches:
@@ -116,8 +116,8 @@ class _Candidates(NamedTuple):
 class _Beam:
     """One group of hypotheses. `rows` maps the images still alive to the images asked for."""
 
-    def __init__(self, speaker: Speaker, memory: Any, settings: _Settings) -> None:
-        self.speaker, self.memory, self.state, self.settings = speaker, memory, speaker.start(memory), settings
+    def __init__(self, model: StepModel, memory: Any, settings: _Settings) -> None:
+        self.model, self.memory, self.state, self.settings = model, memory, model.start(memory), settings
         images, device = len(first_tensor(memory)), first_tensor(memory).device
         self.images = images
         self.rows = torch.arange(images, device=device)
@@ -132,7 +132,7 @@ class _Beam:
 
     def advance(self, spoken: list[Tensor]) -> None:
         """One word more; words in `spoken` (all images, n) by earlier groups are less likely to be chosen."""
-        logits, state, attention = self.speaker.step(self.last, self.state, self.memory)
+        logits, state, attention = self.model.step(self.last, self.state, self.memory)
         log_probs = apply(self.settings.constraints, self.live.tokens, torch.log_softmax(logits.float(), -1))
         best = self._candidates(log_probs, spoken)
         if self.live.tokens.shape[-1] + 1 == self.settings.max_words:

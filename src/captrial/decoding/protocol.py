@@ -22,7 +22,7 @@ class Step(NamedTuple):
     attention: Tensor | None  # (b, n, k): where this step looked, summing to 1
 
 
-class Speaker(Protocol):
+class StepModel(Protocol):
     """A model that continues sentences word by word."""
 
     def start(self, memory: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Greedy decoding and sampling over any `Speaker`."""
+"""Greedy decoding and sampling over any `StepModel`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from captrial.decoding.protocol import (
     EOS,
     PAD,
     Decoded,
-    Speaker,
+    StepModel,
     require_positive,
 )
 from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_images
 
 
 def greedy(
-    speaker: Speaker,
+    model: StepModel,
     memory: Any,
     *,
     max_words: int = 20,
@@ -29,11 +29,11 @@ def greedy(
     trace: bool = False,
 ) -> Decoded:
     """The most probable word at every step, one caption an image."""
-    return _decode(speaker, memory, 1, max_words, constraints, trace, lambda log_probs: log_probs.argmax(-1))
+    return _decode(model, memory, 1, max_words, constraints, trace, lambda log_probs: log_probs.argmax(-1))
 
 
 def sample(
-    speaker: Speaker,
+    model: StepModel,
     memory: Any,
     *,
     samples: int = 1,
@@ -56,7 +56,7 @@ def sample(
         flat = scaled.softmax(-1).flatten(0, 1)
         return torch.multinomial(flat, 1, generator=generator).view(log_probs.shape[:2])
 
-    return _decode(speaker, memory, samples, max_words, constraints, trace, draw)
+    return _decode(model, memory, samples, max_words, constraints, trace, draw)
 
 
 def _cut(scores: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
@@ -73,7 +73,7 @@ def _cut(scores: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
 
 @torch.no_grad()
 def _decode(
-    speaker: Speaker,
+    model: StepModel,
     memory: Any,
     captions: int,
     max_words: int,
@@ -85,7 +85,7 @@ def _decode(
     require_positive(max_words=max_words)
     rules = tuple(constraints)
     images, device = len(first_tensor(memory)), first_tensor(memory).device
-    state = pick_hypotheses(speaker.start(memory), torch.zeros(images, captions, dtype=torch.long, device=device))
+    state = pick_hypotheses(model.start(memory), torch.zeros(images, captions, dtype=torch.long, device=device))
     tokens = torch.full((images, captions, max_words), PAD, dtype=torch.long, device=device)
     log_probs = torch.zeros(images, captions, max_words, device=device)
     attention: Tensor | None = None
@@ -93,7 +93,7 @@ def _decode(
     last = torch.full((images, captions), BOS, dtype=torch.long, device=device)
     ended = torch.zeros_like(last, dtype=torch.bool)
     for position in range(max_words):
-        logits, state, looked = speaker.step(last, state, memory)
+        logits, state, looked = model.step(last, state, memory)
         scores = apply(rules, tokens[rows, :, :position], torch.log_softmax(logits.float(), -1))
         last = choose(scores).masked_fill(ended, PAD)
         tokens[rows, :, position] = last

@@ -11,7 +11,6 @@ import orjson
 
 from captrial.attribution.word_attention import (
     AttentionLooker,
-    FeatureSource,
     Look,
     Looker,
     Sentence,
@@ -21,6 +20,7 @@ from captrial.captioners.registry import ARCHITECTURES
 from captrial.files import atomic_write, content_hash
 from captrial.progress import track
 from captrial.records import Sample
+from captrial.vision.features.visual_features import FeatureSource
 from captrial.vision.preprocess import Preprocess
 
 REGIONS = "regions"

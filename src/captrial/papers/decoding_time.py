@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 
-from captrial.captioners.trained import say
+from captrial.captioners.trained import generate
 from captrial.papers.captioners import Subject
 from captrial.report.charts import (
     COLOURS,
@@ -54,7 +54,7 @@ def time_batches(subject: Subject, ids: Sequence[str], batches: Sequence[int], r
         spent = []
         for _ in range(repeats + 1):
             start = clock()
-            say(captioner, vocabulary, captioner.encode(features), beam)
+            generate(captioner, vocabulary, captioner.encode(features), beam)
             spent.append(clock() - start)
         found.append(Timing(subject.name, batch, tuple(spent[1:])))
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,17 +16,9 @@ from captrial.errors import DatasetError
 from captrial.language.tokenizer import tokenize_all
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import Sample
-from captrial.vision.features.visual_features import Features
+from captrial.vision.features.visual_features import Features, FeatureSource
 
 BATCHES_SORTED_TOGETHER = 16
-
-
-class FeatureSource(Protocol):
-    """Anything that gives features of images by id: a `FeatureStore`, or images through a backbone."""
-
-    def get(self, image_ids: Sequence[str]) -> Features:
-        """Features of some images, as one batch."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ class Extraction:
 
 def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
     """Add the features of every image that is not in the store yet; images that cannot be opened are reported."""
-    return _extract(samples, lambda _, images: see(backbone, images), backbone.describe(), directory, batch)
+    return _extract(samples, lambda _, images: extract_batch(backbone, images), backbone.describe(), directory, batch)
 
 
 def extract_truth(samples: Sequence[Sample], grid: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
@@ -63,7 +63,7 @@ def _true_features(
     sizes = [image.size for image in images]
     told = [true_regions(sample) for sample in samples]
     found = [each or [Detection(Box(0, 0, *size))] for (each, _), size in zip(told, sizes, strict=True)]
-    regions = pool_regions(grid, grid.see(images), found, sizes)
+    regions = pool_regions(grid, grid.extract(images), found, sizes)
     notes = [{**note, "relations": relations} for note, (_, relations) in zip(region_notes(regions), told, strict=True)]
     return pack_regions(regions, sizes), notes
 
@@ -104,10 +104,10 @@ def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image
     return opened
 
 
-def see(backbone: Backbone, images: list[Image.Image]) -> tuple[Features, list[dict[str, Any]]]:
+def extract_batch(backbone: Backbone, images: list[Image.Image]) -> tuple[Features, list[dict[str, Any]]]:
     """Features, and labels and scores where the elements are regions."""
     if not isinstance(backbone, RegionBackbone):
-        return backbone.see(images), []
+        return backbone.extract(images), []
     regions = backbone.regions(images)
     return pack_regions(regions, [image.size for image in images]), region_notes(regions)
 

@@ -24,9 +24,9 @@ from captrial.language.class_words import COCO_CLASSES, default_table, scene_wor
 from captrial.language.nouns import analyse
 from captrial.progress import track
 from captrial.records import Sample
-from captrial.training.data import FeatureSource
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.detectors.noun_localiser import NounLocaliser
+from captrial.vision.features.visual_features import FeatureSource
 
 # What the noun localiser learns: nouns and adjectives of captions that an image can show.
 #
@@ -44,7 +44,7 @@ class Words(NamedTuple):
     adjectives: Said
 
 
-class Labels(NamedTuple):
+class LocaliserLabels(NamedTuple):
     """Nouns and adjectives to learn."""
 
     nouns: tuple[str, ...]
@@ -67,7 +67,7 @@ def said_words(samples: Sequence[Sample]) -> list[Words]:
     return found
 
 
-def choose_labels(words: Sequence[Words], least_nouns: int = 15, least_adjectives: int = 40) -> Labels:
+def choose_labels(words: Sequence[Words], least_nouns: int = 15, least_adjectives: int = 40) -> LocaliserLabels:
     """Words said of enough images that an image can show; a noun that is mostly an adjective (*orange*) is none."""
     table = default_table()
     in_table = (word for kinds in table.kinds.values() for word in kinds)
@@ -83,7 +83,7 @@ def choose_labels(words: Sequence[Words], least_nouns: int = 15, least_adjective
     ]
     looks = visible_words("looks")
     described = [word for word, count in adjectives.most_common() if count >= least_adjectives and word in looks]
-    return Labels(tuple(sorted(named)), tuple(sorted(described)))
+    return LocaliserLabels(tuple(sorted(named)), tuple(sorted(described)))
 
 
 def meanings(nouns: Iterable[str]) -> dict[str, list[str]]:
@@ -97,7 +97,7 @@ def meanings(nouns: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def targets(words: Sequence[Words], labels: Labels) -> NDArray[np.float32]:
+def targets(words: Sequence[Words], labels: LocaliserLabels) -> NDArray[np.float32]:
     """1 where an image is said to show a label: (images, nouns + adjectives)."""
     place = {noun: number for number, noun in enumerate(labels.nouns)}
     kinds = {word: [place[noun] for noun in nouns] for word, nouns in meanings(labels.nouns).items()}
@@ -225,7 +225,7 @@ def _areas_under_curve(scores: NDArray[np.float32], wanted: NDArray[np.float32])
 
 
 def _assemble(
-    head: nn.Linear, parts: Components, labels: Labels, clear: NDArray[np.bool_], grid: Backbone
+    head: nn.Linear, parts: Components, labels: LocaliserLabels, clear: NDArray[np.bool_], grid: Backbone
 ) -> NounLocaliser:
     """The localiser of the labels that are clear, its weights on the features themselves."""
     names = (*labels.nouns, *labels.adjectives)

@@ -28,7 +28,6 @@ from captrial.records import Sample
 from captrial.training.data import (
     Batch,
     CaptionData,
-    FeatureSource,
     tokenize_captions,
 )
 from captrial.training.loop import METRICS, Trainer
@@ -40,6 +39,7 @@ from captrial.training.stages.stages import evaluating
 from captrial.training.supervision.supervision import make_linking, make_targets
 from captrial.training.validation import Validation
 from captrial.vision.descriptions import identity
+from captrial.vision.features.visual_features import FeatureSource
 
 # The figure of a training run: loss and reward on the left axis, validation CIDEr on the right.
 

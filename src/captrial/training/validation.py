@@ -9,13 +9,13 @@ import torch
 
 from captrial.captioners.base import Captioner
 from captrial.captioners.scene_graph_inputs import with_graphs
-from captrial.captioners.trained import say
+from captrial.captioners.trained import generate
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.cider import cider
 from captrial.progress import track
 from captrial.records import Sample
-from captrial.training.data import FeatureSource
 from captrial.training.stages.stages import evaluating
+from captrial.vision.features.visual_features import FeatureSource
 
 
 @torch.no_grad()
@@ -36,7 +36,7 @@ def caption_images(
     with evaluating(captioner):
         for start in track(range(0, len(image_ids), batch), "captioning"):
             memory = captioner.encode(features.get(image_ids[start : start + batch]).to(device))
-            said = say(captioner, vocabulary, memory, beam, max_words)
+            said = generate(captioner, vocabulary, memory, beam, max_words)
             captions.extend(" ".join(vocabulary.decode(words)) for words in said)
     return captions
 

@@ -36,7 +36,7 @@ class AoaConfig(CaptionerConfig):
     legacy_norm: bool = False  # see `LegacyNorm`
 
 
-class Memory(NamedTuple):
+class AoaMemory(NamedTuple):
     """Refined elements: keys and values of the decoder, and their mean."""
 
     keys: Tensor  # (b, k, d)
@@ -45,7 +45,7 @@ class Memory(NamedTuple):
     mean: Tensor  # (b, 1, d)
 
 
-class State(NamedTuple):
+class AoaState(NamedTuple):
     """The LSTM and the context that is fed back."""
 
     lstm: LstmState
@@ -111,21 +111,21 @@ class Aoa(RecurrentCaptioner):
         if config.legacy_norm:
             use_legacy_norms(self)
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> AoaMemory:
         """Refine the elements; first half of the projection are values, second half keys."""
         x = self.embed(features.elements)
         for layer in self.refiner:
             x = layer(x, features.mask)
         x = self.refined_norm(x)
         values, keys = self.values_keys(x).chunk(2, -1)
-        return Memory(keys, values, features.mask, masked_mean(x, features.mask).unsqueeze(1))
+        return AoaMemory(keys, values, features.mask, masked_mean(x, features.mask).unsqueeze(1))
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: AoaMemory) -> AoaState:
         """Zeros."""
         zeros = zero_state(memory.mean, self.config.width)
-        return State(zeros, zeros.hidden)
+        return AoaState(zeros, zeros.hidden)
 
-    def read(self, tokens: Tensor, state: State, memory: Memory) -> Read:
+    def read(self, tokens: Tensor, state: AoaState, memory: AoaMemory) -> Read:
         """The LSTM reads the word and the mean plus the context before; AoA decides what of the attention counts."""
         image = memory.mean + self.dropout(state.context)
         lstm = self.lstm(torch.cat([self.words(tokens), image], -1), state.lstm)
@@ -138,7 +138,7 @@ class Aoa(RecurrentCaptioner):
             self.attention_dropout,
         )
         context = self.aoa(attended, lstm.hidden)
-        return Read(context, State(lstm, context), weights.mean(1))
+        return Read(context, AoaState(lstm, context), weights.mean(1))
 
     def score(self, output: Tensor) -> Tensor:
         """A linear layer after dropout."""

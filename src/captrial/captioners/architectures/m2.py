@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from captrial.captioners.architectures.attention import KeysValues
 from captrial.captioners.architectures.smart import Smart, SmartConfig
-from captrial.captioners.architectures.transformer import DecoderLayer, Memory
+from captrial.captioners.architectures.transformer import DecoderLayer, TransformerMemory
 from captrial.vision.features.visual_features import Features
 
 LEGACY_POSITIONS = 55  # rows of the released position table: 54 words and padding
@@ -82,7 +82,7 @@ class M2(Smart):
             table = nn.init.uniform_(self.positions, -bound, bound)  # type: ignore[arg-type]
             self.register_buffer("positions", table)  # random numbers must be saved; sinusoids are computed
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> TransformerMemory:
         """As the Transformer's; `legacy_mask` attends to padding like the released code."""
         if self.config.legacy_mask:
             features = Features(features.elements, torch.ones_like(features.mask), features.boxes)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.base import Captioner, Forced
+from captrial.captioners.base import Captioner, TeacherForced
 from captrial.decoding.protocol import Step
 from captrial.decoding.trees import pick_hypotheses
 
@@ -48,10 +48,10 @@ class RecurrentCaptioner(Captioner):
         output, state, attention = self.read(tokens, state, memory)
         return Step(self.score(output), state, attention)
 
-    def speak(self, tokens: Tensor, memory: Any) -> Forced:
+    def teacher_force(self, tokens: Tensor, memory: Any) -> TeacherForced:
         """Read (b, n, t) words one after the other; score all next words at once."""
         outputs, attention = self.read_all(tokens, memory)
-        return Forced(self.score(outputs), attention)
+        return TeacherForced(self.score(outputs), attention)
 
     def read_all(self, tokens: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
         """Outputs (b, n, t, d) and attention (b, n, t, k) of teacher forcing."""

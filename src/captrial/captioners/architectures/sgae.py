@@ -48,7 +48,7 @@ class SentenceGraphs(NamedTuple):
     attributes: Tensor  # (b, o, a)
 
 
-class Memory(NamedTuple):
+class SgaeMemory(NamedTuple):
     """Nodes ready for attention (sentences: one set; images: recalled and seen), their mean, and the graph."""
 
     contexts: tuple[AdditiveMemory, ...]
@@ -57,7 +57,7 @@ class Memory(NamedTuple):
     elements: Tensor  # (b, k): mask of the elements that attention is reported on
 
 
-class State(NamedTuple):
+class SgaeState(NamedTuple):
     """The two LSTMs."""
 
     looking: LstmState
@@ -82,7 +82,7 @@ class Core(nn.Module):
         assert isinstance(first, AdditiveAttention)
         return first.project(vectors, mask)
 
-    def forward(self, word: Tensor, state: State, memory: Memory) -> tuple[State, Tensor]:
+    def forward(self, word: Tensor, state: SgaeState, memory: SgaeMemory) -> tuple[SgaeState, Tensor]:
         """Read a word vector (b, n, d); the attention returned is over the last set of nodes."""
         inputs = [state.speaking.hidden, memory.mean.expand_as(word), word]
         looking = self.looking(torch.cat(inputs, -1), state.looking)
@@ -90,7 +90,7 @@ class Core(nn.Module):
         for attention, nodes in zip(self.attention, memory.contexts, strict=True):
             context, weights = attention(looking.hidden, nodes)
             seen.append(context)
-        return State(looking, self.speaking(torch.cat([*seen, looking.hidden], -1), state.speaking)), weights
+        return SgaeState(looking, self.speaking(torch.cat([*seen, looking.hidden], -1), state.speaking)), weights
 
 
 class Sgae(RecurrentCaptioner):
@@ -123,7 +123,7 @@ class Sgae(RecurrentCaptioner):
         self.head = nn.Linear(width, config.words)
         self.dropout = nn.Dropout(config.dropout)
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> SgaeMemory:
         """Images: the nodes of their scene graphs, and what the dictionary recalls for each node."""
         elements = self.embed(features.elements)
         if not self.config.relations:
@@ -140,9 +140,9 @@ class Sgae(RecurrentCaptioner):
             )
         recalled = self.recall(self.to_dictionary(nodes.vectors))
         contexts = tuple(self.image_core.project(each, nodes.mask) for each in (recalled, nodes.vectors))
-        return Memory(contexts, self._mean(nodes), relations, features.mask)
+        return SgaeMemory(contexts, self._mean(nodes), relations, features.mask)
 
-    def encode_sentences(self, graphs: SentenceGraphs, use_dictionary: bool) -> Memory:
+    def encode_sentences(self, graphs: SentenceGraphs, use_dictionary: bool) -> SgaeMemory:
         """Sentences: the nodes of their own scene graphs, in stage 2 through the dictionary."""
         relations, mask = Relations(graphs.relations), graphs.objects >= 0
         nodes = self.sentence_graph(
@@ -151,18 +151,18 @@ class Sgae(RecurrentCaptioner):
         if use_dictionary:
             nodes = Nodes(self.recall(nodes.vectors), nodes.mask)
         contexts = (self.sentence_core.project(nodes.vectors, nodes.mask),)
-        return Memory(contexts, self._mean(nodes), relations, mask)
+        return SgaeMemory(contexts, self._mean(nodes), relations, mask)
 
     def recall(self, x: Tensor) -> Tensor:
         """Re-encode vectors (..., d) by the dictionary: `D^T softmax(D x)`."""
         return torch.softmax(x @ self.dictionary.T, -1) @ self.dictionary
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: SgaeMemory) -> SgaeState:
         """Zeros."""
         zeros = zero_state(memory.mean, self.config.width)
-        return State(zeros, zeros)
+        return SgaeState(zeros, zeros)
 
-    def read(self, tokens: Tensor, state: State, memory: Memory) -> Read:
+    def read(self, tokens: Tensor, state: SgaeState, memory: SgaeMemory) -> Read:
         """Read a word, over sentence or image nodes alike."""
         core = self.image_core if len(memory.contexts) == 2 else self.sentence_core
         state, weights = core(self.words(tokens), state, memory)

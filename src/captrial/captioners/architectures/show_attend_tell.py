@@ -31,7 +31,7 @@ class ShowAttendTellConfig(CaptionerConfig):
     dropout: float = 0.5
 
 
-class Memory(NamedTuple):
+class ShowAttendTellMemory(NamedTuple):
     """Elements, their projection for the attention, and the first state."""
 
     elements: Tensor  # (b, k, d_v)
@@ -63,18 +63,18 @@ class ShowAttendTell(RecurrentCaptioner):
         self.head = nn.Linear(config.embedding, config.words)
         self.dropout = nn.Dropout(config.dropout)
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> ShowAttendTellMemory:
         """Project the elements; the first state comes from their mean."""
         mean = self.init(masked_mean(features.elements, features.mask).unsqueeze(1))
         start = LstmState(torch.tanh(self.init_hidden(mean)), torch.tanh(self.init_cell(mean)))
         projected = torch.tanh(self.element(features.elements))
-        return Memory(features.elements, projected, features.mask, start)
+        return ShowAttendTellMemory(features.elements, projected, features.mask, start)
 
-    def start(self, memory: Memory) -> LstmState:
+    def start(self, memory: ShowAttendTellMemory) -> LstmState:
         """The state initialised from the image."""
         return memory.start
 
-    def read(self, tokens: Tensor, state: LstmState, memory: Memory) -> Read:
+    def read(self, tokens: Tensor, state: LstmState, memory: ShowAttendTellMemory) -> Read:
         """Attend with the state before, gate what was seen, read the word."""
         hidden = torch.tanh(memory.projected.unsqueeze(1) + self.query(state.hidden).unsqueeze(2))  # (b, n, k, a)
         weights = masked_softmax(self.attention(hidden).squeeze(-1), memory.mask.unsqueeze(1))

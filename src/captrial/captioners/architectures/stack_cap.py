@@ -18,7 +18,7 @@ from captrial.captioners.architectures.recurrent import (
     RecurrentCaptioner,
     zero_state,
 )
-from captrial.captioners.base import CaptionerConfig, Forced, masked_mean
+from captrial.captioners.base import CaptionerConfig, TeacherForced, masked_mean
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
 
@@ -35,14 +35,14 @@ class StackCapConfig(CaptionerConfig):
     context_in_query: bool = False  # a stage asks with the state of the stage before plus what that one saw
 
 
-class Memory(NamedTuple):
+class StackCapMemory(NamedTuple):
     """Embedded elements ready for each stage's attention, and their embedded mean."""
 
     stages: tuple[AdditiveMemory, ...]
     mean: Tensor  # (b, 1, d)
 
 
-class State(NamedTuple):
+class StackCapState(NamedTuple):
     """The attention LSTM and one LSTM a stage."""
 
     looking: LstmState
@@ -81,18 +81,18 @@ class StackCap(RecurrentCaptioner):
         self.heads = nn.ModuleList(nn.Linear(width, config.words) for _ in range(config.stages))
         self.dropout = nn.Dropout(config.dropout)
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> StackCapMemory:
         """Embed the elements and their mean; project them for every stage."""
         elements = self.embed(features.elements)
         stages = tuple(attention.project(elements, features.mask) for attention in self.attention)  # type: ignore[operator]
-        return Memory(stages, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))
+        return StackCapMemory(stages, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: StackCapMemory) -> StackCapState:
         """Zeros."""
         zeros = zero_state(memory.mean, self.config.width)
-        return State(zeros, (zeros,) * self.config.stages)
+        return StackCapState(zeros, (zeros,) * self.config.stages)
 
-    def read(self, tokens: Tensor, state: State, memory: Memory) -> Read:
+    def read(self, tokens: Tensor, state: StackCapState, memory: StackCapMemory) -> Read:
         """Look once, then speak stage by stage; the last stage's state feeds back."""
         word = self.words(tokens)
         inputs = [state.speaking[-1].hidden, memory.mean.expand_as(word), word]
@@ -112,7 +112,7 @@ class StackCap(RecurrentCaptioner):
             query = hidden + context if self.config.context_in_query else hidden
         assert weights is not None
         outputs = torch.cat([after.hidden for after in spoken], -1)
-        return Read(outputs, State(looking, tuple(spoken)), weights)
+        return Read(outputs, StackCapState(looking, tuple(spoken)), weights)
 
     def score(self, output: Tensor) -> Tensor:
         """Logits of the last stage."""
@@ -123,27 +123,27 @@ class StackCap(RecurrentCaptioner):
         logits: Tensor = self.heads[stage](self.dropout(output.chunk(self.config.stages, -1)[stage]))
         return logits
 
-    def speak_stages(self, tokens: Tensor, memory: Memory) -> list[Forced]:
+    def teacher_force_stages(self, tokens: Tensor, memory: StackCapMemory) -> list[TeacherForced]:
         """Teacher forcing of every stage, coarse first: cross-entropy supervises them all."""
         outputs, attention = self.read_all(tokens, memory)
-        return [Forced(self.score_stage(outputs, stage), attention) for stage in range(self.config.stages)]
+        return [TeacherForced(self.score_stage(outputs, stage), attention) for stage in range(self.config.stages)]
 
-    def at_stage(self, stage: int) -> StageSpeaker:
-        """A speaker that decodes from an earlier stage's head (stage-wise rewards sample every stage)."""
-        return StageSpeaker(self, stage)
+    def at_stage(self, stage: int) -> StackCapStage:
+        """A model that decodes from an earlier stage's head (stage-wise rewards sample every stage)."""
+        return StackCapStage(self, stage)
 
 
-class StageSpeaker:
+class StackCapStage:
     """Decodes from one stage of a `StackCap`."""
 
     def __init__(self, captioner: StackCap, stage: int) -> None:
         self.captioner, self.stage = captioner, stage
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: StackCapMemory) -> StackCapState:
         """The captioner's own start."""
         return self.captioner.start(memory)
 
-    def step(self, tokens: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, tokens: Tensor, state: StackCapState, memory: StackCapMemory) -> Step:
         """One word, scored by this stage."""
         output, state, attention = self.captioner.read(tokens, state, memory)
         return Step(self.captioner.score_stage(output, self.stage), state, attention)

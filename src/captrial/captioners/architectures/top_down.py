@@ -31,14 +31,14 @@ class TopDownConfig(CaptionerConfig):
     dropout: float = 0.5
 
 
-class Memory(NamedTuple):
+class TopDownMemory(NamedTuple):
     """Embedded elements ready for attention, and their embedded mean."""
 
     elements: AdditiveMemory
     mean: Tensor  # (b, 1, d)
 
 
-class State(NamedTuple):
+class TopDownState(NamedTuple):
     """The two LSTMs."""
 
     looking: LstmState
@@ -63,24 +63,24 @@ class TopDown(RecurrentCaptioner):
         self.head = nn.Linear(width, config.words)
         self.dropout = nn.Dropout(config.dropout)
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> TopDownMemory:
         """Embed the elements and their mean."""
         elements = self.attention.project(self.embed(features.elements), features.mask)
-        return Memory(elements, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))
+        return TopDownMemory(elements, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: TopDownMemory) -> TopDownState:
         """Zeros."""
         zeros = zero_state(memory.mean, self.config.width)
-        return State(zeros, zeros)
+        return TopDownState(zeros, zeros)
 
-    def read(self, tokens: Tensor, state: State, memory: Memory) -> Read:
+    def read(self, tokens: Tensor, state: TopDownState, memory: TopDownMemory) -> Read:
         """Look, then speak."""
         word = self.words(tokens)
         inputs = [state.speaking.hidden, memory.mean.expand_as(word), word]
         looking = self.looking(torch.cat(inputs, -1), state.looking)
         context, weights = self.attention(looking.hidden, memory.elements)
         speaking = self.speaking(torch.cat([context, looking.hidden], -1), state.speaking)
-        return Read(speaking.hidden, State(looking, speaking), weights)
+        return Read(speaking.hidden, TopDownState(looking, speaking), weights)
 
     def score(self, output: Tensor) -> Tensor:
         """A linear layer after dropout."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.architectures.attention import KeysValues, MultiHeadAttention
-from captrial.captioners.base import Captioner, CaptionerConfig, Forced
+from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
 
@@ -38,14 +38,14 @@ class TransformerConfig(CaptionerConfig):
     output_bias: bool = False
 
 
-class Memory(NamedTuple):
+class TransformerMemory(NamedTuple):
     """Encoded images: keys and values for the cross-attention of every decoder layer."""
 
     cross: tuple[KeysValues, ...]
     mask: Tensor  # (b, k)
 
 
-class State(NamedTuple):
+class TransformerState(NamedTuple):
     """Keys and values of the words so far, a decoder layer each: (b, n, 2, heads, t, d_h)."""
 
     past: tuple[Tensor, ...]
@@ -189,18 +189,18 @@ class Transformer(Captioner):
         """A bias on the encoder's attention scores a layer, (b, heads, k, k); ORT's geometry is one."""
         return None
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> TransformerMemory:
         """Run the encoder and project the keys and values of every decoder layer."""
         levels = self.encode_levels(features)
-        return Memory(tuple(layer.project(levels) for layer in self.decoder), features.mask)  # type: ignore[operator]
+        return TransformerMemory(tuple(layer.project(levels) for layer in self.decoder), features.mask)  # type: ignore[operator]
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: TransformerMemory) -> TransformerState:
         """No words read yet."""
         b, head = len(memory.mask), self.config.width // self.config.heads
         empty = memory.cross[0].keys.new_zeros((b, 1, 2, self.config.heads, 0, head))
-        return State(tuple(empty for _ in self.decoder), memory.mask.new_zeros((b, 1), dtype=torch.long))
+        return TransformerState(tuple(empty for _ in self.decoder), memory.mask.new_zeros((b, 1), dtype=torch.long))
 
-    def step(self, tokens: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, tokens: Tensor, state: TransformerState, memory: TransformerMemory) -> Step:
         """One word more for every hypothesis, with cached keys and values."""
         x = self.embed_words(tokens, state.position).unsqueeze(2)  # (b, n, 1, d)
         past = []
@@ -209,16 +209,16 @@ class Transformer(Captioner):
             past.append(words)
         logits = self.head(self.decoder_norm(x)).squeeze(2)
         attention = self.look_at(weights, memory.mask).squeeze(2)
-        return Step(logits, State(tuple(past), state.position + 1), attention)
+        return Step(logits, TransformerState(tuple(past), state.position + 1), attention)
 
-    def speak(self, tokens: Tensor, memory: Memory) -> Forced:
+    def teacher_force(self, tokens: Tensor, memory: TransformerMemory) -> TeacherForced:
         """All positions at once under a causal mask."""
         t = tokens.shape[-1]
         x = self.embed_words(tokens, torch.arange(t, device=tokens.device))
         causal = torch.ones(1, t, t, dtype=torch.bool, device=tokens.device).tril()
         for layer, cross in zip(self.decoder, memory.cross, strict=True):
             x, _, weights = layer(x, None, causal, cross, memory.mask)
-        return Forced(self.head(self.decoder_norm(x)), self.look_at(weights, memory.mask))
+        return TeacherForced(self.head(self.decoder_norm(x)), self.look_at(weights, memory.mask))
 
     def embed_words(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Word vectors plus sinusoids of their positions."""

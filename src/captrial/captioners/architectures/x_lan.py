@@ -43,14 +43,14 @@ class Keyed(NamedTuple):
     mask: Tensor  # (b, k)
 
 
-class Memory(NamedTuple):
+class XLanMemory(NamedTuple):
     """The decoder's block memory and the global vector of the image."""
 
     elements: Keyed
     image: Tensor  # (b, 1, d)
 
 
-class State(NamedTuple):
+class XLanState(NamedTuple):
     """The LSTM and the context that is fed back."""
 
     lstm: LstmState
@@ -143,7 +143,7 @@ class XLan(RecurrentCaptioner):
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(width, config.words)
 
-    def encode(self, features: Features) -> Memory:
+    def encode(self, features: Features) -> XLanMemory:
         """The global vector starts as the mean of the embedded elements and is refined block by block."""
         elements, mask = self.embed(features.elements), features.mask
         image = masked_mean(elements, mask).unsqueeze(1)
@@ -152,21 +152,21 @@ class XLan(RecurrentCaptioner):
             image, elements = block(image, elements, mask)
             images.append(image)
         joined = self.join_norm(self.join(torch.cat(images, -1)))
-        return Memory(self.look.project(elements, mask), joined)
+        return XLanMemory(self.look.project(elements, mask), joined)
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: XLanMemory) -> XLanState:
         """Zeros."""
         zeros = zero_state(memory.image, self.config.width)
-        return State(zeros, zeros.hidden)
+        return XLanState(zeros, zeros.hidden)
 
-    def read(self, tokens: Tensor, state: State, memory: Memory) -> Read:
+    def read(self, tokens: Tensor, state: XLanState, memory: XLanMemory) -> Read:
         """The LSTM reads the word and the image plus the context before, then looks."""
         image = memory.image + self.dropout(state.context)
         lstm = self.lstm(torch.cat([self.words(tokens), image], -1), state.lstm)
         seen, weights = self.look(lstm.hidden, memory.elements)
         attended = self.mix_norm(self.mix(torch.cat([lstm.hidden, seen], -1)))
         context = self.context(torch.cat([attended, lstm.hidden], -1))
-        return Read(context, State(lstm, context), weights)
+        return Read(context, XLanState(lstm, context), weights)
 
     def score(self, output: Tensor) -> Tensor:
         """A linear layer after dropout."""

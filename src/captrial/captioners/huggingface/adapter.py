@@ -16,8 +16,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from captrial.captioners.explainable import WHOLE, Heard, Seen, SpokenWord
-from captrial.captioners.huggingface.subwords import spell
+from captrial.captioners.explainable import WHOLE, TokenLogits, VisualInput, WordSpan
+from captrial.captioners.huggingface.subwords import word_spans
 from captrial.errors import InputError
 from captrial.vision.devices import AUTO, find_device
 from captrial.vision.transformers_checkpoints import quiet_transformers
@@ -112,29 +112,29 @@ class HfCaptioner(abc.ABC):
         """The visual part of the model for pixels (b, 3, h, w); differentiable."""
 
     @abc.abstractmethod
-    def decode(self, memory: Any, tokens: Tensor) -> Heard:
+    def decode(self, memory: Any, tokens: Tensor) -> TokenLogits:
         """Teacher forcing of `tokens` (n, t) on every row of memory: logits (b, n, t, vocabulary)."""
 
     def caption(self, images: Sequence[Image.Image]) -> list[str]:
         """One caption an image, in order."""
         return [self._text(tokens) for tokens in self._generate(images)]
 
-    def see(self, image: Image.Image) -> Seen:
+    def visual_input(self, image: Image.Image) -> VisualInput:
         """The normalised pixels of an image, and which part of it they show."""
         pixels = self.prepare([image.convert("RGB")])["pixel_values"]
-        return Seen(pixels[0], None, visible_window(self.image_processor, image.size))
+        return VisualInput(pixels[0], None, visible_window(self.image_processor, image.size))
 
-    def say(self, image: Image.Image) -> list[int]:
+    def generate(self, image: Image.Image) -> list[int]:
         """Token ids of the caption of an image."""
         return self._generate([image])[0]
 
-    def read(self, sentence: str) -> list[int]:
+    def tokenize(self, caption: str) -> list[int]:
         """Token ids of a sentence."""
-        return list(self.tokenizer(sentence, add_special_tokens=False)["input_ids"])
+        return list(self.tokenizer(caption, add_special_tokens=False)["input_ids"])
 
-    def spell(self, tokens: Sequence[int]) -> list[SpokenWord]:
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
         """The words of some tokens, sub-words merged."""
-        return spell(self.tokenizer, tokens)
+        return word_spans(self.tokenizer, tokens)
 
     @torch.inference_mode()
     def _generate(self, images: Sequence[Image.Image]) -> list[list[int]]:

@@ -18,7 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from captrial.captioners.endpoint import PROMPT
-from captrial.captioners.explainable import Heard, Seen
+from captrial.captioners.explainable import TokenLogits, VisualInput
 from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions
 from captrial.captioners.huggingface.hub_checkpoints import find_checkpoint, load_processor
 from captrial.errors import InputError, MissingExtraError
@@ -42,18 +42,18 @@ class Blip(HfCaptioner):
         hidden: Tensor = self.model.vision_model(pixel_values=inputs).last_hidden_state
         return hidden
 
-    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
         """The text decoder on every pair of image and sentence."""
         rows, read = _pairs(memory, tokens, self._start)
         logits = self.model.text_decoder(input_ids=read, encoder_hidden_states=rows).logits
-        return Heard(_last(logits, memory, tokens))
+        return TokenLogits(_last(logits, memory, tokens))
 
     def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
         return said[:, inputs["input_ids"].shape[1] - 1 :]
 
     @cached_property
     def _start(self) -> list[int]:
-        return [self.model.config.text_config.bos_token_id, *self.read(self.options.prompt or "")]
+        return [self.model.config.text_config.bos_token_id, *self.tokenize(self.options.prompt or "")]
 
 
 class Git(HfCaptioner):
@@ -69,16 +69,16 @@ class Git(HfCaptioner):
         """The pixels themselves: words and patches meet in the first layer."""
         return inputs
 
-    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
         """The decoder on every pair; images are encoded once, and repeated for the sentences by the model."""
         read = _shifted(tokens.to(memory.device), self._start)
         read = read.repeat_interleave(len(memory), 0)  # sentence by sentence, as the model repeats images
         logits = self.model(input_ids=read, pixel_values=memory).logits[:, -tokens.shape[1] :]
-        return Heard(logits.reshape(len(tokens), len(memory), tokens.shape[1], -1).transpose(0, 1))
+        return TokenLogits(logits.reshape(len(tokens), len(memory), tokens.shape[1], -1).transpose(0, 1))
 
     @cached_property
     def _start(self) -> list[int]:
-        return [self.tokenizer.cls_token_id, *self.read(self.options.prompt or "")]
+        return [self.tokenizer.cls_token_id, *self.tokenize(self.options.prompt or "")]
 
 
 class EncoderDecoder(HfCaptioner):
@@ -98,11 +98,11 @@ class EncoderDecoder(HfCaptioner):
         hidden: Tensor = self.model.encoder(pixel_values=inputs)[0]
         return hidden
 
-    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
         """The decoder on every pair of image and sentence."""
         rows, read = _pairs(memory, tokens, self._start)
         logits = self.model(encoder_outputs=(rows,), decoder_input_ids=read, use_cache=False).logits
-        return Heard(_last(logits, memory, tokens))
+        return TokenLogits(_last(logits, memory, tokens))
 
     def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
         return said[:, len(self._start) :]
@@ -112,7 +112,7 @@ class EncoderDecoder(HfCaptioner):
         config, generation = self.model.config, self.model.generation_config
         told = [generation.decoder_start_token_id, config.decoder_start_token_id, generation.bos_token_id]
         first = next((token for token in told if token is not None), self.tokenizer.bos_token_id)
-        return [first, *self.read(self.options.prompt or "")]
+        return [first, *self.tokenize(self.options.prompt or "")]
 
 
 class Chat(HfCaptioner):
@@ -133,9 +133,9 @@ class Chat(HfCaptioner):
         )
         return self._to_model(inputs)
 
-    def see(self, image: Image.Image) -> Seen:
+    def visual_input(self, image: Image.Image) -> VisualInput:
         """The pixels, where they are one tensor of fixed size an image."""
-        seen = super().see(image)
+        seen = super().visual_input(image)
         whole = seen.inputs.ndim >= 3 and seen.inputs.shape[:-3].numel() == 1
         if not whole or seen.inputs.shape != self._blank["pixel_values"].shape[1:]:
             raise InputError(
@@ -153,7 +153,7 @@ class Chat(HfCaptioner):
         chosen["vision_feature_select_strategy"] = config.vision_feature_select_strategy
         return torch.stack(list(self.model.get_image_features(pixel_values=inputs, **chosen).pooler_output))
 
-    def decode(self, memory: Tensor, tokens: Tensor) -> Heard:
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
         """The language model on every pair, after the prompt."""
         rows, read = _pairs(memory, tokens, self._blank["input_ids"][0].tolist())
         if self._separable:
@@ -164,7 +164,7 @@ class Chat(HfCaptioner):
             ).logits
         else:
             logits = self.model(input_ids=read, use_cache=False, **self._beside(rows, read)).logits
-        return Heard(_last(logits, memory, tokens))
+        return TokenLogits(_last(logits, memory, tokens))
 
     def _beside(self, rows: Tensor, read: Tensor) -> dict[str, Tensor]:
         """The model's other inputs for a longer text: masks go on with what they end with."""

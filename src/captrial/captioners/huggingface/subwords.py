@@ -6,19 +6,19 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from captrial.captioners.explainable import SpokenWord
+from captrial.captioners.explainable import WordSpan
 
 UNFINISHED = "\ufffd"  # what decoders write for a part of a letter
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")  # a word with inner apostrophes and hyphens, or one other sign
 
 
-def spell(tokenizer: Any, tokens: Sequence[int]) -> list[SpokenWord]:
+def word_spans(tokenizer: Any, tokens: Sequence[int]) -> list[WordSpan]:
     """The words of `tokens`; a token that touches two words belongs to the one it begins in.
 
     A token that is only the space before a word belongs to the word; special tokens belong to none.
     """
     text, starts, ends = _spans(tokenizer, tokens)
-    words: list[SpokenWord] = []
+    words: list[WordSpan] = []
     token = 0
     for match in _WORD.finditer(text):
         while token < len(tokens) and ends[token] <= match.start():
@@ -29,7 +29,7 @@ def spell(tokenizer: Any, tokens: Sequence[int]) -> list[SpokenWord]:
         while token < len(tokens) and _begins(text, starts[token], ends[token]) < match.end():
             token += 1
         if token > first:
-            words.append(SpokenWord(match.group(), first, token))
+            words.append(WordSpan(match.group(), first, token))
     return words
 
 

@@ -43,9 +43,9 @@ class FeatureJob(Job):
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """Look at the images."""
-        from captrial.training.feature_extraction import see
+        from captrial.training.feature_extraction import extract_batch
 
-        features, notes = see(self.backbone, [row["image"] for row in rows])
+        features, notes = extract_batch(self.backbone, [row["image"] for row in rows])
         answers: list[Row] = []
         for number in range(len(rows)):
             inside = features.mask[number]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.architectures.disc import RetrievalCritic
-from captrial.decoding.protocol import Speaker
+from captrial.decoding.protocol import StepModel
 from captrial.training.data import Batch
 from captrial.training.schedules import Schedule
 from captrial.training.stages.stages import Logs, Reward, SelfCritical
@@ -54,12 +54,12 @@ class Discriminate(SelfCritical):
     weight: float = 1.0  # lambda
     name: str = "disc"
 
-    def draw(self, speaker: Speaker, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(self, model: StepModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """As SCST's, with the critic's loss in the reward of this batch."""
         plain = self.reward
         self.reward = self._with_critic(plain, batch)
         try:
-            return super().draw(speaker, batch)
+            return super().draw(model, batch)
         finally:
             self.reward = plain
 

@@ -47,7 +47,7 @@ class SentenceStage:
         graphs = graph_tensors([self.graphs[row][caption] for row, caption in chosen], self.vocabulary)
         graphs = SentenceGraphs(*(part.to(tokens.device) for part in graphs))
         memory = self.captioner.encode_sentences(graphs, self.use_dictionary)
-        forced = self.captioner.speak(tokens[..., :-1], memory)
+        forced = self.captioner.teacher_force(tokens[..., :-1], memory)
         loss = cross_entropy(forced.logits, tokens[..., 1:])
         return loss, {"loss": float(loss.detach()), WEIGHT: float((tokens[..., 1:] != PAD).sum())}
 

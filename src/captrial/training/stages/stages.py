@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from captrial.captioners.architectures.stack_cap import StackCap
-from captrial.captioners.base import Captioner, Forced
+from captrial.captioners.base import Captioner, TeacherForced
 from captrial.decoding import beam_search, greedy, sample
 from captrial.decoding.constraints import Suppress
-from captrial.decoding.protocol import BOS, PAD, Speaker
+from captrial.decoding.protocol import BOS, PAD, StepModel
 from captrial.errors import InputError
 from captrial.language.vocabulary import UNK
 from captrial.training.data import Batch
@@ -82,7 +82,7 @@ class CrossEntropy:
         """Cross-entropy of every stage head, plus the weighted attention terms."""
         memory = self.captioner.encode(batch.features)
         inputs = self._own_words(batch, memory, epoch)
-        stages = speak_all(self.captioner, inputs, memory)
+        stages = teacher_force_stages(self.captioner, inputs, memory)
         loss = torch.stack([cross_entropy(stage.logits, batch.targets, self.smoothing) for stage in stages]).sum()
         logs = {"loss": float(loss.detach()), WEIGHT: float((batch.targets != PAD).sum())}
         attention = stages[-1].attention
@@ -101,7 +101,7 @@ class CrossEntropy:
         if share == 0:
             return batch.inputs
         with torch.no_grad():
-            logits = speak_all(self.captioner, batch.inputs, memory)[-1].logits
+            logits = teacher_force_stages(self.captioner, batch.inputs, memory)[-1].logits
             probabilities = logits[:, :, :-1].softmax(-1)
             drawn = torch.multinomial(probabilities.flatten(0, 2), 1).view(probabilities.shape[:3])
         own = torch.rand(drawn.shape, device=drawn.device) < share
@@ -150,23 +150,23 @@ class SelfCritical:
         logs = {"reward": float(rewards.mean()), WEIGHT: float((tokens != PAD).sum())}
         return self_critical(log_probs_of(forced, tokens), tokens, advantage), logs
 
-    def how_to_speak(self) -> dict[str, Any]:
+    def decoding_options(self) -> dict[str, Any]:
         """Arguments of greedy, beam search and sampling."""
         return {"max_words": self.max_words, "constraints": SAMPLING}
 
-    def draw(self, speaker: Speaker, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(self, model: StepModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Sampled captions (b, n, t), their advantages and rewards (b, n)."""
-        said = self.how_to_speak()
+        said = self.decoding_options()
         with evaluating(self.captioner), torch.no_grad():
             memory = self.captioner.encode(batch.features)
             if self.samples_by == "beam":
-                found = beam_search(speaker, memory, beam=self.samples, keep=self.samples, **said)
+                found = beam_search(model, memory, beam=self.samples, keep=self.samples, **said)
             else:
-                found = sample(speaker, memory, samples=self.samples, **said)
+                found = sample(model, memory, samples=self.samples, **said)
             rewards = self.reward(found.tokens, batch.rows)
             compared = None
             if self.baseline == "greedy":
-                compared = self.reward(greedy(speaker, memory, **said).tokens, batch.rows)[:, 0]
+                compared = self.reward(greedy(model, memory, **said).tokens, batch.rows)[:, 0]
         return found.tokens, rewards - baseline(rewards, self.baseline, compared), rewards
 
 
@@ -193,26 +193,26 @@ class StageWiseSelfCritical(SelfCritical):
                 advantage = advantage + self.eta * (rewards - before)
             before = self._reached(captioner.at_stage(stage), batch, rewards)
             with evaluating(captioner):
-                forced = captioner.speak_stages(shifted(tokens), captioner.encode(batch.features))[stage]
+                forced = captioner.teacher_force_stages(shifted(tokens), captioner.encode(batch.features))[stage]
             losses.append(self_critical(log_probs_of(forced, tokens), tokens, advantage))
         logs = {"reward": float(rewards.mean()), WEIGHT: float((tokens != PAD).sum())}
         return torch.stack(losses).sum(), logs
 
     @torch.no_grad()
-    def _reached(self, speaker: Speaker, batch: Batch, rewards: Tensor) -> Tensor:
+    def _reached(self, model: StepModel, batch: Batch, rewards: Tensor) -> Tensor:
         """What a stage gets for an image, (b, 1): the next one is measured against it."""
         if self.baseline != "greedy":
             return rewards.mean(1, keepdim=True)
         with evaluating(self.captioner):
             memory = self.captioner.encode(batch.features)
-            return self.reward(greedy(speaker, memory, **self.how_to_speak()).tokens, batch.rows)
+            return self.reward(greedy(model, memory, **self.decoding_options()).tokens, batch.rows)
 
 
-def speak_all(captioner: Captioner, tokens: Tensor, memory: object) -> list[Forced]:
+def teacher_force_stages(captioner: Captioner, tokens: Tensor, memory: object) -> list[TeacherForced]:
     """Teacher forcing of every output stage of a captioner; most have one."""
     if isinstance(captioner, StackCap):
-        return captioner.speak_stages(tokens, memory)  # type: ignore[arg-type]
-    return [captioner.speak(tokens, memory)]
+        return captioner.teacher_force_stages(tokens, memory)  # type: ignore[arg-type]
+    return [captioner.teacher_force(tokens, memory)]
 
 
 def shifted(tokens: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ def shifted(tokens: Tensor) -> Tensor:
     return torch.cat([torch.full_like(tokens[..., :1], BOS), tokens[..., :-1]], -1)
 
 
-def log_probs_of(forced: Forced, tokens: Tensor) -> Tensor:
+def log_probs_of(forced: TeacherForced, tokens: Tensor) -> Tensor:
     """Log-probabilities (b, n, t) of `tokens` under teacher forcing, among the words that can be sampled.
 
     Words that are never sampled must not be normalised over: nothing would ever correct them, and they would slowly

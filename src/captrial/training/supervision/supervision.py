@@ -30,7 +30,7 @@ from captrial.vision.preprocess import Preprocess
 KINDS = ("implicit", "strong", "weak")
 
 
-class Linking(Protocol):
+class AttentionLinking(Protocol):
     """What links nouns and classes: `captrial.language.similarity.Similarity`, or the captioner's own word vectors."""
 
     @property
@@ -67,7 +67,7 @@ class OwnVectors:
         return np.mean(known, 0) if known else np.zeros(self.vectors.shape[1])
 
 
-def make_linking(by: str, learnt: Captioner | None, vocabulary: Vocabulary) -> Linking:
+def make_linking(by: str, learnt: Captioner | None, vocabulary: Vocabulary) -> AttentionLinking:
     """What `--set links=` names; `learnt` is the captioner a run goes on from, None for one that knows nothing yet."""
     from captrial.language.similarity import Similarity
 
@@ -81,7 +81,7 @@ def make_linking(by: str, learnt: Captioner | None, vocabulary: Vocabulary) -> L
 
 
 def make_targets(
-    kind: str, samples: Sequence[Sample], vision: Mapping[str, Any], linking: Linking | None = None
+    kind: str, samples: Sequence[Sample], vision: Mapping[str, Any], linking: AttentionLinking | None = None
 ) -> AttentionTargets | None:
     """Targets of supervised attention for the training samples; None where attention is left implicit.
 
@@ -107,7 +107,7 @@ def _strong(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTarge
     return strong_targets(aligned, preprocess)
 
 
-def _weak(samples: Sequence[Sample], preprocess: Preprocess, linking: Linking | None) -> AttentionTargets:
+def _weak(samples: Sequence[Sample], preprocess: Preprocess, linking: AttentionLinking | None) -> AttentionTargets:
     if not any(region.label for sample in samples for region in sample.regions):
         raise DatasetError(
             "--set supervision=weak needs regions with labels, and no training image has one; give boxes of a "

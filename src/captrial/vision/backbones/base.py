@@ -37,15 +37,15 @@ class Backbone(nn.Module, abc.ABC):
 
     def forward(self, pixels: Tensor) -> Features:
         """Features of a batch of normalised images."""
-        return self.around(self.elements(pixels))
+        return self.as_features(self.elements(pixels))
 
-    def around(self, elements: Tensor) -> Features:
+    def as_features(self, elements: Tensor) -> Features:
         """Features of which the elements (b, k, width) are known."""
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=elements.device)
         return Features(elements, mask, self.cells().to(elements).expand(len(elements), -1, -1))
 
     @torch.no_grad()
-    def see(self, images: Sequence[Image.Image]) -> Features:
+    def extract(self, images: Sequence[Image.Image]) -> Features:
         """Features of some opened images."""
         device = next(self.parameters()).device
         features: Features = self(torch.stack([self.preprocess(image) for image in images]).to(device))

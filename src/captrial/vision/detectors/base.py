@@ -1,7 +1,7 @@
 """Regions as visual elements: what any detector gives, and the backbone that joins a detector with a grid.
 
     detector.detect(images) -> [[Detection(box, label, score, feature?, attributes), ...], ...]
-    RegionBackbone(detector, grid).see(images) -> Features
+    RegionBackbone(detector, grid).extract(images) -> Features
 
 A region that the detector has no feature for gets one pooled from the grid; where that cannot be done it is an error.
 """
@@ -104,7 +104,7 @@ class RegionBackbone(Backbone):
         raise InputError("regions have no fixed cells: every image has its own boxes")
 
     @torch.no_grad()
-    def see(self, images: Sequence[Image.Image]) -> Features:
+    def extract(self, images: Sequence[Image.Image]) -> Features:
         """Elements, mask and relative boxes of the images' regions."""
         return pack_regions(self.regions(images), [image.size for image in images])
 
@@ -114,7 +114,7 @@ class RegionBackbone(Backbone):
         sizes = [image.size for image in images]
         if self.grid is None:
             return self._chosen(self.detector.detect(images), sizes)
-        seen = self.grid.see(images)
+        seen = self.grid.extract(images)
         if isinstance(self.detector, GridDetector) and self.detector.grid is self.grid:
             return self.regions_on(seen, sizes, images)  # one look is enough for both
         return pool_regions(self.grid, seen, self._chosen(self.detector.detect(images), sizes), sizes)

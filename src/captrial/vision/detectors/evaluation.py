@@ -14,7 +14,7 @@ from captrial.vision.boxes import iou_matrix
 Point = tuple[float, float]
 
 
-class Candidate(NamedTuple):
+class ScoredBox(NamedTuple):
     """A detection of one class: in which image, where, how sure."""
 
     image: str
@@ -37,14 +37,14 @@ def covered_share(boxes: Sequence[Box], size: tuple[float, float], steps: int = 
     return float(covered.mean())
 
 
-def average_precision(found: Sequence[Candidate], truth: dict[str, list[Box]], iou: float = 0.5) -> float:
+def average_precision(found: Sequence[ScoredBox], truth: dict[str, list[Box]], iou: float = 0.5) -> float:
     """Area under the interpolated precision-recall curve of one class (as PASCAL VOC since 2010).
 
     Detections in order of their scores each take the free box of their image that they overlap most, from `iou` on;
     one that finds none is wrong, a second one on the same box too. NaN where there is nothing to find.
 
     >>> truth = {"a": [Box(0, 0, 10, 10)], "b": [Box(0, 0, 10, 10)]}
-    >>> average_precision([Candidate("a", Box(0, 0, 10, 9), 0.9), Candidate("b", Box(5, 5, 9, 9), 0.5)], truth)
+    >>> average_precision([ScoredBox("a", Box(0, 0, 10, 9), 0.9), ScoredBox("b", Box(5, 5, 9, 9), 0.5)], truth)
     0.5
     """
     total = sum(map(len, truth.values()))
@@ -57,7 +57,7 @@ def average_precision(found: Sequence[Candidate], truth: dict[str, list[Box]], i
     return float((best * right).sum() / total)
 
 
-def _right(ordered: Sequence[Candidate], truth: dict[str, list[Box]], iou: float) -> NDArray[np.bool_]:
+def _right(ordered: Sequence[ScoredBox], truth: dict[str, list[Box]], iou: float) -> NDArray[np.bool_]:
     taken: dict[str, set[int]] = {}
     right = np.zeros(len(ordered), bool)
     for number, each in enumerate(ordered):

@@ -140,7 +140,7 @@ class NounLocaliser(nn.Module):
     @torch.no_grad()
     def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
         """Regions of opened images, likeliest first."""
-        return self.find(self.grid.see(images), [image.size for image in images], images)
+        return self.find(self.grid.extract(images), [image.size for image in images], images)
 
     def find(
         self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
@@ -150,7 +150,7 @@ class NounLocaliser(nn.Module):
             return self.search_maps(seen, seen, sizes)
         if images is None:
             raise InputError("this noun localiser takes a second, finer look: it needs the images (or `finer=no`)")
-        return self.search_maps(seen, self.finer.see(images), sizes)
+        return self.search_maps(seen, self.finer.extract(images), sizes)
 
     @torch.no_grad()
     def search_maps(
@@ -170,7 +170,7 @@ class NounLocaliser(nn.Module):
     @torch.no_grad()
     def locate(self, image: Image.Image, noun: str) -> NDArray[np.float32]:
         """Where an image shows a noun: probabilities on the (finer) grid, (rows, columns)."""
-        maps = self.maps((self.finer or self.grid).see([image]))[0, :, self._numbers([noun])[0]]
+        maps = self.maps((self.finer or self.grid).extract([image]))[0, :, self._numbers([noun])[0]]
         side = _side(len(maps))
         return torch.sigmoid(maps).reshape(side, side).numpy()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -40,6 +41,14 @@ class Features:
     def _map(self, function: Callable[[Tensor], Tensor]) -> Features:
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         return Features(**{name: function(part) for name, part in parts.items() if part is not None})
+
+
+class FeatureSource(Protocol):
+    """Gives features of images by id: a `FeatureStore`, precomputed features, or images run through a backbone."""
+
+    def get(self, image_ids: Sequence[str]) -> Features:
+        """Features of some images, as one batch."""
+        ...
 
 
 def stack_features(images: Sequence[Features]) -> Features:

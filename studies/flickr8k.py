@@ -26,10 +26,10 @@ from captrial.data.datasets.karpathy import read_karpathy
 from captrial.decoding import greedy
 from captrial.files import atomic_write
 from captrial.grounding.region_sources import detect_regions
+from captrial.metrics.caption_statistics import repetition
 from captrial.metrics.meteor import meteor
 from captrial.metrics.ngram.bleu import bleu
 from captrial.metrics.ngram.cider import cider
-from captrial.metrics.repetition import repetition
 from captrial.metrics.spice import spice
 from captrial.records import Sample
 from captrial.training.run import train

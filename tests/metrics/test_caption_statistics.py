@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from captrial.metrics import Corpus
-from captrial.metrics.caption_statistics import StatisticsState
-from captrial.metrics.repetition import repeated_words, repetition
+from captrial.metrics.caption_statistics import StatisticsState, repeated_words, repetition
 
 CORPUS = Corpus(
     list("1234"),

@@ -9,7 +9,7 @@ from captrial.errors import InputError
 from captrial.metrics import Corpus, MeanState
 from captrial.metrics.ngram.bleu import BleuState
 from captrial.metrics.ngram.cider import CiderState
-from captrial.metrics.significance.corpus_bootstrap import confidence_intervals, replicate_scores, resamples
+from captrial.metrics.significance.bootstrap import confidence_intervals, replicate_scores, resamples
 from captrial.metrics.significance.paired import compare, holm
 
 WORDS = np.array(["a", "the", "dog", "cat", "runs", "sits", "on", "grass", "red", "big"])
@@ -35,7 +35,7 @@ def test_replicates_are_bleu_of_the_resampled_corpus() -> None:
 
 def test_resamples_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(resamples(7, 20, seed=1)))
-    monkeypatch.setattr("captrial.metrics.significance.corpus_bootstrap.CELLS", 15)
+    monkeypatch.setattr("captrial.metrics.significance.bootstrap.CELLS", 15)
     np.testing.assert_array_equal(np.concatenate(list(resamples(7, 20, seed=1))), whole)
     assert (whole.sum(axis=1) == 7).all()
 

@@ -9,7 +9,7 @@ from captrial.cli.output import print_table
 
 if TYPE_CHECKING:
     from captrial.metrics import ScoreTable
-    from captrial.metrics.significance.corpus_bootstrap import Interval
+    from captrial.metrics.significance.bootstrap import Interval
     from captrial.metrics.significance.paired import Comparison
 
 SIGNIFICANT = 0.05

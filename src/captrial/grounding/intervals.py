@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.metrics.significance.corpus_bootstrap import REPLICATES, interval, resamples
+from captrial.metrics.significance.bootstrap import REPLICATES, interval, resamples
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@
 CIDEr as a reward on token ids is in `captrial.metrics.ngram.cider_reward`, which compiles with numba and is imported apart.
 """
 
-from captrial.metrics.caption_statistics import statistics
+from captrial.metrics.caption_statistics import repetition, statistics
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.meteor import meteor
 from captrial.metrics.ngram.bleu import bleu
@@ -19,11 +19,10 @@ from captrial.metrics.nouns.chair import chair
 from captrial.metrics.nouns.coverage import coverage
 from captrial.metrics.nouns.noun_iou import noun_iou
 from captrial.metrics.nouns.nw import nw
-from captrial.metrics.repetition import repetition
 from captrial.metrics.scores import MeanState, Scores, State
 from captrial.metrics.scoring import ScoreTable, score
 from captrial.metrics.semantic.clipscore import clip_score
-from captrial.metrics.significance.corpus_bootstrap import Interval, confidence_intervals
+from captrial.metrics.significance.bootstrap import Interval, confidence_intervals
 from captrial.metrics.significance.paired import Comparison, compare
 from captrial.metrics.spice import spice
 

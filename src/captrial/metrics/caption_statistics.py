@@ -1,10 +1,14 @@
-"""What captions look like as a body of text: length, vocabulary, how many are distinct, how many are new."""
+"""Statistics of captions as texts: length, vocabulary, distinct and novel captions, repeated words.
+
+`statistics` describes captions; `repetition` (Wan 2022, Fig. 11-12) finds captions in which one word stands three or
+more times in a row. `find_runs` is the detector behind it, on flat arrays of word ids.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +16,9 @@ from numpy.typing import NDArray
 from captrial.language import tokenize_all
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
+
+IN_A_ROW = 3  # times that make a word repeated
+Ints = NDArray[np.int64]
 
 
 def statistics(
@@ -21,8 +28,8 @@ def statistics(
 ) -> Scores:
     """Words a caption, with the parts `vocabulary`, `distinct` and, given `training` captions, `novelty`.
 
-    `vocabulary` counts distinct words; `distinct` is the share of captions nobody else has; `novelty` the share of
-    captions that do not stand, word for word after tokenising, among the training captions.
+    `vocabulary` counts distinct words, `distinct` is the number of distinct captions divided by the number of captions,
+    `novelty` is the share of captions that are not, word for word after tokenising, among the training captions.
     """
     return StatisticsState.of(Corpus.prepare(candidates, references), training).scores()
 
@@ -77,3 +84,61 @@ class StatisticsState:
     def _means(self) -> MeanState:
         lengths = np.array([len(caption.split()) for caption in self.captions], dtype=float)
         return MeanState({"length": lengths} | ({} if self.novel is None else {"novelty": self.novel}))
+
+
+def repetition(
+    candidates: Candidates | Corpus, references: References | None = None, in_a_row: int = IN_A_ROW
+) -> Scores:
+    """The share of captions with a word `in_a_row` or more times in a row; 0 or 1 for an image.
+
+    >>> corpus = Corpus(["1", "2"], ["a dog dog dog", "a dog and a dog"], [["a dog"], ["dogs"]])
+    >>> repetition(corpus).corpus
+    0.5
+    """
+    return RepetitionState.of(Corpus.prepare(candidates, references), in_a_row=in_a_row).scores()
+
+
+class RepetitionState(MeanState):
+    """The mean of zeros and ones."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, in_a_row: int = IN_A_ROW) -> RepetitionState:
+        """Score one shard."""
+        values = np.zeros(len(corpus))
+        values[[image for image, _, _ in repeated_words(corpus, in_a_row)]] = 1.0
+        return cls({"repetition": values})
+
+
+class Runs(NamedTuple):
+    """Words that are repeated several times in a row; one entry a run, in the order of the texts."""
+
+    text: Ints  # (runs,) number of the text
+    word: Ints  # (runs,) word id
+    length: Ints  # (runs,) times in a row
+
+
+def find_runs(words: NDArray[np.integer], offsets: NDArray[np.integer], in_a_row: int = IN_A_ROW) -> Runs:
+    """Find every word that stands `in_a_row` or more times in a row.
+
+    `words[offsets[i]:offsets[i + 1]]` are the word ids of text i.
+
+    >>> find_runs(np.array([3, 7, 7, 7, 3, 7, 7]), np.array([0, 4, 7]))
+    Runs(text=array([0]), word=array([7]), length=array([3]))
+    """
+    words = words[offsets[0] : offsets[-1]]
+    text = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    breaks = np.flatnonzero((words[1:] != words[:-1]) | (text[1:] != text[:-1])) + 1
+    starts = np.concatenate([[0], breaks]) if len(words) else breaks
+    lengths = np.diff(starts, append=len(words))
+    long = lengths >= in_a_row
+    return Runs(text[starts[long]], words[starts[long]].astype(np.int64), lengths[long])
+
+
+def repeated_words(corpus: Corpus, in_a_row: int = IN_A_ROW) -> list[tuple[int, str, int]]:
+    """Every run in a candidate: number of the image, word, times in a row."""
+    sentences = corpus.sentences
+    runs = find_runs(sentences.words, sentences.offsets[: len(corpus) + 1], in_a_row)
+    return [
+        (image, sentences.vocabulary[word], length)
+        for image, word, length in zip(*map(np.ndarray.tolist, runs), strict=True)
+    ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from captrial.errors import InputError
-from captrial.metrics.caption_statistics import StatisticsState
+from captrial.metrics.caption_statistics import RepetitionState, StatisticsState
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.meteor import MeteorState
 from captrial.metrics.ngram.bleu import NAMES as BLEU
@@ -20,7 +20,6 @@ from captrial.metrics.nouns.chair import ChairState
 from captrial.metrics.nouns.coverage import CoverageState, Objects
 from captrial.metrics.nouns.noun_iou import NounIouState
 from captrial.metrics.nouns.nw import NwState
-from captrial.metrics.repetition import RepetitionState
 from captrial.metrics.scores import State
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from captrial.files import atomic_path
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.registry import Entry, Options, chosen
 from captrial.metrics.scores import Candidates, References, Scores, State
-from captrial.metrics.significance.corpus_bootstrap import (
+from captrial.metrics.significance.bootstrap import (
     REPLICATES,
     Interval,
     interval,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.scores import State
-from captrial.metrics.significance.corpus_bootstrap import (
+from captrial.metrics.significance.bootstrap import (
     CELLS,
     REPLICATES,
     Interval,

@@ -1,15 +1,18 @@
-"""Confidence intervals by resampling images, on the corpus metric itself.
+"""Bootstrap over images: resampling weights, percentile intervals, and intervals of corpus metrics.
 
-Every metric's state has additive statistics (n, s) (see `scores`), so a resample of the images is a row of weights and
-all resamples are one matrix product. The same resamples serve every metric and system, which makes differences between
-systems paired. Document frequencies of CIDEr stay fixed.
+Every metric's state has additive statistics (n, s) (see `captrial.metrics.scores`), so a resample of the images is a
+row of weights and all resamples are one matrix product. The same resamples serve every metric and system, which makes
+differences between systems paired. Document frequencies of CIDEr stay fixed.
+
+Two kinds of weights: `resamples` draws n images with replacement; `exponential_weights` is the Bayesian bootstrap,
+whose weights are never zero, for statistics that are undefined without some images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,7 @@ from captrial.metrics.scores import State
 
 Floats = NDArray[np.float64]
 Replicates = dict[str, Floats]
+QuantileMethod = Literal["linear", "inverted_cdf"]
 K = TypeVar("K")
 REPLICATES = 1000
 CELLS = 4_000_000  # of the matrix of weights held at once: bounds memory, not results
@@ -26,7 +30,7 @@ CELLS = 4_000_000  # of the matrix of weights held at once: bounds memory, not r
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the corpus value lies in `level` of the resamples, and its standard deviation over them."""
+    """The percentile interval of a corpus value over resamples, and its standard deviation over them."""
 
     low: float
     high: float
@@ -58,7 +62,7 @@ def weighted_totals(statistics: Mapping[K, Floats], blocks: Iterator[Floats]) ->
 
 
 def image_count(statistics: Mapping[K, Floats]) -> int:
-    """The number of images that all tables speak of."""
+    """The number of images of all tables, which must be the same."""
     sizes = {len(table) for table in statistics.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise InputError(f"systems must be scored on the same images, at least one; here on {sorted(sizes)}")
@@ -75,10 +79,24 @@ def resamples(n: int, replicates: int, seed: int = 0) -> Iterator[Floats]:
         yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
 
 
+def exponential_weights(replicates: int, images: int, seed: int) -> Floats:
+    """Weights (replicates, images) of the Bayesian bootstrap: independent, exponential, of mean 1."""
+    return np.random.default_rng(seed).standard_exponential((replicates, images))
+
+
+def percentile_bounds(values: Floats, level: float = 0.95, method: QuantileMethod = "linear") -> Floats:
+    """(2, ...): lower and upper bound over the replicates (first axis) of the interval that holds `level` of them.
+
+    `method` is that of `np.quantile`; "inverted_cdf" gives bounds that were observed, as ranks need.
+    """
+    bounds: Floats = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0, method=method)
+    return bounds
+
+
 def interval(values: Floats, level: float = 0.95) -> Interval:
     """The percentile interval of replicates; those in which the metric has no value (NaN) do not count."""
     values = values[~np.isnan(values)]
     if not len(values):
         return Interval(np.nan, np.nan, np.nan, level)
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    low, high = percentile_bounds(values, level)
     return Interval(float(low), float(high), float(values.std()), level)

@@ -31,16 +31,16 @@ figure = explanation.show()
 
 # %%
 from captrial.attribution.page import write_page
-from captrial.grounding.grounded_view import grounded_view
+from captrial.grounding.ground import ground_explanation
 from captrial.grounding.grounding_score import Grounder
 from captrial.vision.registry import load_detector
 
 detector = load_detector("localiser")
 (regions,) = detector.detect([explanation.image])
-view = grounded_view(explanation, regions, Grounder(detector.labels))
+grounded = ground_explanation(explanation, regions, Grounder(detector.labels))
 for place, word in enumerate(explanation.words):
-    print(f"{word:12} {view.grounding.looked[place]:12} {view.verdict(place) or ''}")
-write_page([view], OUT / "grounded.html")
+    print(f"{word:12} {grounded.grounding.looked[place]:12} {grounded.verdict(place) or ''}")
+write_page([grounded.view()], OUT / "grounded.html")
 
 # %% [markdown]
 # Why *this* word and not another? The lead of the one over the other is attributed. Any sentence can be explained,

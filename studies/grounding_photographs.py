@@ -29,12 +29,11 @@ from captrial.cli.ground import with_regions
 from captrial.files import atomic_write
 from captrial.grounding.attention_study import Attended, attend
 from captrial.grounding.attention_tables import all_tables
-from captrial.grounding.grounding_score import DELTAS, Grounder
+from captrial.grounding.grounding_score import DELTAS, Grounder, name_delta
 from captrial.grounding.grounding_study import (
     BATCH,
     Grounded,
     ground,
-    name_delta,
 )
 from captrial.grounding.hallucination import caught, classes_present
 from captrial.grounding.intervals import estimate

@@ -22,8 +22,8 @@ from captrial.attribution.regions import (
 from captrial.errors import InputError
 from captrial.grounding.grounding_score import (
     DELTAS,
+    CaptionGrounding,
     Grounder,
-    Grounding,
     Verdict,
 )
 from captrial.grounding.threshold import grounding_threshold
@@ -123,7 +123,7 @@ def test_nothing_to_score_is_none_with_a_reason() -> None:
     assert no_noun.scores() == no_region.scores() == [None] * 5
     assert no_noun.problem == "the caption has no noun"
     assert no_region.problem == "the image has no region with a label"
-    assert Grounding((), (), ()).problem == "the caption is empty"
+    assert CaptionGrounding((), (), ()).problem == "the caption is empty"
     one_word = grounder.ground(["dog"], [(0, "dog")], ["dog"])
     assert one_word.scores() == [1.0] * 5
     assert one_word.problem is None

@@ -10,14 +10,12 @@ from PIL import Image
 
 from captrial.attribution.attribution import Attribution, tile
 from captrial.attribution.explanation import Explanation
-from captrial.attribution.figures import save_figure, words_figure
-from captrial.attribution.page import page, write_page
-from captrial.attribution.view import View, heat, panel
-from captrial.grounding.grounded_view import grounded_view
+from captrial.attribution.page import ExplanationView, heat, page, panel, save_figure, words_figure, write_page
+from captrial.grounding.ground import GroundedExplanation, ground_explanation
 from captrial.grounding.grounding_score import (
+    CaptionGrounding,
     GroundedNoun,
     Grounder,
-    Grounding,
     Verdict,
 )
 from captrial.records import Box, Region
@@ -26,8 +24,8 @@ from chromium import chromium
 WORDS = ("a", "man", "with", "a", "dog")
 
 
-def view(words: tuple[str, ...] = WORDS, **changes: object) -> View:
-    """Word i looked at cell i of a grid of 2 x 3, in an image of 90 x 60."""
+def view(words: tuple[str, ...] = WORDS, **changes: object) -> ExplanationView:
+    """The attribution of word i is in cell i of a grid of 2 x 3, in an image of 90 x 60."""
     scores = np.eye(len(words), 6)
     regions = [Region(Box(30, 0, 60, 30), "person", 0.9), Region(Box(30, 30, 60, 60), "dog", 0.8)]
     nouns = (
@@ -38,10 +36,12 @@ def view(words: tuple[str, ...] = WORDS, **changes: object) -> View:
         "image": Image.new("RGB", (90, 60), "white"),
         "attribution": Attribution(words, scores, tile(2, 3), "saliency", grid=(2, 3)),
         "regions": regions,
-        "grounding": Grounding(words, ("person",) * len(words), nouns),
+        "grounding": CaptionGrounding(words, ("person",) * len(words), nouns),
         "captioner": "<img src=x onerror=alert(1)>",
+        **changes,
     }
-    return View(**{**settings, **changes})  # type: ignore[arg-type]
+    said = Explanation(settings["attribution"], str(settings["captioner"]), settings["image"])  # type: ignore[arg-type]
+    return GroundedExplanation(said, tuple(settings["regions"]), settings["grounding"], "").view()  # type: ignore[arg-type]
 
 
 def test_a_map_is_bright_where_its_word_looked() -> None:
@@ -75,7 +75,7 @@ def test_a_panel_names_the_regions_and_verdicts_of_each_word() -> None:
 def test_a_contrast_is_said() -> None:
     said = Explanation(view().attribution, image=view().image, contrast={"dog": "cat"})
     assert said.view().notes == ("“dog” is explained by its lead over “cat”",)
-    assert grounded_view(said, [], Grounder([])).notes[0] == said.view().notes[0]
+    assert ground_explanation(said, [], Grounder([])).view().notes[0] == said.view().notes[0]
 
 
 def test_verdicts_stand_at_the_captioners_own_words() -> None:
@@ -86,7 +86,7 @@ def test_verdicts_stand_at_the_captioners_own_words() -> None:
         Attribution(words, np.eye(2)[cells], tile(1, 2), "saliency", grid=(1, 2)), image=Image.new("RGB", (90, 60))
     )
     regions = [Region(Box(0, 0, 45, 60), "dog"), Region(Box(45, 0, 90, 60), "cat")]
-    found = grounded_view(said, regions, Grounder(["dog", "cat", "person"], threshold=0.9))
+    found = ground_explanation(said, regions, Grounder(["dog", "cat", "person"], threshold=0.9))
     verdicts = {words[place]: found.verdict(place) for place in range(len(words)) if found.verdict(place)}
     assert verdicts == {"man's": Verdict.HALLUCINATED, "dog": Verdict.GROUNDED, "cat": Verdict.GROUNDED}
 
@@ -97,10 +97,9 @@ def test_what_the_captioner_did_not_see_grounds_nothing() -> None:
     said = Explanation(scores, image=Image.new("RGB", (100, 100)))
     grounder = Grounder(["dog", "cat"], threshold=0.9)
     away, there = Region(Box(0, 0, 20, 100), "dog"), Region(Box(50, 0, 70, 100), "cat")
-    assert grounded_view(said, [away, there], grounder).verdict(0) is Verdict.HALLUCINATED
-    alone = grounded_view(said, [away], grounder)
+    assert ground_explanation(said, [away, there], grounder).verdict(0) is Verdict.HALLUCINATED
+    alone = ground_explanation(said, [away], grounder)
     assert alone.verdict(0) is None
-    assert alone.grounding is not None
     assert alone.grounding.problem == "the image has no region with a label"
 
 
@@ -115,7 +114,7 @@ def test_a_class_token_is_not_painted_over_the_image() -> None:
 
 def test_nothing_to_look_at_is_said_and_not_drawn() -> None:
     nothing = Attribution(("dog",), np.zeros((1, 0)), np.zeros((0, 4)), "saliency")
-    empty = view(("dog",), attribution=nothing, regions=[], grounding=Grounding(("dog",), (), ()))
+    empty = view(("dog",), attribution=nothing, regions=[], grounding=CaptionGrounding(("dog",), (), ()))
     assert panel(empty)["problem"] == "the image has no region with a label"
     assert "no region" in page([empty])
     words_figure(empty)

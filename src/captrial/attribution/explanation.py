@@ -19,7 +19,7 @@ from captrial.files import atomic_path, atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from captrial.attribution.view import View
+    from captrial.attribution.page import ExplanationView
 
 _ARRAYS = ("scores", "boxes", "signed", "changes", "errors")
 
@@ -53,15 +53,15 @@ class Explanation:
         scores = self.attribution.scores[word]
         return int(scores.argmax()) if len(scores) else None
 
-    def view(self) -> View:
-        """What pages and figures draw from; add regions and verdicts to it with `dataclasses.replace`."""
-        from captrial.attribution.view import View
+    def view(self) -> ExplanationView:
+        """What pages and figures draw from; add regions and marks to it with `dataclasses.replace`."""
+        from captrial.attribution.page import ExplanationView
 
         if self.image is None:
             raise InputError("this explanation was made from features: there is no image to draw on")
         shown = self.attribution.without_class_token()
         against = tuple(f"“{word}” is explained by its lead over “{other}”" for word, other in self.contrast.items())
-        return View(self.image, shown, captioner=self.captioner, notes=against)
+        return ExplanationView(self.image, shown, captioner=self.captioner, notes=against)
 
     def save(self, path: Path | str) -> Path:
         """Keep it: `.html` a page to point at, `.npz` all numbers (see `load`), `.json` the numbers for other tools."""
@@ -102,7 +102,7 @@ class Explanation:
 
     def show(self) -> Figure:
         """A figure for a notebook: the image once a word, with where it looked."""
-        from captrial.attribution.figures import words_figure
+        from captrial.attribution.page import words_figure
 
         return words_figure(self.view())
 

@@ -1,29 +1,243 @@
-"""Explanations as one HTML page that needs nothing but itself: touch a word, see where the model looked."""
+"""How an explanation is shown: one self-contained HTML page, or a figure with one map a word.
+
+`ExplanationView` holds what is drawn. Verdicts on words, scores of the caption and notes are plain display data here:
+`captrial.grounding` computes them and hands them over.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+from PIL import Image
 
-from captrial.attribution.view import View, panel
-from captrial.files import atomic_write
+from captrial.attribution.attribution import Array, Attribution
+from captrial.attribution.regions import region_scores, relative_boxes, stretch_contrast
+from captrial.files import atomic_path, atomic_write
 from captrial.html import Templates
+from captrial.records import Region
 from captrial.version import __version__
 
+Floats = NDArray[np.float64]
+COLOURS = "inferno"  # perceptually uniform and readable for colour-blind people
+IMAGE_SIDE = 720  # pixels of the image in a page
+MAP_SIDE = 112  # pixels of a map in a page; the browser enlarges it smoothly
+FIGURE_MAP_SIDE = 224
+TOP = 3  # regions listed a word
+COLUMNS = 5  # of a figure
+INCHES = 2.2  # of one image in a figure
+TITLE = "What the captioner looked at"
+
 _templates = Templates("captrial.attribution")
-source = _templates.source  # other pages show panels with the same style sheet and script
+source = _templates.source  # style sheet and script, for other pages that show panels
 
 
-def write_page(views: Sequence[View], path: Path | str, title: str = "What the captioner looked at") -> Path:
-    """Write the page of some views, one below the other; returns its path."""
+class WordMark(NamedTuple):
+    """How a word is marked: the text of its verdict, a symbol and a colour."""
+
+    text: str
+    symbol: str
+    colour: str
+
+
+@dataclass(frozen=True, eq=False)
+class ExplanationView:
+    """One caption of one image: the attribution of its words, regions, and what else is shown beside them."""
+
+    image: Image.Image
+    attribution: Attribution
+    regions: Sequence[Region] = ()
+    captioner: str = ""
+    notes: Sequence[str] = ()  # below the caption, e.g. how verdicts were made
+    marks: Mapping[int, WordMark] = field(default_factory=dict)  # by index of the word
+    scores: Sequence[tuple[str, float | None]] = ()  # GroundingScore by delta
+    problem: str | None = "grounding was not measured: no labelled regions"  # why there are no scores
+
+    def region_scores(self) -> Floats:
+        """Attribution of each region, (words, regions); (words, 0) if the image has none."""
+        boxes = relative_boxes(self.regions, *self.image.size)
+        return region_scores(self.attribution.scores, self.attribution.boxes, boxes)
+
+    def maps(self, side: int = MAP_SIDE) -> Floats:
+        """Maps over the whole image with contrast stretched to [0, 1], (words, rows, columns)."""
+        width, height = self.image.size
+        scale = side / max(width, height)
+        return heat(self.attribution, max(1, round(height * scale)), max(1, round(width * scale)))
+
+
+def heat(attribution: Attribution, rows: int, columns: int) -> Floats:
+    """Maps (words, rows, columns) over the whole image, each stretched to [0, 1]; what the model did not see is 0.
+
+    Elements that tile a window are enlarged smoothly; regions paint their score into their box, the highest on top.
+    """
+    stretched = stretch_contrast(attribution.scores)
+    if not stretched.shape[1]:
+        return np.zeros((len(attribution), rows, columns))
+    if attribution.grid is None:
+        return _painted(stretched, attribution.boxes, rows, columns)
+    left, top, right, bottom = (
+        round(edge * side) for edge, side in zip(attribution.window, (columns, rows) * 2, strict=True)
+    )
+    maps = np.zeros((len(attribution), rows, columns))
+    size = (max(right - left, 1), max(bottom - top, 1))
+    for number, cells in enumerate(stretched.reshape(-1, *attribution.grid)):
+        enlarged = Image.fromarray(cells.astype(np.float32)).resize(size, Image.Resampling.BICUBIC)
+        place = np.clip(np.asarray(enlarged), 0, 1)[: rows - top, : columns - left]
+        maps[number, top : top + place.shape[0], left : left + place.shape[1]] = place
+    return maps
+
+
+def _painted(scores: Floats, boxes: Array, rows: int, columns: int) -> Floats:
+    maps = np.zeros((len(scores), rows, columns))
+    for element in range(len(boxes)):
+        x1, y1, x2, y2 = np.clip(boxes[element], 0, 1) * (columns, rows, columns, rows)
+        area = maps[:, math.floor(y1) : max(math.ceil(y2), 1), math.floor(x1) : max(math.ceil(x2), 1)]
+        np.maximum(area, scores[:, element, None, None], out=area)
+    return maps
+
+
+def coloured(values: Floats) -> Image.Image:
+    """A map (rows, columns) in [0, 1] as an overlay: the higher the value, the brighter and more opaque."""
+    pixels = colormaps[COLOURS](0.15 + 0.85 * values)
+    pixels[..., 3] = 0.12 + 0.7 * values
+    return Image.fromarray((255 * pixels).astype(np.uint8), "RGBA")
+
+
+def data_url(image: Image.Image, form: str) -> str:
+    """An image as a data URL, JPEG or PNG."""
+    stream = io.BytesIO()
+    image.save(stream, form, quality=85, optimize=True)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
+# The page -------------------------------------------------------------------------------------------------------------
+
+
+def write_page(views: Sequence[ExplanationView], path: Path | str, title: str = TITLE) -> Path:
+    """Write the page of some views, one below the other, and return its path."""
     path = Path(path)
     atomic_write(path, page(views, title))
     return path
 
 
-def page(views: Sequence[View], title: str = "What the captioner looked at") -> str:
+def page(views: Sequence[ExplanationView], title: str = TITLE) -> str:
     """The page as text."""
     panels = orjson.dumps([panel(view) for view in views]).decode()
     return _templates.render("explanation.html", title=title, panels=panels, version=__version__)
+
+
+def panel(view: ExplanationView) -> dict[str, Any]:
+    """Everything a page shows of a view, as plain values: the input of `panel.js`."""
+    image = view.image.convert("RGB")
+    image.thumbnail((IMAGE_SIDE, IMAGE_SIDE))
+    width, height = view.image.size
+    return {
+        "captioner": view.captioner,
+        "method": view.attribution.method,
+        "image": data_url(image, "JPEG"),
+        "width": width,
+        "height": height,
+        "words": _words(view),
+        "regions": [
+            {"box": list(map(float, region.box)), "label": region.label or "", "score": float(region.score)}
+            for region in view.regions
+        ],
+        "grounding": [{"delta": delta, "score": score} for delta, score in view.scores],
+        "problem": view.problem,
+        "notes": list(view.notes),
+    }
+
+
+def _words(view: ExplanationView) -> list[dict[str, Any]]:
+    found, scores = view.attribution, view.region_scores()
+    words = []
+    for number, (text, values) in enumerate(zip(found.words, view.maps(), strict=True)):
+        mark = view.marks.get(number)
+        words.append(
+            {
+                "text": text,
+                "map": data_url(coloured(values), "PNG"),
+                "verdict": mark and mark.text,
+                "mark": mark and mark.symbol,
+                "top": _top(scores[number]),
+                "error": None if found.errors is None else float(found.errors[number]),
+            }
+        )
+    return words
+
+
+def _top(scores: Floats) -> list[dict[str, float]]:
+    best = np.argsort(-scores, kind="stable")[:TOP]
+    total = float(scores.sum()) or 1.0
+    return [{"region": int(index), "share": float(scores[index]) / total} for index in best]
+
+
+# The figure -----------------------------------------------------------------------------------------------------------
+
+
+def words_figure(view: ExplanationView) -> Figure:
+    """The image, then the map of every word with its top region (Cornia 2022 Fig. 3-5, Liu 2017 Fig. 5).
+
+    Marked words have their symbol and colour in the title of their map.
+    """
+    count = len(view.attribution) + 1
+    columns = min(COLUMNS, count)
+    rows = math.ceil(count / columns)
+    shape = view.image.height / view.image.width
+    figure = Figure(figsize=(INCHES * columns, (INCHES * shape + 0.35) * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    axes[0].imshow(view.image)
+    axes[0].set_title(view.captioner or " ", fontsize=9)
+    scores, maps = view.region_scores(), view.maps(FIGURE_MAP_SIDE)
+    for number, axis in enumerate(axes[1:count]):
+        axis.imshow(view.image)
+        axis.imshow(coloured(maps[number]), extent=(0, view.image.width, view.image.height, 0), interpolation="bicubic")
+        if view.regions:
+            _frame(axis, view.regions[int(scores[number].argmax())])
+        _name(axis, view.attribution.words[number], view.marks.get(number))
+    figure.suptitle(_headline(view), fontsize=9)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path | str) -> Path:
+    """Write a figure in the format of the file's suffix: .png, .pdf or .svg."""
+    path = Path(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:] or "png", dpi=150, facecolor="white")
+    return path
+
+
+def _frame(axis: Axes, region: Region) -> None:
+    x1, y1, x2, y2 = region.box
+    axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor="white", linewidth=1.6))
+    if region.label:
+        box = {"facecolor": "black", "alpha": 0.65, "edgecolor": "none", "pad": 1.2}
+        axis.text(x1, y1, region.label, fontsize=7, color="white", va="top", bbox=box)
+
+
+def _name(axis: Axes, word: str, mark: WordMark | None) -> None:
+    text, colour = (f"{word} {mark.symbol}", mark.colour) if mark else (word, "black")
+    axis.set_title(text, fontsize=10, color=colour, fontfamily=["DejaVu Sans"])
+
+
+def _headline(view: ExplanationView) -> str:
+    method = view.attribution.method.replace("_", " ")
+    if view.problem is not None or not view.scores:
+        return method
+    deltas = ", ".join(delta for delta, _ in view.scores)
+    scores = ", ".join("–" if score is None else f"{100 * score:.1f}" for _, score in view.scores)
+    return f"{method}   GroundingScore at δ {deltas}: [{scores}]"

@@ -12,7 +12,7 @@ from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.attribution.view import View
+    from captrial.grounding.ground import GroundedExplanation
 
 NO_REGIONS, GRID = "none", "grid"
 CELLS = 7  # a side of the grid
@@ -59,13 +59,12 @@ def explain(
     """
     from captrial.attribution.explain import check_question
     from captrial.attribution.explain import explain as explain_words
-    from captrial.attribution.figures import save_figure, words_figure
-    from captrial.attribution.page import write_page
+    from captrial.attribution.page import save_figure, words_figure, write_page
     from captrial.attribution.regions import relative_boxes
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.shipped import DEFAULT
     from captrial.data.images import open_image
-    from captrial.grounding.grounded_view import grounded_view
+    from captrial.grounding.ground import ground_explanation
     from captrial.grounding.grounding_score import Grounder
 
     check_regions(regions, GRID, NO_REGIONS)
@@ -84,14 +83,15 @@ def explain(
         tolerance=tolerance,
         steps=steps,
     )
-    view = grounded_view(explanation, found, Grounder(labels))
+    grounded = ground_explanation(explanation, found, Grounder(labels))
+    view = grounded.view()
     page = write_page([view], out / "index.html", f"What it looked at in {image.name}")
     save_figure(words_figure(view), out / "words.png")
     explanation.save(out / "explanation.npz")
     if json:
-        print_json({"page": str(page), **_summary(view)})
+        print_json({"page": str(page), **_summary(grounded)})
         return
-    _print(view)
+    _print(grounded)
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
 
 
@@ -119,9 +119,8 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
     return chosen
 
 
-def _summary(view: View) -> dict[str, Any]:
-    found, grounding = view.attribution, view.grounding
-    assert grounding is not None
+def _summary(grounded: GroundedExplanation) -> dict[str, Any]:
+    found, grounding = grounded.explanation.attribution, grounded.grounding
     words = [
         {
             "word": word,
@@ -130,11 +129,11 @@ def _summary(view: View) -> dict[str, Any]:
             "completeness_error": None if found.errors is None else float(found.errors[number]),
         }
         for number, word in enumerate(found.words)
-        for verdict in [view.verdict(number)]
+        for verdict in [grounded.verdict(number)]
     ]
     return {
         "caption": " ".join(found.words),
-        "captioner": view.captioner,
+        "captioner": grounded.explanation.captioner,
         "method": found.method,
         "words": words,
         "grounding_score": dict(zip(("0", "1", "3", "5", "inf"), grounding.scores(), strict=True)),
@@ -142,12 +141,12 @@ def _summary(view: View) -> dict[str, Any]:
     }
 
 
-def _print(view: View) -> None:
-    from captrial.attribution.view import MARKS
+def _print(grounded: GroundedExplanation) -> None:
+    from captrial.grounding.ground import MARKS
 
-    summary = _summary(view)
+    summary, view = _summary(grounded), grounded.view()
     rows = [
-        (word["word"], word["looked_at"], word["verdict"] and f"{MARKS[word['verdict']]} {word['verdict']}")
+        (word["word"], word["looked_at"], word["verdict"] and f"{MARKS[word['verdict']].symbol} {word['verdict']}")
         for word in summary["words"]
     ]
     scores = ", ".join(

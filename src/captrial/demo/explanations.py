@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from captrial.attribution.explain import explain, explain_features
-from captrial.attribution.view import View, panel
+from captrial.attribution.page import ExplanationView, panel
 from captrial.attribution.word_attribution import make_looker
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
@@ -20,7 +20,7 @@ from captrial.files import atomic_write
 from captrial.grounding.attention_examples import draw_side_by_side
 from captrial.grounding.attention_study import FORCED, attend
 from captrial.grounding.attention_tables import correctness_table
-from captrial.grounding.grounded_view import grounded_view
+from captrial.grounding.ground import ground_explanation
 from captrial.grounding.grounding_score import Grounder
 from captrial.grounding.grounding_study import ground, grounding_table, verdict_table
 from captrial.grounding.region_sources import labels_of
@@ -73,7 +73,7 @@ def explain_toys(
             checkpoint = Checkpoint.from_pretrained(runs[name] / "best")
             found = explain_features(checkpoint, features.get([sample.id]), method, beam=plan.beam)
             found = replace(found, captioner=name, image=image)
-            panels.append(panel(grounded_view(found, sample.regions, grounder)))
+            panels.append(panel(ground_explanation(found, sample.regions, grounder).view()))
     atomic_write(path, orjson.dumps(panels))
 
 
@@ -92,8 +92,8 @@ def photographs(plan: Plan) -> list[Path]:
     return [folder / name for name in plan.photographs if (folder / name).exists()]
 
 
-def _views(image: Path, captioners: Sequence[str]) -> list[View]:
+def _views(image: Path, captioners: Sequence[str]) -> list[ExplanationView]:
     detector, opened = load_detector("localiser"), open_image(image)
     regions = detector.detect([opened])[0]
     grounder = Grounder(list(detector.labels))
-    return [grounded_view(explain(load_captioner(name), opened), regions, grounder) for name in captioners]
+    return [ground_explanation(explain(load_captioner(name), opened), regions, grounder).view() for name in captioners]

@@ -22,6 +22,11 @@ DELTAS: tuple[float, ...] = (0, 1, 3, 5, math.inf)
 Noun = tuple[int, str]  # position, lemma (or a name of several words, at its last one)
 
 
+def name_delta(delta: float) -> str:
+    """A delta as tables print it."""
+    return "∞" if math.isinf(delta) else f"{delta:g}"
+
+
 class Verdict(StrEnum):
     """What is to be said of a noun."""
 
@@ -51,7 +56,7 @@ class GroundedNoun:
 
 
 @dataclass(frozen=True, slots=True)
-class Grounding:
+class CaptionGrounding:
     """How a caption is grounded: the class looked at with every word, and its nouns."""
 
     words: tuple[str, ...]
@@ -112,13 +117,13 @@ class Grounder:
         """Where each caption says what: see `nouns_of`."""
         return [nouns_of(one, self.similarity) for one in analyse(texts, phrases=False)]
 
-    def ground(self, words: Sequence[str], nouns: Sequence[Noun], looked: Sequence[str]) -> Grounding:
+    def ground(self, words: Sequence[str], nouns: Sequence[Noun], looked: Sequence[str]) -> CaptionGrounding:
         """Ground a caption, given the class of the top region at every word; `looked` is empty where there is none."""
         if not looked:
-            return Grounding(tuple(words), (), ())
+            return CaptionGrounding(tuple(words), (), ())
         assert len(looked) == len(words), f"{len(words)} words and {len(looked)} classes"
         judged = [self._judge(position, name, looked[: position + 1]) for position, name in nouns]
-        return Grounding(tuple(words), tuple(looked), tuple(judged))
+        return CaptionGrounding(tuple(words), tuple(looked), tuple(judged))
 
     def _judge(self, position: int, name: str, looked: Sequence[str]) -> GroundedNoun:
         back = [self.similarity.sim(name, class_) for class_ in reversed(looked)]  # this step, the one before, ...

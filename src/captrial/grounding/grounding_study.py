@@ -23,10 +23,11 @@ from captrial.data.images import size_of, with_size
 from captrial.errors import DatasetError, MismatchError
 from captrial.grounding.grounding_score import (
     DELTAS,
+    CaptionGrounding,
     GroundedNoun,
     Grounder,
-    Grounding,
     Verdict,
+    name_delta,
 )
 from captrial.grounding.intervals import estimate
 from captrial.grounding.tables import Cell, Table
@@ -53,7 +54,7 @@ class GroundedImage:
 
     image: str
     caption: str
-    grounding: Grounding
+    grounding: CaptionGrounding
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, one line of the file of a study."""
@@ -65,7 +66,7 @@ class GroundedImage:
     def from_dict(cls, line: Mapping[str, Any]) -> GroundedImage:
         """What `to_dict` gave."""
         nouns = [GroundedNoun(place, name, tuple(best), Verdict(said)) for place, name, best, said in line["nouns"]]
-        grounding = Grounding(tuple(line["words"]), tuple(line["looked"]), tuple(nouns))
+        grounding = CaptionGrounding(tuple(line["words"]), tuple(line["looked"]), tuple(nouns))
         return cls(line["id"], line["caption"], grounding)
 
 
@@ -181,11 +182,6 @@ def verdict_table(results: Sequence[Grounded]) -> Table:
         rows.append((result.model, result.features, result.method, len(result.images), total, *shares))
     columns = ("model", "features", "method", "captions", "nouns", *map(str, Verdict))
     return Table("verdicts", "Verdicts on nouns", columns, tuple(rows), _notes(results))
-
-
-def name_delta(delta: float) -> str:
-    """A delta as tables print it."""
-    return "∞" if delta == np.inf else f"{delta:g}"
 
 
 def _means(result: Grounded, checkable: bool, seed: int) -> list[Cell]:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from captrial.attribution.figures import save_figure
+from captrial.attribution.page import save_figure
 
 COLUMNS = 3
 INKS = {1: "#1d6b43", 0: "#b3261e", None: "#1f2430"}

@@ -12,22 +12,20 @@ import numpy as np
 
 from captrial.attribution.attribution import Attribution, on_image
 from captrial.attribution.explanation import Explanation
-from captrial.attribution.figures import save_figure, words_figure
 from captrial.attribution.methods.registry import Settings
+from captrial.attribution.page import ExplanationView, save_figure, words_figure
 from captrial.attribution.subject import seen_window
-from captrial.attribution.view import View
 from captrial.attribution.word_attention import Looker
 from captrial.attribution.word_attribution import make_looker
 from captrial.data.images import open_image
-from captrial.grounding.grounded_view import grounded_view
-from captrial.grounding.grounding_score import DELTAS, Grounder, Verdict
+from captrial.grounding.ground import ground_explanation
+from captrial.grounding.grounding_score import DELTAS, Grounder, Verdict, name_delta
 from captrial.grounding.grounding_study import (
     METHOD_NAMES,
     Grounded,
     GroundedImage,
     ground,
     grounding_table,
-    name_delta,
     verdict_table,
 )
 from captrial.grounding.tables import Cell, Table
@@ -283,7 +281,7 @@ class Grounding:
         made.tables.append(Table("examples", "Here", columns, tuple(rows)))
         return made
 
-    def view(self, subject: Subject, split: Split, sample: Sample, caption: str, method: str) -> View:
+    def view(self, subject: Subject, split: Split, sample: Sample, caption: str, method: str) -> ExplanationView:
         """Where a captioner looked with every word of a caption it said, as it is measured for the tables."""
         assert sample.image.path is not None
         opened, looker, words = open_image(sample.image.path), self.looker(subject, method), tokenize(caption)
@@ -292,7 +290,8 @@ class Grounding:
         boxes = on_image(look.boxes, window)
         attribution = Attribution(tuple(words), look.weights, boxes, method, grid=look.grid, window=window)
         regions = [region for region in sample.regions if region.label]
-        return grounded_view(Explanation(attribution, subject.name, opened), regions, self.grounder(split))
+        grounded = ground_explanation(Explanation(attribution, subject.name, opened), regions, self.grounder(split))
+        return grounded.view()
 
     def _no_split(self, name: str) -> Made:
         extra = ", or robot sequences with --robot" if name == "robot" else ""

@@ -72,8 +72,8 @@ class Workshop:
         return 3 + 2 * len(names)
 
     def look(self, job: Job, content: bytes, file: str, names: Sequence[str], method: str) -> None:
-        """Open the image, then hand over a panel a captioner (see `captrial.attribution.view.panel`)."""
-        from captrial.attribution.view import data_url
+        """Open the image, then hand over a panel a captioner (see `captrial.attribution.page.panel`)."""
+        from captrial.attribution.page import data_url
 
         job.begin("opening the image")
         image = open_image(content, max_bytes=MAX_BYTES, max_pixels=MAX_PIXELS, name=file)
@@ -98,16 +98,16 @@ class Workshop:
         method: str,
     ) -> dict[str, Any]:
         from captrial.attribution.explain import explain
+        from captrial.attribution.page import panel
         from captrial.attribution.regions import relative_boxes
-        from captrial.attribution.view import panel
-        from captrial.grounding.grounded_view import grounded_view
+        from captrial.grounding.ground import ground_explanation
 
         boxes = relative_boxes(regions, *image.size) if regions else None
         try:
             explanation = explain(captioner, image, method, boxes=boxes)
         except CaptrialError as error:  # it gives no gradients, or no attention: what it says can be read all the same
             return {"captioner": name, "caption": captioner.caption([image])[0], "problem": str(error)}
-        view = grounded_view(explanation, regions, grounder)
+        view = ground_explanation(explanation, regions, grounder).view()
         return panel(replace(view, captioner=name))
 
     def _captioner(self, name: str) -> AnyCaptioner:

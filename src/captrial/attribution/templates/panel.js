@@ -1,6 +1,6 @@
 "use strict";
 // One explanation: the caption's words as buttons, the image with the map of the word pointed at.
-// Used by the page of `captrial explain` and by the studio; `data` is what captrial.attribution.view.panel makes.
+// Used by the page of `captrial explain` and by the studio; `data` is what captrial.attribution.page.panel makes.
 
 const VERDICTS = {
   "grounded": ["grounded", "it looked at this while saying it"],

@@ -184,12 +184,12 @@ def _text_stages() -> Iterator[Numbers]:
                 {"one": {names[0]: said[names[0]]}},
                 {names[0]: known[names[0]]},
                 metrics,
-                Path(work) / "warm",
                 LocalEngine(),
+                Path(work) / "warm",
             )
             work_folder = Path(work) / "a"
             with empty_cache():  # parsed captions are kept between runs; here all are new
-                seconds, used = _timed(lambda: score_all(systems, truth, metrics, work_folder, LocalEngine()))  # noqa: B023
+                seconds, used = _timed(lambda: score_all(systems, truth, metrics, LocalEngine(), work_folder))  # noqa: B023
             yield _row(f"score: {', '.join(metrics)}", len(names), seconds, used, folder_bytes(work_folder))
 
 

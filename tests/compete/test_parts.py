@@ -24,7 +24,7 @@ from captrial.compete.selection.similarities import Resemblance, resemblance_nam
 from captrial.compete.storage.labels import Judgement, read_judgements, read_labels
 from captrial.errors import InputError, MissingExtraError
 from captrial.metrics import Corpus, DocumentFrequencies, cider
-from captrial.metrics.registry import Options, chosen
+from captrial.metrics.registry import MetricOptions, choose_metrics
 from compete import made
 from compete.conftest import Small
 
@@ -111,7 +111,7 @@ def test_p_is_the_metric_of_the_pair_s_own_images(jury: Jury, metric: str) -> No
         i, j = contest.models
         for model, other in ((i, j), (j, i)):
             corpus = corpus_of(jury, model, list(contest.images))
-            state = chosen([metric], Options())[0].state(corpus, Options())
+            state = choose_metrics([metric], MetricOptions())[0].state(corpus, MetricOptions())
             parts = {part.name: part.corpus for part in state.scores().flat()}
             assert p[model, other] == pytest.approx(parts[metric], abs=1e-12)
 

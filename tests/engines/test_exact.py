@@ -14,15 +14,18 @@ from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
 from captrial.compete.selection.selection import Ordered
 from captrial.engines.engine import Engine
+from captrial.engines.jobs import score as score_job
 from captrial.engines.jobs import select
 from captrial.engines.jobs.score import score_all
 from captrial.engines.jobs.select import EngineRanker, merge_slices
 from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError, MismatchError
+from captrial.language.similarity import SimilaritySettings
 from captrial.metrics import score
 from captrial.metrics.ngram.cider import cider
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
+from captrial.metrics.registry import MetricOptions
 from compete import made
 
 captions = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass"]), max_size=7).map(" ".join)
@@ -73,7 +76,7 @@ def same_scores(tmp_path: Path, engine: Engine, metrics: list[str] = METRICS) ->
     texts["model0"]["7"] = ""
     objects = {name: ["dog", "cat"] for name in known}
     one = score(texts, known, metrics, objects=objects)
-    other = score_all(texts, known, metrics, tmp_path / "work", engine, objects=objects)
+    other = score_all(texts, known, metrics, engine, tmp_path / "work", MetricOptions(objects=objects))
     assert other.columns == one.columns
     assert other.notes == one.notes
     for system, columns in one.scores.items():
@@ -91,25 +94,25 @@ def same_scores(tmp_path: Path, engine: Engine, metrics: list[str] = METRICS) ->
 
 
 def test_scores_in_parts_are_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score, "SLICE", 16)
+    monkeypatch.setattr(score_job, "SLICE", 16)
     same_scores(tmp_path, LocalEngine())
     assert len(OutputFolder(tmp_path / "work" / "scores").shards()) == 4
 
 
 def test_bleu_in_parts_is_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score, "SLICE", 9)
+    monkeypatch.setattr(score_job, "SLICE", 9)
     texts = made.captions(50, 1)
     known = {name: [text] for name, text in texts.pop("truth").items()}
-    one, other = score(texts, known, ["bleu"]), score_all(texts, known, ["bleu"], tmp_path, LocalEngine())
+    one, other = score(texts, known, ["bleu"]), score_all(texts, known, ["bleu"], LocalEngine(), tmp_path)
     assert one.to_dict() == other.to_dict()
     assert one.intervals(100) == other.intervals(100)
 
 
 def test_changed_captions_are_not_mistaken_for_finished_ones(tmp_path: Path) -> None:
     known = {"1": ["a dog runs"], "2": ["a cat sits"]}
-    score_all({"a": {"1": "a dog", "2": "a cat"}}, known, ["bleu"], tmp_path, LocalEngine())
+    score_all({"a": {"1": "a dog", "2": "a cat"}}, known, ["bleu"], LocalEngine(), tmp_path)
     with pytest.raises(MismatchError, match="another job or input"):
-        score_all({"a": {"1": "a dog", "2": "a bat"}}, known, ["bleu"], tmp_path, LocalEngine())
+        score_all({"a": {"1": "a dog", "2": "a bat"}}, known, ["bleu"], LocalEngine(), tmp_path)
 
 
 def test_another_table_of_frequencies_is_not_mistaken_for_the_first(tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_another_table_of_frequencies_is_not_mistaken_for_the_first(tmp_path: Pa
 
     def scored(number: int) -> dict[str, dict[str, float | None]]:
         table = tables[number]
-        return score_all(said, known, ["cider"], tmp_path, LocalEngine(), document_frequencies=table).to_dict()
+        return score_all(said, known, ["cider"], LocalEngine(), tmp_path, MetricOptions(table)).to_dict()
 
     first = scored(0)
     with pytest.raises(MismatchError, match=r"another frequencies\)"):
@@ -136,7 +139,8 @@ def test_other_vectors_in_the_same_file_are_noticed(tmp_path: Path, monkeypatch:
         file.write_text("".join(f"{word} {sign * number} 1 0.5\n" for number, word in enumerate(words, 1)))
         known = {"1": ["a dog runs"], "2": ["a cat sits"]}
         said = {"a": {"1": "a dog", "2": "a cat"}}
-        score_all(said, known, ["bleu"], tmp_path / "work", LocalEngine(), similarity=("vectors", file))
+        options = MetricOptions(similarity=SimilaritySettings("vectors", file))
+        score_all(said, known, ["bleu"], LocalEngine(), tmp_path / "work", options)
 
     scored(1)
     scored(1)
@@ -152,7 +156,8 @@ def test_another_clip_checkpoint_in_the_same_folder_is_noticed(tmp_path: Path) -
         if not checkpoint.exists() or checkpoint.read_bytes() != content:
             checkpoint.write_bytes(content)
         known, said = {"1": ["a dog runs"]}, {"a": {"1": "a dog"}}
-        score_all(said, known, ["bleu"], tmp_path / "work", LocalEngine(), clip=str(checkpoint.parent))
+        options = MetricOptions(clip=str(checkpoint.parent))
+        score_all(said, known, ["bleu"], LocalEngine(), tmp_path / "work", options)
 
     scored(b"one")
     scored(b"one")
@@ -164,10 +169,10 @@ def test_another_clip_checkpoint_in_the_same_folder_is_noticed(tmp_path: Path) -
 def test_what_failed_is_scored_again_once_its_cause_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
-    monkeypatch.setattr(score, "SLICE", 1)
+    monkeypatch.setattr(score_job, "SLICE", 1)
     known = {"1": ["a dog runs"], "2": ["a cat sits"]}
     said = {"a": {"1": "a dog", "2": "a cat"}}
-    real = getattr(score, job).__call__
+    real = getattr(score_job, job).__call__
 
     def breaks(self: object, rows: list[dict[str, object]]) -> object:
         if rows[0]["id"] in ("2", "images 1:2"):
@@ -175,13 +180,13 @@ def test_what_failed_is_scored_again_once_its_cause_is_mended(
         return real(self, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(score, job), "__call__", breaks)
+        patch.setattr(getattr(score_job, job), "__call__", breaks)
         with pytest.raises(InputError, match="no space left"):
-            score_all(said, known, ["cider"], tmp_path, LocalEngine())
+            score_all(said, known, ["cider"], LocalEngine(), tmp_path)
     folder = tmp_path / ("scores" if job == "ScoreJob" else "frequencies")
     assert [path.name for path in OutputFolder(folder).shards()] == ["part-000000.parquet"]
     assert (
-        score_all(said, known, ["cider"], tmp_path, LocalEngine()).to_dict() == score(said, known, ["cider"]).to_dict()
+        score_all(said, known, ["cider"], LocalEngine(), tmp_path).to_dict() == score(said, known, ["cider"]).to_dict()
     )
 
 

@@ -1,22 +1,26 @@
-"""What every metric promises, tried on every metric there is: shards merge, order is nothing, statistics add up."""
+"""The registry, and what every metric in it promises: shards merge, order does not matter, statistics add up."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from captrial.metrics import Corpus, Scores
-from captrial.metrics.registry import ENTRIES, Entry, Options
-
-pytestmark = pytest.mark.slow  # SPICE and METEOR load their tables
+from captrial.cli.app import app
+from captrial.engines.jobs.score import score_all
+from captrial.engines.local import LocalEngine
+from captrial.errors import InputError
+from captrial.metrics import Corpus, MeanState, Scores, score
+from captrial.metrics.registry import METRICS, Metric, MetricOptions, markdown_table, register, registered
 
 SUBJECTS = ["a man", "two dogs", "a young woman", "the red bus", "a cat", "three black horses"]
 VERBS = ["rides", "is standing on", "sits near", "runs past", "looks at", "plays with"]
 PLACES = ["a wooden table", "the green grass", "a street", "a large beach", "the couch in a room", ""]
-OPTIONS = Options(objects={str(i): ["person", "dog"] for i in range(0, 40, 3)}, training=["a man rides a street"])
-JUDGED = [entry for entry in ENTRIES.values() if entry.name != "clip"]  # CLIPScore needs images; see its own test
+OPTIONS = MetricOptions(objects={str(i): ["person", "dog"] for i in range(0, 40, 3)}, training=["a man rides a street"])
+JUDGED = [metric for metric in METRICS.values() if metric.name != "clip"]  # CLIPScore needs images; see its own test
 
 
 @pytest.fixture(scope="module")
@@ -45,31 +49,34 @@ def assert_equal(first: Scores, second: Scores, order: Any = slice(None)) -> Non
         np.testing.assert_allclose(one[name].per_image, other[name].per_image[order], atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("entry", JUDGED, ids=lambda entry: entry.name)
-def test_ten_shards_merge(entry: Entry, corpus: Corpus) -> None:
+@pytest.mark.slow  # SPICE and METEOR load their tables
+@pytest.mark.parametrize("metric", JUDGED, ids=lambda metric: metric.name)
+def test_ten_shards_merge(metric: Metric, corpus: Corpus) -> None:
     states: list[Any] = [
-        entry.state(corpus.select(part), OPTIONS) for part in np.array_split(np.arange(len(corpus)), 10)
+        metric.state(corpus.select(part), OPTIONS) for part in np.array_split(np.arange(len(corpus)), 10)
     ]
-    assert_equal(type(states[0]).merge(states).scores(), entry.state(corpus, OPTIONS).scores())
+    assert_equal(type(states[0]).merge(states).scores(), metric.state(corpus, OPTIONS).scores())
 
 
-@pytest.mark.parametrize("entry", JUDGED, ids=lambda entry: entry.name)
-def test_the_order_of_images_is_nothing(entry: Entry, corpus: Corpus) -> None:
+@pytest.mark.slow  # SPICE and METEOR load their tables
+@pytest.mark.parametrize("metric", JUDGED, ids=lambda metric: metric.name)
+def test_the_order_of_images_is_nothing(metric: Metric, corpus: Corpus) -> None:
     order = np.random.default_rng(1).permutation(len(corpus))
-    shuffled = entry.state(corpus.select(order), OPTIONS).scores()
-    whole = entry.state(corpus, OPTIONS).scores()
+    shuffled = metric.state(corpus.select(order), OPTIONS).scores()
+    whole = metric.state(corpus, OPTIONS).scores()
     assert_equal(shuffled, whole, order)
 
 
-@pytest.mark.parametrize("entry", JUDGED, ids=lambda entry: entry.name)
-def test_statistics_add_up_to_the_corpus_score(entry: Entry, corpus: Corpus) -> None:
-    state = entry.state(corpus, OPTIONS)
+@pytest.mark.slow  # SPICE and METEOR load their tables
+@pytest.mark.parametrize("metric", JUDGED, ids=lambda metric: metric.name)
+def test_statistics_add_up_to_the_corpus_score(metric: Metric, corpus: Corpus) -> None:
+    state = metric.state(corpus, OPTIONS)
     statistics = state.statistics()
     assert statistics.shape[0] == len(corpus)
     values = state.corpus_scores(statistics.sum(axis=0))
     expected = flat(state.scores())
     assert set(values) <= set(expected)
-    assert values.keys() | {"vocabulary", "distinct"} >= set(entry.columns) & set(expected)
+    assert values.keys() | {"vocabulary", "distinct"} >= set(metric.columns) & set(expected)
     for name, value in values.items():
         assert float(value) == pytest.approx(expected[name].corpus, abs=1e-12, nan_ok=True)
     together = state.corpus_scores(np.stack([statistics.sum(axis=0), 2 * statistics.sum(axis=0)]))
@@ -77,16 +84,75 @@ def test_statistics_add_up_to_the_corpus_score(entry: Entry, corpus: Corpus) -> 
         assert pair.shape == (2,), name
 
 
-@pytest.mark.parametrize("entry", [entry for entry in JUDGED if entry.better], ids=lambda entry: entry.name)
-def test_a_copy_of_a_reference_is_judged_better_than_another_images_caption(entry: Entry, corpus: Corpus) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", [metric for metric in JUDGED if metric.better], ids=lambda metric: metric.name)
+def test_a_copy_of_a_reference_is_judged_better_than_another_images_caption(metric: Metric, corpus: Corpus) -> None:
     copies = [references[0] for references in corpus.references]
     strangers = [*copies[1:], copies[0]]
     values = []
-    options = OPTIONS if entry.name == "chair" else Options()  # Coverage of the references' nouns, not of objects
+    options = (
+        OPTIONS if metric.name == "chair" else MetricOptions()
+    )  # Coverage of the references' nouns, not of objects
     for said in (copies, strangers):
-        scores = flat(entry.state(Corpus(corpus.ids, said, corpus.references), options).scores())
-        values.append(scores[entry.columns[0]].corpus)
-    if entry.name == "repetition":
+        scores = flat(metric.state(Corpus(corpus.ids, said, corpus.references), options).scores())
+        values.append(scores[metric.columns[0]].corpus)
+    if metric.name == "repetition":
         assert values == [0, 0]
     else:
-        assert (values[0] > values[1]) == (entry.better == "higher")
+        assert (values[0] > values[1]) == (metric.better == "higher")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", [metric for metric in JUDGED if metric.additive], ids=lambda metric: metric.name)
+def test_a_state_is_restored_from_its_statistics(metric: Metric, corpus: Corpus) -> None:
+    state = metric.state(corpus, OPTIONS)
+    like = metric.state(corpus.select([0]), OPTIONS)
+    if not metric.name.startswith("cider"):  # its document frequencies are those of its own images
+        assert_equal(like.with_statistics(state.statistics()).scores(), state.scores())
+    assert_equal(state.with_statistics(state.statistics()).scores(), state.scores())
+
+
+class ExclamationState(MeanState):
+    """A metric of one's own: whether a caption ends in an exclamation mark."""
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> ExclamationState:
+        captions, _ = corpus.as_written
+        return cls({"exclamations": np.array([text.endswith("!") for text in captions], dtype=float)})
+
+
+EXCLAMATIONS = Metric(
+    "exclamations",
+    "Exclamations",
+    "share of captions that end in an exclamation mark",
+    ("exclamations",),
+    lambda corpus, _: ExclamationState.of(corpus),
+    better="lower",
+)
+
+
+def test_a_new_metric_needs_nothing_but_its_entry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    captions = {"1": "a dog runs!", "2": "a cat sleeps"}
+    references = {"1": ["a dog runs fast"], "2": ["a cat is asleep"]}
+    files = {"system": tmp_path / "system.json", "references": tmp_path / "references.json"}
+    files["system"].write_text(json.dumps(captions))
+    files["references"].write_text(json.dumps(references))
+    expected = {"system": {"exclamations": 0.5}}
+    with registered(EXCLAMATIONS):
+        assert score(captions, references, ["exclamations"]).to_dict() == expected
+        table = score_all({"system": captions}, references, ["exclamations"], LocalEngine(), tmp_path / "work")
+        assert table.to_dict() == expected
+        assert table.better("exclamations") == "lower"
+        arguments = ["score", str(files["system"]), "--references", str(files["references"])]
+        app([*arguments, "--metrics", "exclamations", "--json"], standalone_mode=False)
+        assert json.loads(capsys.readouterr().out) == expected
+        app(["score", "--list-metrics"], standalone_mode=False)
+        assert "Exclamations: share of captions" in capsys.readouterr().out
+        with pytest.raises(InputError, match="there is already a metric 'exclamations'"):
+            register(EXCLAMATIONS)
+    with pytest.raises(InputError, match="no metric 'exclamations'; there are bleu"):
+        score(captions, references, ["exclamations"])
+
+
+def test_the_documentation_shows_the_registry() -> None:
+    assert markdown_table() in (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()

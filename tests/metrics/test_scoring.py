@@ -11,7 +11,7 @@ import pytest
 import captrial
 from captrial.errors import InputError
 from captrial.metrics import Corpus, score
-from captrial.metrics.registry import ENTRIES, Options, chosen
+from captrial.metrics.registry import METRICS, MetricOptions, choose_metrics
 
 REFERENCES = {"1": ["a man rides a horse", "a person on a horse"], "2": ["a cat sleeps"], "3": ["two dogs run"]}
 GOOD = {"1": "a man rides a horse", "2": "a cat sleeps", "3": "dogs run"}
@@ -76,16 +76,16 @@ def test_mistakes() -> None:
 
 
 def test_default_metrics_are_those_that_can_be_had() -> None:
-    names = [entry.name for entry in chosen(None, Options())]
+    names = [metric.name for metric in choose_metrics(None, MetricOptions())]
     assert names[:3] == NGRAM
     assert "chair" not in names
-    assert "chair" in [entry.name for entry in chosen(None, Options(objects={}))]
+    assert "chair" in [metric.name for metric in choose_metrics(None, MetricOptions(objects={}))]
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in {"clip", "meteor", "spice"}])
+@pytest.mark.parametrize("name", [name for name in METRICS if name not in {"clip", "meteor", "spice"}])
 def test_every_metric_has_the_columns_it_promises(name: str) -> None:
     table = score(GOOD, REFERENCES, metrics=[name], objects={"1": ["horse"]}, training=["a cat sleeps"])
-    assert set(table.columns) == set(ENTRIES[name].columns)
+    assert set(table.columns) == set(METRICS[name].columns)
     for column, scores in table.scores["system"].items():
         assert scores.per_image.shape == (3,), column
         assert scores.name == column

@@ -1,4 +1,4 @@
-"""The tables of `captrial score`: corpus scores with intervals, and who beats whom."""
+"""The tables of `captrial score`: corpus scores with intervals, and tests between systems."""
 
 from __future__ import annotations
 
@@ -13,13 +13,29 @@ if TYPE_CHECKING:
     from captrial.metrics.significance.paired import Comparison
 
 SIGNIFICANT = 0.05
-# how a column is shown: factor and decimals; x100 with one decimal unless listed
-SHOWN = {"nw": (1, 3), "clip_score": (1, 3), "ref_clip_score": (1, 3), "length": (1, 1), "vocabulary": (1, 0)}
-FEW = 4  # so many systems fit beside each other
+FEW = 4  # systems that fit beside each other
+
+
+def print_metrics() -> None:
+    """Print the registry of metrics: name, description, what each needs."""
+    from captrial.metrics.registry import METRICS
+
+    rows = [
+        [
+            metric.name + "*" * metric.by_default,
+            f"{metric.title}: {metric.description}",
+            metric.better or "–",
+            ", ".join(metric.columns),
+            "; ".join(need.description for need in metric.needs) or "–",
+        ]
+        for metric in METRICS.values()
+    ]
+    columns = ["name", "metric", "better", "columns", "needs"]
+    print_table("Metrics", columns, rows, ["* computed by default, where nothing it needs is missing"])
 
 
 def print_scores(table: ScoreTable, seed: int) -> None:
-    """Corpus scores with intervals, then who beats whom."""
+    """Print corpus scores with intervals, then which system beats which."""
     several = len(table.ids) > 1  # over one image there is no interval and nothing to test
     intervals = table.intervals(seed=seed) if several else {}
     cells = {
@@ -46,14 +62,18 @@ def _cell(value: float, interval: Interval | None, column: str) -> str:
 
 
 def _scales(columns: Sequence[str]) -> str:
-    plain = [column for column in columns if column in SHOWN]
+    from captrial.metrics.registry import scale_of
+
+    plain = [column for column in columns if scale_of(column)[0] == 1]
     if len(plain) == len(columns):
         return ""
     return f"x100 except {', '.join(plain)}; " if plain else "x100; "
 
 
 def _shown(value: float, column: str, sign: str = "") -> str:
-    factor, decimals = SHOWN.get(column, (100, 1))
+    from captrial.metrics.registry import scale_of
+
+    factor, decimals = scale_of(column)
     return f"{factor * value:{sign}.{decimals}f}"
 
 
@@ -111,7 +131,7 @@ def _print_matrix(table: ScoreTable, comparisons: Sequence[Comparison], metric: 
         cells[row.second, row.first] = _shown(-row.difference, metric, "+") + mark
     names = list(table.states)
     rows = [[name, *(cells.get((name, other), "") for other in names)] for name in names]
-    print_table(f"{metric}: row minus column", ["", *names], rows, ["* both tests agree that it is no luck"])
+    print_table(f"{metric}: row minus column", ["", *names], rows, [f"* both paired tests p < {SIGNIFICANT}"])
 
 
 def _tested(comparisons: Sequence[Comparison]) -> list[str]:

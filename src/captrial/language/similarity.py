@@ -7,7 +7,9 @@ mode `"vectors"` it is the cosine alone, as in the papers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -94,6 +96,36 @@ class Similarity:
 
     def _compute(self, word: str, class_: str) -> float:
         return float(self.matrix([word], [class_])[0, 0])
+
+
+@dataclass(frozen=True)
+class SimilaritySettings:
+    """Which similarity to use: a mode and a vector file, None for the installed vectors.
+
+    Compares words like the `Similarity` it names, which is loaded on first use; workers are sent the settings.
+    """
+
+    mode: Mode = "table+vectors"
+    vectors: Path | None = None
+
+    def __reduce__(self) -> tuple[type[SimilaritySettings], tuple[Mode, Path | None]]:
+        return SimilaritySettings, (self.mode, self.vectors)  # without what was loaded
+
+    @cached_property
+    def loaded(self) -> Similarity:
+        """The similarity, loaded when first asked for."""
+        if self == SimilaritySettings():
+            return Similarity.default()
+        return Similarity(WordVectors.open(self.vectors), mode=self.mode)
+
+    def matrix(self, words: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:
+        """Similarities (words, classes)."""
+        return self.loaded.matrix(words, classes)
+
+    @property
+    def description(self) -> str:
+        """As `Similarity.description`."""
+        return self.loaded.description
 
 
 def _distinct(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from captrial.language import tokenize_all
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.scores import Candidates, MeanState, References, Scores
+from captrial.metrics.scores import Candidates, MeanState, References, Scores, State
 
 IN_A_ROW = 3  # times that make a word repeated
 Ints = NDArray[np.int64]
@@ -79,6 +79,10 @@ class StatisticsState:
     def corpus_scores(self, totals: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Means."""
         return self._means.corpus_scores(totals)
+
+    def with_statistics(self, statistics: NDArray[np.float64]) -> State:
+        """Only the parts that are means; the metric is registered as not additive."""
+        return self._means.with_statistics(statistics)
 
     @property
     def _means(self) -> MeanState:

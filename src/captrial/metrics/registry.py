@@ -1,8 +1,15 @@
-"""The metrics by name: what each needs, what it prints, which way is better."""
+"""The registry of metrics: name, title, description, what each needs, its columns and which values are better.
+
+`captrial score`, its help and its error messages, the engines and the table of docs/metrics.md read this registry. To
+add a metric, write its state (see `captrial.metrics.scores`) in a file of its own and register it:
+
+    register(Metric("exclamations", "Exclamations", "share of captions that end in '!'", ("exclamations",), make_state))
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,113 +33,265 @@ if TYPE_CHECKING:
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.nouns.noun_arrays import WordSimilarity
 
+Scale = tuple[float, int]  # how tables show a value: factor and decimals
+
 
 @dataclass(frozen=True)
-class Options:
-    """What some metrics can be given beside captions and references."""
+class MetricOptions:
+    """What some metrics use beside captions and references; a metric ignores what it does not know."""
 
-    document_frequencies: DocumentFrequencies | None = None  # cider
-    similarity: WordSimilarity | None = None  # nw, coverage, noun_iou
-    objects: Objects | None = None  # coverage, chair: classes by image id
+    document_frequencies: DocumentFrequencies | None = None  # cider, cider_plain: by default those of the references
+    similarity: WordSimilarity | None = None  # nw, coverage, noun_iou: by default class table and installed vectors
+    objects: Objects | None = None  # chair, coverage: classes by image id
     training: Collection[str] | None = None  # statistics: captions the captioner was trained on
     images: Mapping[str, Path] | None = None  # clip: files by image id
     clip: str | None = None  # clip: name or path of a checkpoint
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A metric family: `columns` are what a table shows of it, in order."""
+class Need:
+    """An input or package without which a metric cannot be computed, and how to get it."""
+
+    description: str  # "the objects of each image (--objects FILE)"
+    is_met: Callable[[MetricOptions], bool]
+
+
+def package(module: str, extra: str) -> Need:
+    """The need for an optional package."""
+    return Need(f"{module}: pip install 'captrial[{extra}]'", lambda _: find_spec(module) is not None)
+
+
+OBJECTS = Need("the objects of each image (--objects FILE)", lambda options: options.objects is not None)
+CLIP = Need(
+    "images (--images FOLDER) and a CLIP checkpoint (--clip NAME)",
+    lambda options: bool(options.clip and options.images),
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric, or a family of columns that are computed together."""
 
     name: str
-    columns: tuple[str, ...]
-    state: Callable[[Corpus, Options], State]
-    better: Literal["higher", "lower"] | None = "higher"  # None: describes, does not judge
+    title: str
+    description: str  # one line
+    columns: tuple[str, ...]  # what a table shows of it, in order
+    state: Callable[[Corpus, MetricOptions], State]
+    better: Literal["higher", "lower"] | None = "higher"  # None: describes captions, does not judge them
     by_default: bool = False
-    lacks: Callable[[Options], str | None] = field(default=lambda _: None)  # why it cannot be had here, or None
+    needs: tuple[Need, ...] = ()  # beside captions and references
+    uses: tuple[str, ...] = ()  # fields of MetricOptions that it reads
+    aliases: tuple[str, ...] = ()
+    additive: bool = True  # whether `State.statistics` hold all of it, so that workers can compute it in parts
+    scales: Mapping[str, Scale] = field(default_factory=dict)  # by column; x100 with one decimal where not listed
+
+    def missing(self, options: MetricOptions) -> str | None:
+        """Why the metric cannot be computed with these options here, or None."""
+        return next((f"needs {need.description}" for need in self.needs if not need.is_met(options)), None)
 
 
-def _spice(corpus: Corpus, _: Options) -> State:
-    from captrial.metrics.spice import SpiceState
+METRICS: dict[str, Metric] = {}
+"""All metrics by name, in the order of tables."""
+
+
+def register(metric: Metric) -> None:
+    """Add a metric; its name and aliases must be new."""
+    taken = {name for known in METRICS.values() for name in (known.name, *known.aliases, *known.columns)}
+    for name in (metric.name, *metric.aliases):
+        if name in taken:
+            raise InputError(f"there is already a metric {name!r}; choose another name")
+    METRICS[metric.name] = metric
+
+
+@contextmanager
+def registered(metric: Metric) -> Iterator[None]:
+    """Register a metric for the duration of a `with` block."""
+    register(metric)
+    try:
+        yield
+    finally:
+        del METRICS[metric.name]
+
+
+def choose_metrics(names: Sequence[str] | None, options: MetricOptions) -> list[Metric]:
+    """The metrics of these names, in this order; by default all usual ones that can be computed here.
+
+    A name is a metric (`bleu`) or one of its columns (`bleu_4`; then only that column is shown).
+    """
+    if names is None:
+        return [metric for metric in METRICS.values() if metric.by_default and metric.missing(options) is None]
+    found: dict[str, Metric] = {}
+    for name in names:
+        metric = _named(name.strip().lower())
+        reason = metric.missing(options)
+        if reason:
+            raise InputError(f"metric {metric.name!r} {reason}")
+        columns = (*found[metric.name].columns, *metric.columns) if metric.name in found else metric.columns
+        found[metric.name] = replace(metric, columns=tuple(dict.fromkeys(columns)))
+    return list(found.values())
+
+
+def scale_of(column: str) -> Scale:
+    """Factor and decimals with which tables show a column."""
+    scales = (metric.scales[column] for metric in METRICS.values() if column in metric.scales)
+    return next(scales, (100, 1))
+
+
+def markdown_table() -> str:
+    """All metrics as the table of docs/metrics.md."""
+    lines = ["| name | metric | better | columns | needs |", "| --- | --- | --- | --- | --- |"]
+    for metric in METRICS.values():
+        name = f"`{metric.name}`" + (" *" if metric.by_default else "")
+        columns = ", ".join(f"`{column}`" for column in metric.columns)
+        needs = "; ".join(need.description for need in metric.needs) or "–"
+        lines.append(
+            f"| {name} | {metric.title}: {metric.description} | {metric.better or '–'} | {columns} | {needs} |"
+        )
+    return "\n".join(lines)
+
+
+def _named(name: str) -> Metric:
+    for metric in METRICS.values():
+        if name == metric.name or name in metric.aliases:
+            return metric
+        if name in metric.columns:
+            return replace(metric, columns=(name,))
+    raise InputError(f"there is no metric {name!r}; there are {', '.join(METRICS)}")
+
+
+def _spice(corpus: Corpus, _: MetricOptions) -> State:
+    from captrial.metrics.spice import SpiceState  # loads the parser's rules only where SPICE is asked for
 
     return SpiceState.of(corpus)
 
 
-def _clip(corpus: Corpus, options: Options) -> State:
+def _clip(corpus: Corpus, options: MetricOptions) -> State:
     from captrial.metrics.semantic.clipscore import ClipState
 
     return ClipState.of(corpus, images=options.images or {}, checkpoint=options.clip or "")
 
 
-def _chair(corpus: Corpus, options: Options) -> State:
-    return ChairState.of(corpus, objects=options.objects or {})
-
-
-def _lacks_module(module: str, extra: str) -> Callable[[Options], str | None]:
-    hint = f"pip install 'captrial[{extra}]'" if extra else f"pip install {module}"
-    return lambda _: None if find_spec(module) else f"needs {module}: {hint}"
-
-
-def _lacks_objects(options: Options) -> str | None:
-    return None if options.objects is not None else "needs the objects of each image (--objects FILE)"
-
-
-def _lacks_clip(options: Options) -> str | None:
-    if not (options.clip and options.images):
-        return "needs images (--images FOLDER) and a CLIP checkpoint (--clip NAME)"
-    return _lacks_module("transformers", "hf")(options)
-
-
-ENTRIES: dict[str, Entry] = {
-    entry.name: entry
-    for entry in [
-        Entry("bleu", BLEU, lambda c, _: BleuState.of(c), by_default=True),
-        Entry("rouge", ("rouge_l",), lambda c, _: RougeState.of(c), by_default=True),
-        Entry("cider", ("cider",), lambda c, o: CiderState.of(c, o.document_frequencies), by_default=True),
-        Entry("cider_plain", ("cider_plain",), lambda c, o: CiderPlainState.of(c, o.document_frequencies)),
-        # Without METEOR's data files it is another metric, and the second column.
-        Entry("meteor", ("meteor", "meteor_exact_stem"), lambda c, _: MeteorState.of(c), by_default=True),
-        Entry("spice", ("spice",), _spice, by_default=True, lacks=_lacks_module("pycocoevalcap", "meteor")),
-        Entry("nw", ("nw",), lambda c, o: NwState.of(c, o.similarity), by_default=True),
-        Entry("coverage", ("coverage",), lambda c, o: CoverageState.of(c, o.similarity, o.objects), by_default=True),
-        Entry("noun_iou", ("noun_iou",), lambda c, o: NounIouState.of(c, o.similarity)),
-        Entry("chair", ("chair_i", "chair_s"), _chair, better="lower", by_default=True, lacks=_lacks_objects),
-        Entry("repetition", ("repetition",), lambda c, _: RepetitionState.of(c), better="lower"),
-        Entry(
-            "statistics",
-            ("length", "vocabulary", "distinct", "novelty"),
-            lambda c, o: StatisticsState.of(c, o.training),
-            better=None,
-        ),
-        Entry("clip", ("clip_score", "ref_clip_score"), _clip, by_default=True, lacks=_lacks_clip),
-    ]
-}
-ALIASES = {"rouge_l": "rouge", "rouge-l": "rouge", "cider-d": "cider", "clipscore": "clip"}
-
-
-def chosen(names: Sequence[str] | None, options: Options) -> list[Entry]:
-    """The metrics of these names, in this order; by default all usual ones that can be had here.
-
-    A name is a family (`bleu`) or one of its columns (`bleu_4`, which then is all that is shown of it).
-    """
-    if names is None:
-        return [entry for entry in ENTRIES.values() if entry.by_default and entry.lacks(options) is None]
-    found: dict[str, Entry] = {}
-    for name in names:
-        entry = _named(name.strip().lower())
-        reason = entry.lacks(options)
-        if reason:
-            raise InputError(f"metric {entry.name!r} {reason}")
-        shown = (*found[entry.name].columns, *entry.columns) if entry.name in found else entry.columns
-        found[entry.name] = replace(entry, columns=tuple(dict.fromkeys(shown)))
-    return list(found.values())
-
-
-def _named(name: str) -> Entry:
-    name = ALIASES.get(name, name)
-    for entry in ENTRIES.values():
-        if name == entry.name:
-            return entry
-        if name in entry.columns:
-            return replace(entry, columns=(name,))
-    known = ", ".join(ENTRIES)
-    raise InputError(f"there is no metric {name!r}; there are {known}")
+for _metric in [
+    Metric(
+        "bleu",
+        "BLEU-1 to BLEU-4",
+        "n-gram precision with brevity penalty, as the COCO toolkit",
+        BLEU,
+        lambda corpus, _: BleuState.of(corpus),
+        by_default=True,
+    ),
+    Metric(
+        "rouge",
+        "ROUGE-L",
+        "F of the longest common subsequence, as the COCO toolkit",
+        ("rouge_l",),
+        lambda corpus, _: RougeState.of(corpus),
+        by_default=True,
+        aliases=("rouge-l",),
+    ),
+    Metric(
+        "cider",
+        "CIDEr-D",
+        "tf-idf n-gram similarity, clipped and damped by length; the COCO toolkit's CIDEr",
+        ("cider",),
+        lambda corpus, options: CiderState.of(corpus, options.document_frequencies),
+        by_default=True,
+        uses=("document_frequencies",),
+        aliases=("cider-d",),
+    ),
+    Metric(
+        "cider_plain",
+        "CIDEr",
+        "the same without clipping and length penalty",
+        ("cider_plain",),
+        lambda corpus, options: CiderPlainState.of(corpus, options.document_frequencies),
+        uses=("document_frequencies",),
+    ),
+    Metric(
+        "meteor",
+        "METEOR 1.5",
+        "aligned words, stems, synonyms and paraphrases; without its data files `meteor_exact_stem`",
+        ("meteor", "meteor_exact_stem"),
+        lambda corpus, _: MeteorState.of(corpus),
+        by_default=True,
+    ),
+    Metric(
+        "spice",
+        "SPICE 1.0",
+        "F over scene-graph tuples",
+        ("spice",),
+        _spice,
+        by_default=True,
+        needs=(package("pycocoevalcap", "meteor"),),
+    ),
+    Metric(
+        "nw",
+        "NW",
+        "Needleman-Wunsch alignment of nouns (Cornia 2022, Eq. 14)",
+        ("nw",),
+        lambda corpus, options: NwState.of(corpus, options.similarity),
+        by_default=True,
+        uses=("similarity",),
+        scales={"nw": (1, 3)},
+    ),
+    Metric(
+        "coverage",
+        "Coverage",
+        "how many objects, or nouns of the references, the caption's nouns cover (Cornia 2022, Eq. 15)",
+        ("coverage",),
+        lambda corpus, options: CoverageState.of(corpus, options.similarity, options.objects),
+        by_default=True,
+        uses=("similarity", "objects"),
+    ),
+    Metric(
+        "noun_iou",
+        "Noun IoU",
+        "soft intersection over union of the sets of nouns",
+        ("noun_iou",),
+        lambda corpus, options: NounIouState.of(corpus, options.similarity),
+        uses=("similarity",),
+    ),
+    Metric(
+        "chair",
+        "CHAIR",
+        "share of hallucinated objects among mentions, and of captions with one",
+        ("chair_i", "chair_s"),
+        lambda corpus, options: ChairState.of(corpus, objects=options.objects or {}),
+        better="lower",
+        by_default=True,
+        needs=(OBJECTS,),
+        uses=("objects",),
+    ),
+    Metric(
+        "repetition",
+        "Repetition",
+        "share of captions with a word three or more times in a row (Wan 2022, Fig. 11-12)",
+        ("repetition",),
+        lambda corpus, _: RepetitionState.of(corpus),
+        better="lower",
+    ),
+    Metric(
+        "statistics",
+        "Statistics",
+        "words a caption, distinct words, distinct captions, captions not among --training",
+        ("length", "vocabulary", "distinct", "novelty"),
+        lambda corpus, options: StatisticsState.of(corpus, options.training),
+        better=None,
+        uses=("training",),
+        additive=False,
+        scales={"length": (1, 1), "vocabulary": (1, 0)},
+    ),
+    Metric(
+        "clip",
+        "CLIPScore",
+        "cosine of image and caption by CLIP; RefCLIPScore adds the references",
+        ("clip_score", "ref_clip_score"),
+        _clip,
+        by_default=True,
+        needs=(CLIP, package("transformers", "hf")),
+        uses=("images", "clip"),
+        aliases=("clipscore",),
+        scales={"clip_score": (1, 3), "ref_clip_score": (1, 3)},
+    ),
+]:
+    register(_metric)

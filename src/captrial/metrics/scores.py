@@ -1,7 +1,7 @@
-"""What every metric returns, and what stands behind it: `Scores` and a mergeable `State`.
+"""The result of a metric, `Scores`, and the mergeable `State` behind it.
 
-A metric is a pure function `metric(candidates, references, **options) -> Scores`, or `metric(corpus, **options)`.
-Behind it stands a small class, its state, so that shards can be scored apart and merged, and so that confidence
+A metric is a pure function `metric(candidates, references, **options) -> Scores`, or `metric(corpus, **options)`. It is
+computed by a small class, its state, so that shards can be scored separately and merged, and so that confidence
 intervals and tests between systems are those of the corpus metric itself:
 
     state = BleuState.of(corpus)                    # one shard
@@ -9,6 +9,7 @@ intervals and tests between systems are those of the corpus metric itself:
     state.scores()                                  # equal to scoring everything at once
     state.statistics()                              # (n, s) what each image adds
     state.corpus_scores(weights @ state.statistics())  # {"bleu_4": (replicates,), ...}
+    state.with_statistics(table)                    # the state whose statistics these are, e.g. gathered from workers
 
 `statistics` are additive: the corpus value is a function of their sum over images, for a mean (value, 1), for BLEU the
 n-gram counts and lengths, for METEOR its match counts. A resample of images is then a matrix product. What is not
@@ -32,7 +33,7 @@ References = Sequence[Sequence[str]] | Mapping[str, Sequence[str]]
 class Scores:
     """A metric's value for the corpus and for every image, in the order of the corpus.
 
-    `per_image` is (n,) and NaN where the metric does not speak about an image (it is then left out of the corpus value
+    `per_image` is (n,) and NaN where the metric has no value for an image (which is then left out of the corpus value
     and counted in a note). `parts` are sub-scores by name (`bleu_1`, `spice_color`). Values are fractions, never x100.
     """
 
@@ -51,14 +52,18 @@ class Scores:
 
 
 class State(Protocol):
-    """What one shard contributes to a metric; see the module's text.
+    """What one shard contributes to a metric; see the module's docstring.
 
-    Each metric's class also has `of(corpus, **its options)` and `merge(states)`, which mypy cannot state here without
-    forbidding each its own options.
+    Each metric's class also has a classmethod `of(corpus, **options)`; it is not declared here, since the options differ.
     """
 
+    @classmethod
+    def merge(cls, states: Sequence[Self], /) -> Self:
+        """The state of the images of all shards, in order."""
+        ...
+
     def scores(self) -> Scores:
-        """Scores of all images seen."""
+        """Scores of all images of the shard."""
         ...
 
     def statistics(self) -> NDArray[np.float64]:
@@ -67,6 +72,10 @@ class State(Protocol):
 
     def corpus_scores(self, totals: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """(..., s) weighted sums of `statistics` -> (...) corpus values by name, the parts' names included."""
+        ...
+
+    def with_statistics(self, statistics: NDArray[np.float64], /) -> State:
+        """The state of the same metric, for other images, whose `statistics` these are."""
         ...
 
 
@@ -108,6 +117,11 @@ class MeanState:
             total, count = totals[..., 2 * index], totals[..., 2 * index + 1]
             means[name] = np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
         return means
+
+    def with_statistics(self, statistics: NDArray[np.float64]) -> State:
+        """Values and gaps from (n, 2 * names); notes stay."""
+        columns = zip(self.values, statistics.T[::2], statistics.T[1::2], strict=True)
+        return MeanState({name: np.where(counts > 0, value, np.nan) for name, value, counts in columns}, self.notes)
 
     def _left_out(self, name: str) -> tuple[str, ...]:
         missing = int(np.isnan(self.values[name]).sum())

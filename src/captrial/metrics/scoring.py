@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from captrial.errors import InputError
 from captrial.files import atomic_path
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.registry import Entry, Options, chosen
+from captrial.metrics.registry import Metric, MetricOptions, choose_metrics
 from captrial.metrics.scores import Candidates, References, Scores, State
 from captrial.metrics.significance.bootstrap import (
     REPLICATES,
@@ -38,29 +38,35 @@ def score(
     candidates: Candidates | Corpus | Mapping[str, Candidates] | Mapping[str, Corpus],
     references: References | None = None,
     metrics: Sequence[str] | None = None,
-    *,
-    document_frequencies: DocumentFrequencies | None = None,
-    similarity: WordSimilarity | None = None,
-    objects: Objects | None = None,
-    training: Collection[str] | None = None,
-    images: Mapping[str, Path] | None = None,
-    clip: str | None = None,
+    **options: Unpack[OptionFields],
 ) -> ScoreTable:
     """Score one system, or several that captioned the same images.
 
     `candidates` are captions by image id (or a sequence aligned with `references`), or such captions by system;
     `metrics` are names (`bleu`, `rouge`, `cider`, `meteor`, `spice`, `nw`, `coverage`, ...), by default all that can be
-    had. The others are what some metrics use: see `captrial.metrics.registry.Options`.
+    computed with what is given. `options` are what some metrics use: the fields of
+    `captrial.metrics.registry.MetricOptions`.
 
     >>> table = score({"1": "a dog", "2": "a cat"}, {"1": ["a dog runs"], "2": ["a cat sits"]}, metrics=["bleu"])
     >>> round(table.to_dict()["system"]["bleu_1"], 4)
     0.6065
     """
-    options = Options(document_frequencies, similarity, objects, training, images, clip)
-    entries = chosen(metrics, options)
+    given = MetricOptions(**options)
+    chosen = choose_metrics(metrics, given)
     corpora = _corpora(candidates, references)
-    states = {name: {entry.name: entry.state(corpus, options) for entry in entries} for name, corpus in corpora.items()}
-    return ScoreTable(next(iter(corpora.values())).ids, entries, states)
+    states = {name: {metric.name: metric.state(corpus, given) for metric in chosen} for name, corpus in corpora.items()}
+    return ScoreTable(next(iter(corpora.values())).ids, chosen, states)
+
+
+class OptionFields(TypedDict, total=False):
+    """The keyword arguments of `score`: the fields of `MetricOptions`."""
+
+    document_frequencies: DocumentFrequencies | None
+    similarity: WordSimilarity | None
+    objects: Objects | None
+    training: Collection[str] | None
+    images: Mapping[str, Path] | None
+    clip: str | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class ScoreTable:
     """Scores by system and metric, with what intervals and tests need."""
 
     ids: Sequence[str]
-    entries: Sequence[Entry]
+    metrics: Sequence[Metric]
     states: Mapping[str, Mapping[str, State]]  # by system, then by metric family
 
     @cached_property
@@ -83,7 +89,7 @@ class ScoreTable:
 
     @property
     def notes(self) -> list[str]:
-        """What metrics had to say about these data, once each."""
+        """Notes of the metrics about these data, once each."""
         families = [scores for of_system in self._families.values() for scores in of_system.values()]
         return list(dict.fromkeys(note for scores in families for note in scores.notes))
 
@@ -96,7 +102,7 @@ class ScoreTable:
 
     def better(self, column: str) -> Literal["higher", "lower"] | None:
         """Which values of this column are the better ones; None where it only describes."""
-        return next(entry.better for entry in self.entries if column in entry.columns)
+        return next(metric.better for metric in self.metrics if column in metric.columns)
 
     def intervals(
         self, replicates: int = REPLICATES, seed: int = 0, level: float = 0.95
@@ -146,12 +152,12 @@ class ScoreTable:
 
     def _shown(self, families: Mapping[str, Scores]) -> dict[str, Scores]:
         found: dict[str, Scores] = {}
-        for entry in self.entries:
-            flat = {scores.name: scores for scores in families[entry.name].flat()}
-            shown = {name: flat[name] for name in entry.columns if name in flat}
+        for metric in self.metrics:
+            flat = {scores.name: scores for scores in families[metric.name].flat()}
+            shown = {name: flat[name] for name in metric.columns if name in flat}
             if not shown:
                 raise InputError(
-                    f"metric {entry.name!r} has no {', '.join(entry.columns)} with what it was given; it has "
+                    f"metric {metric.name!r} has no {', '.join(metric.columns)} with what it was given; it has "
                     f"{', '.join(flat)}"
                 )
             found |= shown

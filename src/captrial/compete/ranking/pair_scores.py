@@ -22,7 +22,7 @@ from captrial.metrics import Corpus, State
 from captrial.metrics.ngram.cider import cider_per_image
 from captrial.metrics.ngram.cider_subsets import CiderPanel
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
-from captrial.metrics.registry import Entry, Options, chosen
+from captrial.metrics.registry import Metric, MetricOptions, choose_metrics
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -130,7 +130,7 @@ class Jury:
             return CiderPanel([first], others, CIDER[metric]).scores(0, np.arange(len(several)))
         corpus = Corpus([str(index) for index in range(len(several))], first, others)
         entry = _entry(metric)
-        return _per_image(entry.state(corpus, Options()), entry)
+        return _per_image(entry.state(corpus, MetricOptions()), entry)
 
     def scores_on_own(self, metric: str, model: int) -> float:
         """A model's score on D (Wan 2022 Fig. 6): over all images of its own D_ij, frequencies of these images."""
@@ -170,7 +170,7 @@ class Jury:
         entry = _entry(metric)
         if (entry.name, model) not in self._states:
             own = self.own_images(model)
-            self._states[entry.name, model] = own, entry.state(self.corpus(model, own), Options())
+            self._states[entry.name, model] = own, entry.state(self.corpus(model, own), MetricOptions())
         return self._states[entry.name, model]
 
     def _value(self, metric: str) -> Callable[[Floats], Floats]:
@@ -179,26 +179,26 @@ class Jury:
         return lambda totals: _positive(_column(state.corpus_scores(totals), entry), entry)
 
 
-def _entry(metric: str) -> Entry:
+def _entry(metric: str) -> Metric:
     """The metric's entry in the registry; it must judge, and be available here."""
-    entry = chosen([metric], Options())[0]
+    entry = choose_metrics([metric], MetricOptions())[0]
     if entry.better is None:
         raise InputError(f"{metric} describes captions but does not judge them; rank by another metric")
     return entry
 
 
-def _column(values: Mapping[str, T], entry: Entry) -> T:
+def _column(values: Mapping[str, T], entry: Metric) -> T:
     """The column that stands for the metric: of BLEU the last, of METEOR whichever could be computed."""
     return [values[name] for name in entry.columns if name in values][-1]
 
 
-def _positive(values: Floats, entry: Entry) -> Floats:
+def _positive(values: Floats, entry: Metric) -> Floats:
     """Mapped so that no score is negative and more is better: ratios need that."""
     mapped = (1 + values) / 2 if entry.name in SIGNED else values
     return np.asarray(mapped if entry.better == "higher" else 1 - mapped)
 
 
-def _per_image(state: State, entry: Entry) -> Floats:
+def _per_image(state: State, entry: Metric) -> Floats:
     scores = {part.name: part.per_image for part in state.scores().flat()}
     return _positive(_column(scores, entry), entry)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,17 +23,13 @@ from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import Part, digest, entry_parts, parquet_parts, stamps
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.shards import OutputFolder
-from captrial.errors import InputError, MismatchError
+from captrial.errors import InputError
 from captrial.files import atomic_path
-from captrial.metrics.caption_statistics import StatisticsState
+from captrial.language.similarity import SimilaritySettings
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.meteor import MeteorState
-from captrial.metrics.ngram.bleu import BleuState
-from captrial.metrics.ngram.cider import CiderState
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
-from captrial.metrics.nouns.chair import ChairState
-from captrial.metrics.registry import Entry, Options, chosen
-from captrial.metrics.scores import Candidates, MeanState, References, State
+from captrial.metrics.registry import Metric, MetricOptions, choose_metrics
+from captrial.metrics.scores import Candidates, References, State
 from captrial.metrics.scoring import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -79,15 +77,16 @@ class ScoreJob(Job):
         fingerprint: str,
         options: Mapping[str, Any],
     ) -> None:
-        self.options, self.fingerprint = make_options(frequencies, **options), fingerprint
-        self.systems, self.entries = systems, chosen(metrics, self.options)
+        table = DocumentFrequencies.load(frequencies) if frequencies else None
+        self.options, self.fingerprint = MetricOptions(table, **options), fingerprint
+        self.systems, self.metrics = systems, choose_metrics(metrics, self.options)
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
-        """Score the images together, then tell each its own."""
+        """Score the images together; each row gets its own statistics."""
         tables = [
-            entry.state(corpus, self.options).statistics()
+            metric.state(corpus, self.options).statistics()
             for corpus in corpora(rows, self.systems)
-            for entry in self.entries
+            for metric in self.metrics
         ]
         return [{"statistics": row} for row in np.concatenate(tables, axis=1)]
 
@@ -108,63 +107,60 @@ def corpora(rows: Sequence[Row], systems: int) -> list[Corpus]:
     ]
 
 
-def make_options(frequencies: Path | str | None, **options: Any) -> Options:
-    """`Options` from what can be sent to a worker: the table by its path, the similarity by (mode, vector file)."""
-    table = DocumentFrequencies.load(frequencies) if frequencies else None
-    similarity = options.pop("similarity", None)
-    if similarity is not None:
-        from captrial.language.similarity import Similarity
-        from captrial.language.vectors import WordVectors
-
-        similarity = Similarity(WordVectors.open(similarity[1]), mode=similarity[0])
-    return Options(table, similarity, **options)
-
-
 def score_all(
     systems: Mapping[str, Candidates],
     references: References,
     metrics: Sequence[str] | None,
-    work: Path | str,
     engine: Engine,
-    *,
-    document_frequencies: DocumentFrequencies | None = None,
-    similarity: tuple[str, Path | None] | None = None,
-    objects: Mapping[str, Sequence[str]] | None = None,
-    training: Sequence[str] | None = None,
-    images: Mapping[str, Path] | None = None,
-    clip: str | None = None,
+    work: Path | str | None = None,
+    options: MetricOptions | None = None,
 ) -> ScoreTable:
-    """`captrial.metrics.score` on an engine; `work` is a folder for parts, where a stopped run continues.
+    """`captrial.metrics.score` on an engine.
 
-    `similarity` is a mode and a vector file (see `captrial.language.similarity.Similarity`), None for the default.
+    `work` is a folder for parts, where a stopped run continues; without one they are kept as long as the run lasts.
+    Metrics whose statistics are not additive are computed in this process.
     """
-    work = Path(work).absolute()
-    sent: dict[str, Any] = {"similarity": similarity, "objects": objects, "images": images, "clip": clip}
-    entries = chosen(metrics, make_options(None, **sent, training=training))
+    if work is None:
+        with TemporaryDirectory(prefix="captrial-score-") as temporary:
+            return score_all(systems, references, metrics, engine, temporary, options)
+    options, work = options or MetricOptions(), Path(work).absolute()
+    if isinstance(options.similarity, SimilaritySettings):
+        _ = options.similarity.loaded  # a bad name or file is an error before any work is done
+    chosen = choose_metrics(metrics, options)
     prepared = Corpus.prepare_systems(systems, references)
-    table, count = _write_images(list(prepared.values()), work), len(next(iter(prepared.values())))
-    fingerprint = digest(table)
-    names = [entry.name for entry in entries if entry.name != "statistics"]
+    images = _write_images(list(prepared.values()), work)
+    statistics, options = _statistics(
+        images, prepared, [metric for metric in chosen if metric.additive], engine, options
+    )
+    return _table(prepared, chosen, options, statistics)
+
+
+def _statistics(
+    images: Path, prepared: Mapping[str, Corpus], metrics: Sequence[Metric], engine: Engine, options: MetricOptions
+) -> tuple[Floats, MetricOptions]:
+    """Statistics (images, all systems and metrics) by workers, and the options with the document frequencies used."""
+    count, fingerprint, work = len(next(iter(prepared.values()))), digest(images), images.parent
+    if not metrics:
+        return np.zeros((count, 0)), options
     frequencies = None
-    if {"cider", "cider_plain"} & set(names):
-        frequencies = _frequencies(table, fingerprint, count, document_frequencies, work, engine)
-    gathered: Floats = np.zeros((count, 0))
-    if names:
-        arguments = {
-            "systems": len(prepared),
-            "metrics": names,
-            "frequencies": str(frequencies) if frequencies else None,
-            "fingerprint": fingerprint,
-            "options": sent,
-        }
-        tables = {"frequencies": frequencies, "vectors": similarity[1] if similarity else None}  # workers read these
-        read = {name: digest(path) for name, path in tables.items() if path} | stamps(clip=clip)
-        spec = JobSpec(ScoreJob, arguments, 1024, read)
-        run(spec, parquet_parts([table], SLICE), work / "scores", engine)
-        folder = OutputFolder(work / "scores")
-        with folder.all_needed():
-            gathered = gather_statistics(folder.tables())
-    return _table(prepared, entries, make_options(frequencies, **sent, training=training), gathered)
+    used = {name for metric in metrics for name in metric.uses}
+    if "document_frequencies" in used:
+        frequencies = _frequencies(images, fingerprint, count, options.document_frequencies, engine)
+        options = replace(options, document_frequencies=DocumentFrequencies.load(frequencies))
+    arguments = {
+        "systems": len(prepared),
+        "metrics": [metric.name for metric in metrics],
+        "frequencies": str(frequencies) if frequencies else None,
+        "fingerprint": fingerprint,
+        "options": {name: getattr(options, name) for name in sorted(used - {"document_frequencies"})},
+    }
+    vectors = options.similarity.vectors if isinstance(options.similarity, SimilaritySettings) else None
+    tables = {"frequencies": frequencies, "vectors": vectors}  # workers read these
+    read = {name: digest(path) for name, path in tables.items() if path} | stamps(clip=options.clip)
+    run(JobSpec(ScoreJob, arguments, 1024, read), parquet_parts([images], SLICE), work / "scores", engine)
+    folder = OutputFolder(work / "scores")
+    with folder.all_needed():
+        return gather_statistics(folder.tables()), options
 
 
 def gather_statistics(tables: Iterable[pa.Table]) -> Floats:
@@ -179,41 +175,23 @@ def gather_statistics(tables: Iterable[pa.Table]) -> Floats:
     return np.concatenate(parts)
 
 
-def restored(like: State, statistics: Floats) -> State:
-    """The state whose `statistics()` these are; `like` is a state of the same metric on any images."""
-    if isinstance(like, CiderState):
-        like = like.means
-    if isinstance(like, MeanState):
-        columns = zip(like.values, statistics.T[::2], statistics.T[1::2], strict=True)
-        return MeanState({name: np.where(counts > 0, value, np.nan) for name, value, counts in columns}, like.notes)
-    if isinstance(like, BleuState):
-        return BleuState(statistics)
-    if isinstance(like, MeteorState):
-        return MeteorState(like.name, statistics.astype(np.int64))  # whole segments add no chunk, nor again
-    if isinstance(like, ChairState):
-        return ChairState(statistics[:, :2])
-    raise MismatchError(f"{type(like).__name__} cannot be scored in parts; score it in one process")
-
-
 def _table(
-    prepared: Mapping[str, Corpus],
-    entries: Sequence[Entry],
-    options: Options,
-    statistics: Floats,
+    prepared: Mapping[str, Corpus], metrics: Sequence[Metric], options: MetricOptions, statistics: Floats
 ) -> ScoreTable:
+    """The states of all systems and metrics from the statistics of all images."""
     states: dict[str, dict[str, State]] = {}
     start = 0
     for name, corpus in prepared.items():
         states[name] = {}
-        for entry in entries:
-            if entry.name == "statistics":  # vocabularies do not add up; counting words is quick
-                states[name][entry.name] = StatisticsState.of(corpus, options.training)
+        for metric in metrics:
+            if not metric.additive:
+                states[name][metric.name] = metric.state(corpus, options)
                 continue
-            like = entry.state(corpus.select([0]), options)
+            like = metric.state(corpus.select([0]), options)
             stop = start + like.statistics().shape[1]
-            states[name][entry.name] = restored(like, statistics[:, start:stop])
+            states[name][metric.name] = like.with_statistics(statistics[:, start:stop])
             start = stop
-    return ScoreTable(next(iter(prepared.values())).ids, entries, states)
+    return ScoreTable(next(iter(prepared.values())).ids, metrics, states)
 
 
 def _write_images(prepared: Sequence[Corpus], work: Path) -> Path:
@@ -244,10 +222,9 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str) else list(value)
 
 
-def _frequencies(
-    images: Path, fingerprint: str, count: int, given: DocumentFrequencies | None, work: Path, engine: Engine
-) -> Path:
+def _frequencies(images: Path, fingerprint: str, count: int, given: DocumentFrequencies | None, engine: Engine) -> Path:
     """The file of the table to use: the one given, or that of all references, counted in slices."""
+    work = images.parent
     path = work / "frequencies.npz"
     if given is None:
         slices = [f"{first}:{min(first + SLICE, count)}" for first in range(0, count, SLICE)]

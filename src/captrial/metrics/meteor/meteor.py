@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,13 +138,13 @@ class MeteorState:
     stats: NDArray[np.int64]
 
     @classmethod
-    def of(cls, corpus: Corpus, resources: MeteorResources | None = None) -> MeteorState:
+    def of(cls, corpus: Corpus, resources: MeteorResources | None = None) -> Self:
         """Align one shard."""
         resources = resources or MeteorResources.find()
         return cls(resources.name, meteor_stats(corpus.candidates, corpus.references, resources=resources))
 
     @classmethod
-    def merge(cls, states: Sequence[MeteorState]) -> MeteorState:
+    def merge(cls, states: Sequence[Self]) -> Self:
         """The images of all shards, in order."""
         names = sorted({state.name for state in states})
         if len(names) != 1:
@@ -163,3 +163,7 @@ class MeteorState:
     def corpus_scores(self, totals: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """The formula applied to sums of statistics."""
         return {self.name: meteor_scores(totals)}
+
+    def with_statistics(self, statistics: NDArray[np.float64]) -> MeteorState:
+        """Additive statistics (n, 23) of other images; making them additive again changes nothing."""
+        return MeteorState(self.name, statistics.astype(np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class BleuState:
     counts: NDArray[np.float64]
 
     @classmethod
-    def of(cls, corpus: Corpus) -> BleuState:
+    def of(cls, corpus: Corpus) -> Self:
         """Count one shard."""
         n = len(corpus)
         lengths = corpus.sentences.lengths
@@ -46,7 +47,7 @@ class BleuState:
         return cls(np.stack([*matches, *possible, said, closest_lengths(corpus)], axis=1).astype(np.float64))
 
     @classmethod
-    def merge(cls, states: Sequence[BleuState]) -> BleuState:
+    def merge(cls, states: Sequence[Self]) -> Self:
         """The images of all shards, in order."""
         return cls(np.concatenate([state.counts for state in states]))
 
@@ -59,6 +60,10 @@ class BleuState:
     def statistics(self) -> NDArray[np.float64]:
         """(n, 10): the counts."""
         return self.counts
+
+    def with_statistics(self, statistics: NDArray[np.float64]) -> BleuState:
+        """The counts (n, 10) of other images."""
+        return BleuState(statistics)
 
     def corpus_scores(self, totals: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Geometric mean of the precisions times the brevity penalty."""

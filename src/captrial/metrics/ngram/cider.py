@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.ngram.ngram_counts import ORDERS, Counts
-from captrial.metrics.scores import Candidates, MeanState, References, Scores
+from captrial.metrics.scores import Candidates, MeanState, References, Scores, State
 
 SIGMA = 6.0
 ONE_IMAGE = "CIDEr of one image is 0 by definition (idf = log 1); score more images, or give document frequencies"
@@ -53,12 +54,12 @@ class CiderState:
     name: str = "cider"
 
     @classmethod
-    def of(cls, corpus: Corpus, document_frequencies: DocumentFrequencies | None = None) -> CiderState:
+    def of(cls, corpus: Corpus, document_frequencies: DocumentFrequencies | None = None) -> Self:
         """The state of one shard."""
         return cls(corpus, document_frequencies)
 
     @classmethod
-    def merge(cls, states: Sequence[CiderState]) -> CiderState:
+    def merge(cls, states: Sequence[Self]) -> Self:
         """All shards; their references make the document frequencies together."""
         return cls(Corpus.merge([state.corpus for state in states]), states[0].document_frequencies)
 
@@ -80,6 +81,10 @@ class CiderState:
     def corpus_scores(self, totals: Floats) -> dict[str, Floats]:
         """The mean."""
         return self.means.corpus_scores(totals)
+
+    def with_statistics(self, statistics: Floats) -> State:
+        """Image scores of other images, computed with the same document frequencies."""
+        return self.means.with_statistics(statistics)
 
 
 @dataclass(frozen=True)

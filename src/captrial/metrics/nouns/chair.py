@@ -82,6 +82,10 @@ class ChairState:
         ones = np.ones(len(self.mentions))
         return np.column_stack([self.mentions, ones, self.mentions[:, 1] > 0]).astype(np.float64)
 
+    def with_statistics(self, statistics: NDArray[np.float64]) -> ChairState:
+        """Mentions of other images from (n, 4)."""
+        return ChairState(statistics[:, :2])
+
     def corpus_scores(self, totals: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """CHAIRi and CHAIRs."""
         mentions, wrong, captions, with_wrong = np.moveaxis(totals, -1, 0)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from captrial.metrics.long_captions import much_longer, shortened
+from captrial.metrics.inputs import much_longer, shorten
 
 
-def test_shortened() -> None:
-    assert shortened("A big dog runs. It is brown.", sentence=True, words=2) == "A big"
-    assert shortened("A big dog", words=9) == "A big dog"
-    assert shortened("A big dog. Yes") == "A big dog. Yes"
+def test_shorten() -> None:
+    assert shorten("A big dog runs. It is brown.", sentence=True, words=2) == "A big"
+    assert shorten("A big dog", words=9) == "A big dog"
+    assert shorten("A big dog. Yes") == "A big dog. Yes"
 
 
 def test_much_longer() -> None:

@@ -1,0 +1,188 @@
+"""Read what `captrial score` is given: caption files, references, objects, training captions and images.
+
+    inputs = read_inputs(ScoreFiles([Path("ours.json"), Path("theirs.json")], references=Path("refs.json")))
+    table = score(inputs.captions, inputs.references, objects=inputs.objects)
+
+Systems are scored on the images that all of them captioned. What is doubtful about the files is reported through `warn`,
+by default as a Python warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from captrial.data import read_captions, read_references
+from captrial.errors import InputError
+from captrial.language.english import not_english
+from captrial.language.sentences import first_sentence, first_words
+
+MUCH_LONGER = 2.0  # captions this many times as long as references on average are reported
+Captions = dict[str, str]
+Warn = Callable[[str], None]
+
+
+class CaptionWarning(UserWarning):
+    """Something about caption files that makes scores doubtful."""
+
+
+def warn_user(message: str) -> None:
+    """Report as a Python warning."""
+    warnings.warn(message, CaptionWarning, stacklevel=3)
+
+
+@dataclass(frozen=True)
+class ScoreFiles:
+    """Files to score and how to read them."""
+
+    systems: Sequence[Path]  # caption files, one a system
+    references: Path
+    split: str | None = None  # of the references
+    strict: bool = False  # a doubtful id or caption is an error
+    first_sentence: bool = False  # cut captions after their first sentence
+    max_words: int | None = None  # cut captions after so many words
+    objects: Path | None = None  # {"image id": ["class", ...]}
+    training: Path | None = None  # captions that the captioner was trained on
+    images: Path | None = None  # folder
+
+
+@dataclass(frozen=True)
+class ScoreInputs:
+    """Captions by system and references of the same images, and what some metrics use beside them."""
+
+    captions: dict[str, Captions]
+    references: dict[str, list[str]]
+    objects: dict[str, list[str]] | None = None
+    training: list[str] | None = None
+    images: dict[str, Path] | None = None
+
+
+def read_inputs(files: ScoreFiles, warn: Warn = warn_user) -> ScoreInputs:
+    """Read all files, cut captions where asked to, and keep the images that every system captioned."""
+    references = read_references(files.references, split=files.split)
+    texts = [(image, text) for image, of_image in references.items() for text in of_image]
+    _report_other_languages(files.references.name, texts, warn)
+    captions = read_systems(files, references, warn)
+    for name, of_system in captions.items():
+        _report_length(name, list(of_system.values()), references, warn)
+    ids = [image for image in references if all(image in of_system for of_system in captions.values())]
+    if not ids:
+        raise InputError("no image has a caption of every system; check that all files use the same ids")
+    return ScoreInputs(
+        {name: {image: of_system[image] for image in ids} for name, of_system in captions.items()},
+        {image: list(references[image]) for image in ids},
+        read_objects(files.objects, ids, warn) if files.objects else None,
+        read_texts(files.training) if files.training else None,
+        find_images(files.images, ids) if files.images else None,
+    )
+
+
+def read_systems(files: ScoreFiles, references: Mapping[str, Sequence[str]], warn: Warn) -> dict[str, Captions]:
+    """Captions by system, cut where asked to; ids are those of `references`."""
+    captions: dict[str, Captions] = {}
+    for name, path in zip(system_names(files.systems), files.systems, strict=True):
+        found = read_captions(path, known_ids=references, strict=files.strict)
+        if found.problems:
+            warn(f"{found.report()} (Known ids are those of {files.references.name}.)")
+        captions[name] = found.to_dict()
+        _report_other_languages(path.name, list(captions[name].items()), warn)
+    missing = {image for of_system in captions.values() for image in references if image not in of_system}
+    if missing:
+        scored = len(references) - len(missing)
+        warn(f"scored are the {scored} of {len(references)} images that every system captioned")
+    return {
+        name: {image: shorten(text, files.first_sentence, files.max_words) for image, text in of_system.items()}
+        for name, of_system in captions.items()
+    }
+
+
+def system_names(paths: Sequence[Path]) -> list[str]:
+    """Names of systems: the stem of each file; for equal stems the folder's name, for equal folders the path."""
+    names = [path.stem for path in paths]
+    for longer in (lambda path: path.resolve().parent.name, str):
+        times = Counter(names)
+        names = [longer(path) if times[name] > 1 else name for path, name in zip(paths, names, strict=True)]
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(f"{twice[0]} is given twice; give every system once")
+    return names
+
+
+def shorten(text: str, sentence: bool = False, words: int | None = None) -> str:
+    """Cut a caption to its first sentence, its first words, or both."""
+    if sentence:
+        text = first_sentence(text)
+    return text if words is None else first_words(text, words)
+
+
+def much_longer(captions: Sequence[str], references: Mapping[str, Sequence[str]]) -> tuple[float, float] | None:
+    """Mean words of captions and references if the captions are much longer (VLM paragraphs), else None."""
+    ours = [len(caption.split()) for caption in captions]
+    theirs = [len(text.split()) for of_image in references.values() for text in of_image]
+    if not ours or not theirs:
+        return None
+    mean, wanted = sum(ours) / len(ours), sum(theirs) / len(theirs)
+    return (mean, wanted) if mean > MUCH_LONGER * max(wanted, 1.0) else None
+
+
+def read_objects(path: Path, image_ids: Sequence[str], warn: Warn = warn_user) -> dict[str, list[str]]:
+    """Classes in each image from a JSON file `{"image id": ["class", ...]}`."""
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as JSON: {error}") from None
+    if not isinstance(found, dict) or not all(_is_names(names) for names in found.values()):
+        raise InputError(f'{path}: must be {{"image id": ["class", ...], ...}}')
+    missing = sum(image not in found for image in image_ids)
+    if missing:
+        warn(f"{path.name}: {missing} of {len(image_ids)} images have no entry and count as having no objects")
+    return found
+
+
+def read_texts(path: Path) -> list[str]:
+    """All captions of a file, such as training captions."""
+    return [text for texts in read_references(path).values() for text in texts]
+
+
+def find_images(folder: Path, image_ids: Sequence[str]) -> dict[str, Path]:
+    """Files by image id: a file's id is its relative path, its name, its stem, or a COCO number inside its stem."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is no folder of images")
+    found: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            number = path.stem.rpartition("_")[2].lstrip("0")
+            for name in (str(path.relative_to(folder)), path.name, path.stem, number):
+                found.setdefault(name, path)
+    return {image: found[image] for image in image_ids if image in found}
+
+
+def _report_other_languages(source: str, captions: Sequence[tuple[str, str]], warn: Warn) -> None:
+    """Warn of captions that are not English: the tokeniser and every metric are made for English."""
+    found = not_english([text for _, text in captions])
+    if found:
+        image, text = captions[found[0]]
+        warn(
+            f"{source}: {len(found)} of {len(captions)} captions do not look English (the first: id {image}, "
+            f"{text[:60]!r}); these metrics are made for English"
+        )
+
+
+def _report_length(name: str, captions: Sequence[str], references: Mapping[str, Sequence[str]], warn: Warn) -> None:
+    """Warn of captions that are much longer than the references: every metric here penalises length."""
+    lengths = much_longer(captions, references)
+    if lengths:
+        warn(
+            f"{name}: captions have {lengths[0]:.0f} words on average, references {lengths[1]:.0f}; these metrics "
+            "punish length. Score them fairly with --first-sentence or --max-words N"
+        )
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)

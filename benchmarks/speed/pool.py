@@ -1,4 +1,4 @@
-"""The pool on real photographs (Flickr8k): images a second, and how well copies are told from other images.
+"""The pool on real photographs (Flickr8k): images per second, and how well duplicates are told from other images.
 
 python -m benchmarks.speed.pool
 python -m benchmarks.speed.pool --copies FOLDER STEP   # recall on copies of every STEP-th image, false pairs among all
@@ -20,11 +20,10 @@ from PIL import Image, ImageEnhance
 
 from benchmarks.measuring import Row, compare, peak_memory, show
 from captrial.data import open_image
-from captrial.data.images import MAX_BYTES, MAX_PIXELS
-from captrial.data.pools import scan
-from captrial.data.pools.build import NEAR_DUPLICATE_DISTANCE, build_pool
-from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, _alike, near_copies, signature
-from captrial.data.pools.scan import look
+from captrial.data.images import MAX_BYTES
+from captrial.data.pools import PoolSettings, build, build_pool
+from captrial.data.pools.build import NEAR_DUPLICATE_DISTANCE, scan_image
+from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, _similar, near_duplicates, signature
 from captrial.data.pools.sources import PoolCandidate, iterate_folder
 from studies.data_paths import DATA
 
@@ -83,7 +82,7 @@ def run(limit: int = 1500) -> list[Row]:
     candidates = photographs(limit=limit)
     for candidate in candidates:
         candidate.read(MAX_BYTES)  # both sides find the files in memory
-    ours = rate(lambda candidate: look(candidate, MAX_PIXELS, MAX_BYTES), candidates)
+    ours = rate(scan_image, candidates)
     theirs = rate(lambda candidate: Image.open(io.BytesIO(candidate.read(MAX_BYTES))).convert("RGB"), candidates)
     what = f"pool: {len(candidates)} Flickr8k images checked, hashed, signed"
     return [compare(what, "Pillow decode alone", ours, theirs, "/s"), search_time()]
@@ -95,9 +94,9 @@ def search_time(count: int = 20_000) -> Row:
     hashes = random.integers(0, 2**64, POOL_SIZE, dtype=np.uint64)
     signatures = random.integers(0, 256, (POOL_SIZE, SIGNATURE_BYTES), dtype=np.uint8)
     nobody = np.zeros(POOL_SIZE, bool)
-    near_copies(hashes[:9], signatures[:9], nobody[:9], NEAR_DUPLICATE_DISTANCE)  # compile
+    near_duplicates(hashes[:9], signatures[:9], nobody[:9], NEAR_DUPLICATE_DISTANCE)  # compile
     start = time.process_time()
-    near_copies(hashes, signatures, nobody, NEAR_DUPLICATE_DISTANCE)
+    near_duplicates(hashes, signatures, nobody, NEAR_DUPLICATE_DISTANCE)
     ours = time.process_time() - start
     start = time.process_time()
     for index in range(count):
@@ -106,7 +105,7 @@ def search_time(count: int = 20_000) -> Row:
     return compare(f"near duplicates among {POOL_SIZE}", f"numpy, every pair (from {count})", ours, theirs)
 
 
-def look_alikes(hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], owner: NDArray[np.int64]) -> tuple[int, int]:
+def false_pairs(hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], owner: NDArray[np.int64]) -> tuple[int, int]:
     """Pairs of different owners that would be called copies: by the hash alone, and by hash and thumbnail."""
     by_hash = by_both = 0
     for index in range(len(hashes)):
@@ -114,7 +113,7 @@ def look_alikes(hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], owner
         for other in near + index + 1:
             if owner[other] != owner[index]:
                 by_hash += 1
-                by_both += bool(_alike(signatures[index], signatures[other]))
+                by_both += bool(_similar(signatures[index], signatures[other]))
     return by_hash, by_both
 
 
@@ -136,7 +135,7 @@ def copies(folder: str, step: int) -> None:
         print(f"{name:34} {found:5} of {made} found   {100 * found / made:6.2f} %")
     for name, rows, each in (("photographs", whole, 1), ("quarters of photographs", quarters, 4)):
         hashes, signatures = _arrays(rows)
-        by_hash, by_both = look_alikes(hashes, signatures, np.arange(len(rows)) // each)
+        by_hash, by_both = false_pairs(hashes, signatures, np.arange(len(rows)) // each)
         pairs = len(rows) * (len(rows) - each) // 2
         print(f"{name:34} {by_hash} of {pairs:.3g} pairs alike by the hash alone, {by_both} by hash and thumbnail")
 
@@ -148,11 +147,11 @@ def _arrays(rows: list[tuple[int, bytes]]) -> tuple[NDArray[np.uint64], NDArray[
 
 def _is_copy(first: tuple[int, bytes], second: tuple[int, bytes]) -> bool:
     hashes, signatures = _arrays([first, second])
-    return bool(near_copies(hashes, signatures, np.zeros(2, bool), NEAR_DUPLICATE_DISTANCE)[1] == 0)
+    return bool(near_duplicates(hashes, signatures, np.zeros(2, bool), NEAR_DUPLICATE_DISTANCE)[1] == 0)
 
 
 def memory() -> None:
-    """Build a pool of 370 000 empty files whose looks are made up: what the book-keeping and the search need."""
+    """Build a pool of 370 000 empty files whose signatures are made up: what the book-keeping and the search need."""
     random = np.random.default_rng(0)
 
     def made_up(*_: object) -> dict[str, object]:
@@ -160,15 +159,15 @@ def memory() -> None:
         looks = int.from_bytes(row[:8], "big")
         return {"width": 1, "height": 1, "hash": row[:16].hex(), "looks": looks, "signature": row, "reason": None}
 
-    scan.look = made_up  # type: ignore[assignment]
+    build.scan_image = made_up  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         for number in range(POOL_SIZE):
             path = Path(folder) / "in" / f"class{number % 200:03}" / f"{number}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        pool = build_pool([Path(folder) / "in"], Path(folder) / "pool", workers=1)
+        pool = build_pool([Path(folder) / "in"], Path(folder) / "pool", PoolSettings(workers=1))
     used = f"{time.process_time():.0f} s of processor time"
-    print(f"{len(pool)} images, looks made up: peak {peak_memory():.0f} MB, {used}")
+    print(f"{len(pool)} images, signatures made up: peak {peak_memory():.0f} MB, {used}")
 
 
 def main() -> None:

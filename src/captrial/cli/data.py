@@ -1,4 +1,4 @@
-"""`captrial data`: make and look at data sets; `captrial data toyworld` writes the toy world."""
+"""`captrial data`: show data sets, list the readers, render the toy world."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
-app = typer.Typer(help="Make and look at data sets.", no_args_is_help=True)
+app = typer.Typer(help="Show data sets, and render the toy world.", no_args_is_help=True)
 
 
 @app.command()
@@ -50,27 +50,45 @@ def _shares(text: str) -> dict[str, float]:
 
 @app.command()
 def show(
-    path: Annotated[Path, typer.Argument(help="A data set: annotations, a folder, shards.")],
+    path: Annotated[Path, typer.Argument(help="A data set: an annotation file, a folder, or shards.")],
     split: Annotated[str | None, typer.Option(help="Only these splits, e.g. train+restval.")] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the images, if not beside the annotations.")] = None,
-    form: Annotated[str | None, typer.Option(help="What it is, where the content does not say.")] = None,
+    form: Annotated[
+        str | None, typer.Option(help="Its format, if not recognised: a name listed by `captrial data forms`.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Say what a data set is and holds, what is wrong with it, and which captions are not English."""
-    from captrial.data.datasets.summary import summarise
+    """Show what a data set contains: its format, counts per split, problems, and captions that are not English."""
+    from captrial.data.datasets import DatasetSummary, find_reader, problems, read_dataset
     from captrial.language.english import not_english
 
-    summary = summarise(path, split=split, images=images, form=form)
-    captions = [(sample.id, caption) for sample in summary.samples for caption in sample.captions]
+    found = find_reader(path, form)
+    samples = read_dataset(found.path, split=split, images=images, form=found.form)
+    summary, wrong = DatasetSummary(samples), problems(samples)
+    captions = [(sample.id, caption) for sample in samples for caption in sample.captions]
     foreign = [captions[index] for index in not_english([caption for _, caption in captions])]
     if json:
-        print_json({**summary.document(), "not_english": [{"id": one, "caption": text} for one, text in foreign]})
+        listed = [{"id": identity, "caption": text} for identity, text in foreign]
+        print_json({"form": found.form, "path": str(found.path), **summary.document(), "not_english": listed})
         return
-    notes = [f"problem: {text}" for text in summary.problems[:10]]
-    notes += [f"not English? {one}: {' '.join(text.split())}" for one, text in foreign[:10]]
-    counted = {"problems": len(summary.problems), "captions not in English": len(foreign)}
-    notes += [f"{count} {what} in all" for what, count in counted.items() if count > 10]
-    print_table(str(summary.found), ["split", *summary.COLUMNS], summary.rows(), notes)
+    notes = [f"problem: {text}" for text in wrong[:10]]
+    notes += [f"not English? {identity}: {' '.join(text.split())}" for identity, text in foreign[:10]]
+    counts = {"problems": len(wrong), "captions not in English": len(foreign)}
+    notes += [f"{count} {what} in all" for what, count in counts.items() if count > 10]
+    print_table(str(found), ["split", *summary.COLUMNS], summary.rows(), notes)
+
+
+@app.command()
+def forms(json: JsonFlag = False) -> None:
+    """List the data set formats that can be read."""
+    from captrial.data.datasets import READERS
+
+    columns = ("name", "title", "description", "needs")
+    rows = [tuple(getattr(reader, column) for column in columns) for reader in READERS.values()]
+    if json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table("data set formats", ["--form", "format", "content", "path to give"], rows)
 
 
 @app.command("contact-sheet")

@@ -1,4 +1,4 @@
-"""`captrial pool`: gather the images of a competition and look at what was gathered."""
+"""`captrial pool`: collect the images of a competition into a pool, and show a pool."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from captrial.cli.output import JsonFlag, print_json, print_table
 if TYPE_CHECKING:
     from captrial.data.pools import ImagePool
 
-app = typer.Typer(help="Gather images into a pool and look at it.", no_args_is_help=True)
+app = typer.Typer(help="Collect images into a pool without duplicates, and show a pool.", no_args_is_help=True)
 
 
 @app.command()
 def build(
-    out: Annotated[Path, typer.Argument(help="Folder of the pool; run again, it continues.")],
+    out: Annotated[Path, typer.Argument(help="Folder of the pool; an existing pool is continued.")],
     sources: Annotated[
         list[str],
         typer.Option(
@@ -26,32 +26,32 @@ def build(
             help="A folder (sub-folders are classes), a tar shard, or a list of URLs; may be repeated.",
         ),
     ],
-    max_pixels: Annotated[int, typer.Option(min=1, help="Refuse larger images before they are decoded.")] = 89_478_485,
+    max_pixels: Annotated[
+        int, typer.Option(min=1, help="Limit of pixels; larger images are refused before they are decoded.")
+    ] = 89_478_485,
     near_distance: Annotated[
         int, typer.Option(help="Bits of 64 by which near duplicates may differ; -1: exact duplicates only.")
     ] = 10,
     workers: Annotated[
-        int, typer.Option(min=0, help="Threads; 0: one a core. The pool is the same for any number.")
+        int, typer.Option(min=0, help="Threads; 0: one per core. The pool is the same for any number.")
     ] = 0,
-    unpack: Annotated[bool, typer.Option("--unpack", help="Write images of shards as files too.")] = False,
-    concurrency: Annotated[int, typer.Option(min=1, help="Downloads at once.")] = 16,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts at a download that fails.")] = 3,
+    unpack: Annotated[bool, typer.Option("--unpack", help="Also write the images of shards as files.")] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="Parallel downloads.")] = 16,
+    retries: Annotated[int, typer.Option(min=0, help="Further attempts after a failed download.")] = 3,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger downloads.")] = 32 << 20,
     json: JsonFlag = False,
 ) -> None:
-    """Gather images from folders, tar shards and URL lists; what is unreadable or a copy is listed and left out."""
-    from captrial.data.pools import build_pool
-    from captrial.data.pools.download import DownloadSettings
+    """Collect images from folders, tar shards and URL lists; list and leave out duplicates and unreadable images."""
+    from captrial.data.pools import DownloadSettings, PoolSettings, build_pool
 
-    pool = build_pool(
-        sources,
-        out,
+    settings = PoolSettings(
         max_pixels=max_pixels,
         near_duplicate_distance=None if near_distance < 0 else near_distance,
         workers=workers or None,
         unpack=unpack,
         downloads=DownloadSettings(concurrency=concurrency, retries=retries, max_bytes=max_bytes),
     )
+    pool = build_pool(sources, out, settings)
     if json:
         print_json(pool.summary)
     else:
@@ -61,15 +61,14 @@ def build(
 @app.command()
 def show(
     pool: Annotated[Path, typer.Argument(help="Folder of the pool.")],
-    left_out: Annotated[bool, typer.Option("--left-out", help="List what was left out, and why.")] = False,
+    left_out: Annotated[bool, typer.Option("--left-out", help="List the images that were left out, and why.")] = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the class distribution to this .svg, .png or .pdf file.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Show a pool: classes, what was left out and why, and the distribution of classes as a figure."""
-    from captrial.data.pools import ImagePool
-    from captrial.data.pools.pool import draw_classes
+    """Show a pool: its classes, the images left out and why, and the class distribution as a figure."""
+    from captrial.data.pools import ImagePool, draw_classes
 
     loaded = ImagePool.load(pool)
     if figure is not None:
@@ -93,5 +92,5 @@ def _print_summary(pool: ImagePool) -> None:
         f"pool {pool.directory}",
         ["", "images"],
         [("found", summary["found"]), *summary["left_out"].items(), ("in the pool", summary["images"])],
-        [f"files that are no images, not looked at: {ignored}"] if ignored else [],
+        [f"ignored files that are not images: {ignored}"] if ignored else [],
     )

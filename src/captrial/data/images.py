@@ -1,13 +1,20 @@
-"""Opening images from anywhere without being harmed: an image in RGB, or one sentence that says why not.
+"""Opening images safely: `open_image` returns an RGB image or raises an `ImageError` that says why not.
 
-What a file is, its bytes decide, never its suffix: JPEG, PNG, WebP, GIF (first frame), BMP and TIFF are opened, nothing
-else. The number of pixels is known before any is decoded.
+The format is recognised from the first bytes, never from the file name: JPEG, PNG, WebP, GIF (first frame), BMP and
+TIFF are opened, nothing else. The number of pixels is checked before any pixel is decoded. EXIF orientation is applied,
+transparency is shown over white, 16- and 32-bit grey is scaled to 8 bits. All functions are safe to call from threads.
+
+    open_image(source)      the image in RGB, or an ImageError
+    try_open(source)        the image in RGB, or an ImageProblem: for batches
+    image_size(source)      (width, height) from the header
+    image_format(start)     the format of a file, from its first bytes
 """
 
 from __future__ import annotations
 
 import io
 import stat
+import struct
 import threading
 import warnings
 from collections.abc import Iterator
@@ -21,94 +28,8 @@ from numpy.typing import NDArray
 from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
 from PIL.ImageFile import ImageFile
 
-from captrial.data.file_types import image_format, webp_size, what_else
 from captrial.errors import DatasetError, ImageError
 from captrial.records import Sample
-
-# Any image mode to RGB: transparency over white, deep pixels scaled and never clipped.
-
-
-DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
-ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
-
-
-def to_rgb(image: Image.Image) -> Image.Image:
-    """A new image in RGB that shows what a viewer on a white page would show."""
-    if image.mode in DEEP:
-        return _from_deep(image)
-    if image.mode in ALPHA or "transparency" in image.info:
-        return _over_white(image)
-    return image.copy() if image.mode == "RGB" else image.convert("RGB")
-
-
-def _over_white(image: Image.Image) -> Image.Image:
-    if image.mode in ("RGBa", "La"):  # premultiplied: has to pass through its straight form
-        image = image.convert(image.mode[:-1] + "A")
-    layer = image.convert("RGBA")
-    page = Image.new("RGB", layer.size, "white")
-    page.paste(layer, mask=layer.getchannel("A"))
-    return page
-
-
-def _from_deep(image: Image.Image) -> Image.Image:
-    """Grey with 16 or 32 bits, or fractions."""
-    values = np.asarray(image)
-    grey = _scaled(values)
-    transparent = image.info.get("transparency")
-    if isinstance(transparent, int):
-        grey[values == transparent] = 255
-    return Image.fromarray(grey).convert("RGB")
-
-
-def _scaled(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Grey values of any depth as bytes.
-
-    16-bit values have a scale of 0 to 65535; 32-bit ones that fit are taken to be 8 or 16 bits, fractions within
-    [0, 1] or [0, 255] to have that scale. Anything else has no agreed scale and is stretched to its extremes.
-    """
-    kind, size = values.dtype.kind, values.dtype.itemsize
-    if kind == "u" and size == 2:
-        return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 / 255 = 257, rounded to nearest
-    deep = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    low, high = float(deep.min()), float(deep.max())
-    if low >= 0:
-        agreed = (1.0, 255.0) if kind == "f" else (255.0, 65_535.0)
-        low, high = 0.0, next((scale for scale in agreed if high <= scale), high)
-    return np.rint((deep - low) * (255 / max(high - low, 1e-300))).astype(np.uint8)
-
-
-# Silence for a library that warns about every oddity of a file, in this thread only.
-#
-# `warnings.catch_warnings` swaps a list that all threads share, so two threads that open images would undo each other's
-# work. Here one entry of that list matches only while the current thread asks for it.
-
-
-_state = threading.local()
-
-
-class _InThisThread:
-    """Stands where `warnings` expects a compiled pattern of module names."""
-
-    def match(self, _module: str) -> bool:
-        """Whether the thread that warns has asked for silence."""
-        return bool(getattr(_state, "depth", 0))
-
-
-_ENTRY = ("ignore", None, Warning, _InThisThread(), 0)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Ignore warnings raised by this thread inside the block."""
-    filters = cast("list[Any]", warnings.filters)
-    if not filters or filters[0] is not _ENTRY:  # somebody put another filter in front, or restored an older list
-        filters[:] = [_ENTRY, *(entry for entry in filters if entry is not _ENTRY)]
-    _state.depth = getattr(_state, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        _state.depth -= 1
-
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit: a quarter of a gigabyte in RGB
 MAX_BYTES = 256 << 20
@@ -116,6 +37,38 @@ MAX_SCANS = 200  # a progressive JPEG has about ten; each one costs a pass over 
 
 Source = Path | str | bytes
 
+SIGNATURES = (
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
+    (b"BM", "BMP"),
+    (b"II*\0", "TIFF"),
+    (b"MM\0*", "TIFF"),
+    (b"II+\0", "TIFF"),
+    (b"MM\0+", "TIFF"),
+)
+SUFFIXES = {  # of file names; the first one is used for writing
+    "JPEG": (".jpg", ".jpeg", ".jpe"),
+    "PNG": (".png",),
+    "WebP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+}
+IMAGE_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+OTHER_SIGNATURES = (  # of files that are given instead of images by mistake; in lower case
+    (b"<!doctype html", "a web page"),
+    (b"<html", "a web page"),
+    (b"<svg", "an SVG drawing"),
+    (b"<?xml", "an XML or SVG file"),
+    (b"%pdf", "a PDF document"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"pk\x03\x04", "a ZIP archive"),
+    (b"\0\0\0\x0cjp  ", "a JPEG 2000 image"),
+    (b"8bps", "a Photoshop file"),
+    (b"\0\0\x01\0", "an icon"),
+)
 PLUGINS: dict[str, type[ImageFile]] = {
     "JPEG": JpegImagePlugin.JpegImageFile,  # the class, not `Image.open`: never a multi-image container
     "PNG": PngImagePlugin.PngImageFile,
@@ -138,9 +91,9 @@ UPRIGHT = {
 
 @dataclass(frozen=True, slots=True)
 class ImageProblem:
-    """Why an image was not opened: a record for a list, where an exception would stop the batch.
+    """Why an image was not opened, as a record for batches, where an exception would stop the rest.
 
-    Kinds: `missing`, `empty`, `too large` (bytes), `too many pixels`, `not an image`, `broken`.
+    `kind` is `missing`, `empty`, `too large` (bytes), `too many pixels`, `not an image`, `broken`.
     """
 
     source: str
@@ -152,7 +105,7 @@ class ImageProblem:
 
 
 class RefusedImageError(ImageError):
-    """A `ImageError` that knows its kind (see `ImageProblem`)."""
+    """An `ImageError` with the `ImageProblem` that describes it."""
 
     def __init__(self, source: str, kind: str, reason: str) -> None:
         super().__init__(f"{source}: {reason}")
@@ -167,16 +120,17 @@ def open_image(
     draft: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> Image.Image:
-    """An image in RGB, upright (EXIF), transparency over white, 16 bits scaled to 8; else a `ImageError`.
+    """Open an image in RGB: upright (EXIF), transparency over white, deep grey scaled to 8 bits.
 
-    `source` is a path or the bytes of a file (then `name` stands in messages). With `draft`, a JPEG may be decoded at
-    a half, quarter or eighth of its size, but not below `draft`: several times faster, and still read to its end.
-    Safe in threads. Pillow itself refuses WebP and TIFF above 179 million pixels, whatever `max_pixels` is.
+    `source` is a path or the bytes of a file; `name` is used in messages (default: the path). With `draft`, a JPEG may
+    be decoded at 1/2, 1/4 or 1/8 of its size, but not below `draft`: several times faster, and the file is still read
+    to its end. Raises `ImageError` for a file that is missing, broken, too large or not an image. Pillow refuses WebP
+    and TIFF above 179 million pixels, whatever `max_pixels` is.
     """
     name = name or _name(source)
     content = _content(source, max_bytes, name)
     try:
-        with quiet():
+        with ignore_warnings():
             start = content[:64]
             _check_pixels(webp_size(start) or (1, 1), max_pixels, name)  # Pillow allocates a WebP canvas on opening
             image = _header(io.BytesIO(content), start, name)
@@ -202,7 +156,7 @@ def try_open(
     draft: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> Image.Image | ImageProblem:
-    """`open_image` for batches: what would be raised is returned."""
+    """Like `open_image`, but return an `ImageProblem` instead of raising an `ImageError`."""
     try:
         return open_image(source, max_pixels=max_pixels, max_bytes=max_bytes, draft=draft, name=name)
     except RefusedImageError as error:
@@ -210,10 +164,10 @@ def try_open(
 
 
 def image_size(source: Source, *, name: str | None = None) -> tuple[int, int]:
-    """(width, height) of the upright image, from the header alone: nothing is decoded, whatever it claims."""
+    """(width, height) of the upright image, read from the header; no pixel is decoded, however large the image."""
     name = name or _name(source)
     try:
-        with quiet(), _stream(source, name) as stream:
+        with ignore_warnings(), _stream(source, name) as stream:
             start = stream.read(64)
             stream.seek(0)
             size = webp_size(start)
@@ -236,7 +190,7 @@ def _name(source: Source) -> str:
 def _stream(source: Source, name: str) -> BinaryIO:
     if isinstance(source, bytes):
         if not source:
-            raise RefusedImageError(name, "empty", "is empty; fetch it again")
+            raise RefusedImageError(name, "empty", "is empty; download it again")
         return io.BytesIO(source)
     try:
         path = Path(source)
@@ -244,7 +198,7 @@ def _stream(source: Source, name: str) -> BinaryIO:
         if not stat.S_ISREG(status.st_mode):
             raise RefusedImageError(name, "not an image", "is not a file")
         if status.st_size == 0:
-            raise RefusedImageError(name, "empty", "is empty; fetch it again")
+            raise RefusedImageError(name, "empty", "is empty; download it again")
         return path.open("rb")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -260,11 +214,11 @@ def _content(source: Source, max_bytes: int, name: str) -> bytes:
 
 
 def _header(stream: BinaryIO, start: bytes, name: str) -> ImageFile:
-    """The image's Pillow object with size and mode read, pixels not."""
+    """The Pillow image with its header read; pixels are not decoded yet."""
     form = image_format(start)
     if form is None:
         raise RefusedImageError(
-            name, "not an image", f"is {what_else(start)}, not a JPEG, PNG, WebP, GIF, BMP or TIFF image"
+            name, "not an image", f"is {describe_file(start)}, not a JPEG, PNG, WebP, GIF, BMP or TIFF image"
         )
     return PLUGINS[form](stream)
 
@@ -272,13 +226,13 @@ def _header(stream: BinaryIO, start: bytes, name: str) -> ImageFile:
 def _check_scans(image: ImageFile, content: bytes, name: str) -> None:
     # Markers cannot occur inside entropy-coded data, so counting bytes counts scans (and those of a thumbnail).
     if image.format == "JPEG" and content.count(b"\xff\xda") > MAX_SCANS:
-        raise RefusedImageError(name, "broken", f"has more than {MAX_SCANS} scans, made to take for ever; save it anew")
+        raise RefusedImageError(name, "broken", f"has more than {MAX_SCANS} scans, which takes too long; save it again")
 
 
 def _check_pixels(size: tuple[int, int], max_pixels: int, name: str) -> None:
     width, height = size
     if width <= 0 or height <= 0:
-        raise RefusedImageError(name, "broken", f"claims a size of {width} x {height}; save it anew")
+        raise RefusedImageError(name, "broken", f"has a size of {width} x {height} in its header; save it again")
     if width * height > max_pixels:
         raise RefusedImageError(
             name,
@@ -288,11 +242,11 @@ def _check_pixels(size: tuple[int, int], max_pixels: int, name: str) -> None:
 
 
 def _orientation(image: ImageFile) -> int:
-    """The EXIF orientation written before the pixels; 1 where it is absent or unreadable."""
+    """The EXIF orientation stored before the pixels; 1 where it is absent or unreadable."""
     if isinstance(image, TiffImagePlugin.TiffImageFile):
-        return 1  # Pillow turns TIFFs upright while loading
+        return 1  # Pillow applies the orientation of a TIFF while loading
     if isinstance(image, PngImagePlugin.PngImageFile) and "exif" not in image.info:
-        return 1  # asking Pillow would decode the pixels to look behind them
+        return 1  # Pillow would decode the pixels to search for EXIF behind them
     try:
         value = image.getexif().get(ORIENTATION, 1)
     except Exception:  # an image with broken metadata is still an image
@@ -304,26 +258,136 @@ def _broken(name: str, error: Exception) -> RefusedImageError:
     if isinstance(error, Image.DecompressionBombError):
         return RefusedImageError(name, "too many pixels", "has too many pixels for Pillow to decode; shrink it")
     reason = " ".join(str(error).split())[:120] or type(error).__name__
-    return RefusedImageError(name, "broken", f"is truncated or damaged ({reason}); fetch or save it anew")
-
-
-# Sizes of images that a data set does not tell.
+    return RefusedImageError(name, "broken", f"is truncated or damaged ({reason}); download or save it again")
 
 
 def size_of(sample: Sample) -> tuple[int, int]:
-    """The width and height of a sample's image; an error where they are not known."""
+    """(width, height) of a sample's image; raises `DatasetError` where they are not known."""
     width, height = sample.image.width, sample.image.height
     if not width or not height:
-        raise DatasetError(f"image {sample.id}: its size is not known, so boxes have no place on it")
+        raise DatasetError(f"image {sample.id}: its size is not known, but boxes need it; add width and height")
     return width, height
 
 
 def with_size(sample: Sample) -> Sample:
-    """The sample with its image's width and height, read from the file's header where they are not known."""
+    """The sample with the width and height of its image, read from the file's header where they are not known."""
     image = sample.image
     if image.width and image.height:
         return sample
     if image.path is None:
-        raise DatasetError(f"image {sample.id}: neither its size nor its file is known, so boxes have no place on it")
+        raise DatasetError(f"image {sample.id}: neither its size nor its file is known, but boxes need the size")
     width, height = image_size(image.path)
     return replace(sample, image=replace(image, width=width, height=height))
+
+
+def image_format(start: bytes) -> str | None:
+    """The format of an image file from its first bytes; None where it is not one of the six formats.
+
+    >>> image_format(b"GIF89a..."), image_format(b"<html>")
+    ('GIF', None)
+    """
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "WebP"
+    return next((name for signature, name in SIGNATURES if start.startswith(signature)), None)
+
+
+def describe_file(start: bytes) -> str:
+    """What a file that is not an image of a known format seems to be, in words: `a web page`, `a PDF document`."""
+    if start[4:8] == b"ftyp":
+        return f"a {start[8:12].decode('ascii', 'replace').strip()} file (HEIF, AVIF or video)"
+    opening = start.lstrip().lower()
+    return next((what for signature, what in OTHER_SIGNATURES if opening.startswith(signature)), "something else")
+
+
+def webp_size(start: bytes) -> tuple[int, int] | None:
+    """(width, height) of a WebP image from its first 30 bytes; None for other files."""
+    chunk = start[12:16] if image_format(start) == "WebP" else b""
+    if chunk == b"VP8X" and len(start) >= 30:
+        return int.from_bytes(start[24:27], "little") + 1, int.from_bytes(start[27:30], "little") + 1
+    if chunk == b"VP8L" and len(start) >= 25 and start[20] == 0x2F:
+        bits = int.from_bytes(start[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if chunk == b"VP8 " and start[23:26] == b"\x9d\x01\x2a" and len(start) >= 30:
+        width, height = struct.unpack_from("<HH", start, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    return None
+
+
+DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
+ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Convert an image of any mode to RGB, as a viewer would show it on a white page; always a new image."""
+    if image.mode in DEEP:
+        return _from_deep(image)
+    if image.mode in ALPHA or "transparency" in image.info:
+        return _over_white(image)
+    return image.copy() if image.mode == "RGB" else image.convert("RGB")
+
+
+def _over_white(image: Image.Image) -> Image.Image:
+    if image.mode in ("RGBa", "La"):  # premultiplied alpha: convert to straight alpha first
+        image = image.convert(image.mode[:-1] + "A")
+    layer = image.convert("RGBA")
+    page = Image.new("RGB", layer.size, "white")
+    page.paste(layer, mask=layer.getchannel("A"))
+    return page
+
+
+def _from_deep(image: Image.Image) -> Image.Image:
+    """Grey with 16 or 32 bits, or with floating-point values."""
+    values = np.asarray(image)
+    grey = _scaled(values)
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        grey[values == transparent] = 255
+    return Image.fromarray(grey).convert("RGB")
+
+
+def _scaled(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Grey values of any depth scaled to 8 bits.
+
+    16-bit values range from 0 to 65535. 32-bit integers are taken for 8- or 16-bit values where they fit, floats
+    for values in [0, 1] or [0, 255]. Other values have no agreed range: their extremes become 0 and 255.
+    """
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind == "u" and size == 2:
+        return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 / 255 = 257, rounded to nearest
+    deep = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = float(deep.min()), float(deep.max())
+    if low >= 0:
+        agreed = (1.0, 255.0) if kind == "f" else (255.0, 65_535.0)
+        low, high = 0.0, next((scale for scale in agreed if high <= scale), high)
+    return np.rint((deep - low) * (255 / max(high - low, 1e-300))).astype(np.uint8)
+
+
+_thread = threading.local()
+
+
+class _ThisThread:
+    """Takes the place of the compiled module pattern in a warnings filter; matches in threads inside the block."""
+
+    def match(self, _module: str) -> bool:
+        """Whether the current thread is inside `ignore_warnings`."""
+        return bool(getattr(_thread, "depth", 0))
+
+
+_FILTER = ("ignore", None, Warning, _ThisThread(), 0)
+
+
+@contextmanager
+def ignore_warnings() -> Iterator[None]:
+    """Ignore warnings raised by the current thread inside the block: Pillow warns about every oddity of a file.
+
+    `warnings.catch_warnings` replaces a list that all threads share, so that threads would restore each other's state.
+    Here one entry stays in the list and matches only in threads that are inside the block.
+    """
+    filters = cast("list[Any]", warnings.filters)
+    if not filters or filters[0] is not _FILTER:  # another filter was put in front, or an older list was restored
+        filters[:] = [_FILTER, *(entry for entry in filters if entry is not _FILTER)]
+    _thread.depth = getattr(_thread, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _thread.depth -= 1

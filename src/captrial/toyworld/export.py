@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from PIL import Image
 
-from captrial.data.datasets.common import read_json
+from captrial.data.datasets.base import read_json
 from captrial.data.datasets.masks import compress, mask_to_counts
 from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_write

@@ -8,7 +8,7 @@ from PIL import Image
 
 from captrial.data import ImageProblem, open_image, try_open
 from captrial.data.pools import ImagePool
-from captrial.data.pools.pool import MANIFEST
+from captrial.data.pools.image_pool import MANIFEST
 from captrial.errors import CaptrialError
 
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")

@@ -1,10 +1,10 @@
-"""Caption files in and out: what captioners said (one caption an id) and what people said (several).
+"""Caption files: one caption per image id (`read_captions`) or several (`read_references`), and writing both.
 
-Formats are recognised by content, never by suffix: COCO results, `{"id": "caption"}`, JSON lines, CSV/TSV, Parquet.
+Formats are recognised from the content when reading and chosen by suffix when writing: COCO results,
+`{"id": "caption"}`, JSON lines, CSV, TSV, Parquet. `CaptionSet` holds what was read, with every `CaptionProblem`.
 """
 
-from captrial.data.captions.caption_set import CaptionProblem, CaptionSet
-from captrial.data.captions.reading import read_captions, read_references
+from captrial.data.captions.reading import CaptionProblem, CaptionSet, read_captions, read_references
 from captrial.data.captions.writing import write_captions, write_references
 
 __all__ = ["CaptionProblem", "CaptionSet", "read_captions", "read_references", "write_captions", "write_references"]

@@ -1,4 +1,4 @@
-"""JSON and JSON-lines caption files to rows."""
+"""JSON and JSON-lines caption files as rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import orjson
 
-from captrial.data.captions.content import decode
-from captrial.data.captions.rows import CAPTION_NAMES, ID_NAMES, Pairs, Rows, describe, records_to_rows
+from captrial.data.captions.rows import CAPTION_NAMES, ID_NAMES, Pairs, Rows, decode, describe, records_to_rows
 from captrial.errors import CaptionFileError
 
 
@@ -21,21 +20,21 @@ def read_json(content: bytes, source: str, caption_names: Sequence[str]) -> Rows
     except orjson.JSONDecodeError:
         if _is_lines(content):
             return _read_lines(content, source, caption_names)
-        return _read_exactly(content, source, caption_names)
+        return _read_slowly(content, source, caption_names)
     rows = document_to_rows(document, source, caption_names)
     if _keys_repeat(content, document, rows):
-        return _read_exactly(content, source, caption_names)
+        return _read_slowly(content, source, caption_names)
     return rows
 
 
 def document_to_rows(document: Any, source: str, caption_names: Sequence[str]) -> Rows:
-    """Rows of a parsed JSON document, whatever its shape."""
+    """Rows of a parsed JSON document of any known structure."""
     if isinstance(document, list):
         return records_to_rows(document, source, caption_names, unit="entry")
     if isinstance(document, Pairs):
         return _mapping_rows([key for key, _ in document.items], [value for _, value in document.items])
     if not isinstance(document, dict):
-        raise CaptionFileError(f"{source}: holds {describe(document)}; a list or an object of captions was expected")
+        raise CaptionFileError(f"{source}: is {describe(document)}; a list or an object of captions was expected")
     if isinstance(document.get("annotations"), list):
         return records_to_rows(document["annotations"], source, caption_names, unit="annotation")
     if isinstance(document.get("images"), list):
@@ -46,7 +45,7 @@ def document_to_rows(document: Any, source: str, caption_names: Sequence[str]) -
 
 
 def parse_leniently(text: str) -> Any:
-    """Parse what orjson refuses and people have: NaN, lone surrogates, and bytes that are not UTF-8 (escaped)."""
+    """Parse JSON that orjson refuses: NaN, lone surrogates, bytes that are not UTF-8 (escaped)."""
     return json.loads(text, object_pairs_hook=_object)
 
 
@@ -82,24 +81,24 @@ def _karpathy_rows(images: list[Any], source: str) -> Rows:
     return Rows(ids, captions, id_name, "sentences", "image", splits=splits)
 
 
-def _read_exactly(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
-    """The slow way: keeps repeated keys apart and bytes that are not UTF-8 visible."""
+def _read_slowly(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
+    """Parse with Python's `json`: slower, but repeated keys stay apart and bytes that are not UTF-8 stay visible."""
     text, bad_byte = decode(content)
     try:
         document = parse_leniently(text)
     except (ValueError, RecursionError) as error:
-        raise CaptionFileError(f"{source}: {_json_complaint(error)}; write it again or repair it there") from None
+        raise CaptionFileError(f"{source}: {_json_error(error)}; write it again or repair it there") from None
     return replace(document_to_rows(document, source, caption_names), suspect=True, bad_byte=bad_byte)
 
 
-def _json_complaint(error: Exception) -> str:
+def _json_error(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
     return f"not JSON: {'nested too deeply' if isinstance(error, RecursionError) else error}"
 
 
 def _is_lines(content: bytes) -> bool:
-    """Whether the first line is a JSON object of its own, and more follows."""
+    """Whether the first line is a complete JSON object and more lines follow."""
     first, _, rest = content.strip().partition(b"\n")
     try:
         return bool(rest) and isinstance(parse_leniently(decode(first)[0]), dict | Pairs)
@@ -129,14 +128,14 @@ def _parse_line(line: bytes, number: int, source: str) -> Any:
     try:
         return parse_leniently(decode(line)[0])
     except (ValueError, RecursionError) as error:
-        complaint = _json_complaint(error).replace("line 1, ", "")
-        raise CaptionFileError(f"{source}: line {number} is {complaint}; repair or remove that line") from None
+        reason = _json_error(error).replace("line 1, ", "")
+        raise CaptionFileError(f"{source}: line {number} is {reason}; repair or remove that line") from None
 
 
 def _keys_repeat(content: bytes, document: Any, rows: Rows) -> bool:
-    """Whether some object may name a key twice, which orjson does not tell.
+    """Whether some object may have a key twice, which orjson does not report.
 
-    Counting quotes or names in the bytes costs a hundredth of parsing again; a false alarm only costs time.
+    Counting quotes or names in the bytes takes a hundredth of the time of parsing again; a false alarm only costs time.
     """
     if not isinstance(document, dict) or len(document) != len(rows.ids):
         return _names_repeat(content, rows)
@@ -152,10 +151,10 @@ def _keys_repeat(content: bytes, document: Any, rows: Rows) -> bool:
 
 
 def _quotes(content: bytes) -> int:
-    """Quotes that open or close a string: all but those behind a backslash."""
+    """The number of quotes that open or close a string: all that do not follow a backslash."""
     if b"\\" not in content:
         return content.count(b'"')
-    unescaped = content.replace(rb"\\", b"")  # pairs of backslashes gone, one that is left escapes what follows
+    unescaped = content.replace(rb"\\", b"")  # without pairs of backslashes, each one that is left escapes a character
     return unescaped.count(b'"') - unescaped.count(rb"\"")
 
 

@@ -1,37 +1,133 @@
-"""Reading what a captioner said: one caption an id, every oddity counted."""
+"""Reading caption files: `read_captions` (one caption per image id) and `read_references` (several per id).
+
+The format is recognised from the content, never from the file name: COCO results, `{"id": "caption"}`, COCO captions,
+Karpathy split files, JSON lines, CSV, TSV and Parquet.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from captrial.data.captions import content as contents
-from captrial.data.captions.caption_set import CaptionSet, ProblemLog
-from captrial.data.captions.csv_rows import read_delimited
 from captrial.data.captions.json_rows import read_json
-from captrial.data.captions.parquet_rows import read_parquet
-from captrial.data.captions.rows import CAPTION_NAMES, REFERENCE_NAMES, NotARecord, Rows, describe
+from captrial.data.captions.rows import (
+    CAPTION_NAMES,
+    REFERENCE_NAMES,
+    NotARecord,
+    Rows,
+    describe,
+    is_parquet,
+    is_unicode,
+    load,
+    looks_like_json,
+)
+from captrial.data.captions.table_rows import read_delimited, read_parquet
 from captrial.errors import CaptionFileError
+
+CAPTION_NUMBER = re.compile(r"#\d+\Z")  # Flickr's token files: `photo.jpg#0<TAB>caption`
+FIRST_CASES = 5  # cases of a problem that are listed; the rest are only counted
+
+# Kinds of problems: words for one case, for several, and what happens to these rows.
+WORDING = {
+    "incomplete": ("row without an id or a caption", "rows without an id or a caption", "left out"),
+    "wrong type": ("row of a wrong type", "rows of a wrong type", "left out"),
+    "bad utf-8": ("row that is not valid UTF-8", "rows that are not valid UTF-8", "left out"),
+    "duplicate": ("repeated row", "repeated rows", "kept once"),
+    "empty": ("empty caption", "empty captions", "kept"),
+    "unknown id": ("unknown id", "unknown ids", "left out"),
+    "missing": ("image without a caption", "images without a caption", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionProblem:
+    """One kind of problem in a caption file: its number of cases, and the first ones by line or entry and id.
+
+    Kinds: `incomplete`, `wrong type`, `bad utf-8`, `unknown id` (such rows are left out), `duplicate` (the same caption
+    twice for an id: kept once), `empty` (kept as ""), `missing` (a known id that has no caption).
+    """
+
+    kind: str
+    count: int
+    first: tuple[str, ...]
+
+    def __str__(self) -> str:
+        one, several, fate = WORDING[self.kind]
+        cases = "; ".join(self.first) + ("; ..." if self.count > len(self.first) else "")
+        return f"{self.count} {one if self.count == 1 else several}{f', {fate}' if fate else ''} ({cases})"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionSet:
+    """One caption per image id, in file order: `texts[n]` is the caption of image `ids[n]`."""
+
+    source: str
+    ids: list[str]
+    texts: list[str]
+    problems: tuple[CaptionProblem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to_dict(self) -> dict[str, str]:
+        """Id to caption, in file order."""
+        return dict(zip(self.ids, self.texts, strict=True))
+
+    def report(self) -> str:
+        """The number of captions, and every problem with its first cases, as text.
+
+        >>> CaptionSet("a.json", ["7"], [""], (CaptionProblem("empty", 1, ("entry 1 (id 7)",)),)).report()
+        'a.json: 1 caption. 1 empty caption, kept (entry 1 (id 7)).'
+        """
+        found = f"{self.source}: {len(self)} caption{'' if len(self) == 1 else 's'}."
+        return " ".join([found, *(f"{problem}." for problem in self.problems)])
+
+
+@dataclass(slots=True)
+class ProblemLog:
+    """Collects problems by kind: every case is counted, the first `FIRST_CASES` are listed."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    cases: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, case: str) -> None:
+        """Count a case, and list it if it is among the first."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if len(self.cases.setdefault(kind, [])) < FIRST_CASES:
+            self.cases[kind].append(case)
+
+    def add_all(self, kind: str, cases: Iterable[str]) -> None:
+        """Count several cases of one kind."""
+        for case in cases:
+            self.add(kind, case)
+
+    def problems(self) -> tuple[CaptionProblem, ...]:
+        """The collected problems, in the order of `WORDING`."""
+        return tuple(
+            CaptionProblem(kind, self.counts[kind], tuple(self.cases.get(kind, ())))
+            for kind in WORDING
+            if kind in self.counts
+        )
 
 
 def read_captions(path: Path | str, *, known_ids: Collection[str] | None = None, strict: bool = False) -> CaptionSet:
-    """Read a caption file of any format, told by its content.
+    """Read a caption file; its format is recognised from its content.
 
     Rows that cannot be used (no id or caption, wrong type, bytes that are not UTF-8, an id outside `known_ids`) are
-    left out and reported in `problems`, as are known ids without a caption, empty captions and exact repetitions.
-    Two different captions for an id, or a file with no usable row, are a `CaptionFileError`; with `strict`, any
-    problem is.
+    left out and listed in `problems`, as are known ids without a caption, empty captions and repeated rows. Raises
+    `CaptionFileError` for two different captions of one id and for a file without a usable row; with `strict`, for any
+    problem.
     """
     path = Path(path)
     rows = read_rows(path, CAPTION_NAMES)
     log = ProblemLog()
-    ids, texts, kept = usable(rows, log)
-    ids, texts = _without_repetition(ids, texts, kept, rows, log, path.name)
-    ids, texts = _known(ids, texts, known_ids, log)
-    texts = _emptied(ids, texts, log)
+    ids, texts, kept = usable_rows(rows, log)
+    ids, texts = _without_duplicates(ids, texts, kept, rows, log, path.name)
+    ids, texts = _with_known_ids(ids, texts, known_ids, log)
+    texts = _with_empty_captions(ids, texts, log)
     captions = CaptionSet(path.name, ids, texts, log.problems())
     if not ids:
         raise CaptionFileError(f"{captions.report()} Nothing is left to use; check the file and its ids")
@@ -41,17 +137,17 @@ def read_captions(path: Path | str, *, known_ids: Collection[str] | None = None,
 
 
 def read_rows(path: Path, caption_names: Sequence[str]) -> Rows:
-    """The raw rows of a caption or reference file."""
-    content = contents.load(path)
-    if contents.is_parquet(content):
+    """The raw rows of a caption or reference file of any format."""
+    content = load(path)
+    if is_parquet(content):
         return read_parquet(content, path.name, caption_names)
-    if contents.looks_like_json(content):
+    if looks_like_json(content):
         return read_json(content, path.name, caption_names)
     return read_delimited(content, path.name, caption_names)
 
 
 def as_id(value: Any) -> str | None:
-    """An id as a string, or None where it cannot be one: a fraction may be a rounded number, true is no id.
+    """An id as a string, or None where it cannot be one: a float may be a rounded number, and booleans are not ids.
 
     >>> as_id(42), as_id("000042"), as_id(42.0), as_id(True)
     ('42', '000042', None, None)
@@ -61,8 +157,8 @@ def as_id(value: Any) -> str | None:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def trouble(rows: Rows, index: int) -> tuple[str, str] | None:
-    """(kind, words) of what makes a row unusable, or None."""
+def row_problem(rows: Rows, index: int) -> tuple[str, str] | None:
+    """(kind, message) of the problem that makes a row unusable, or None."""
     raw, caption = rows.ids[index], rows.captions[index]
     if isinstance(raw, NotARecord):
         return "wrong type", f"{rows.where(index)} is {describe(raw)}"
@@ -71,14 +167,14 @@ def trouble(rows: Rows, index: int) -> tuple[str, str] | None:
     identity = as_id(raw)
     if identity is None:
         return "wrong type", f"{rows.where(index)}: {rows.id_name} is {describe(raw)}, not text or a whole number"
-    if rows.suspect and not contents.is_clean(identity):
+    if rows.suspect and not is_unicode(identity):
         return "bad utf-8", f"{rows.where(index)}: {rows.id_name}{_bad_byte(rows)}"
     if caption is None:
         return "incomplete", f"{rows.where(index)} (id {identity}) has no caption"
     if not isinstance(caption, str):
         hint = ", as in a reference file" if isinstance(caption, list) else ""
         return "wrong type", f"{rows.where(index)} (id {identity}): the caption is {describe(caption)}{hint}"
-    if rows.suspect and not contents.is_clean(caption):
+    if rows.suspect and not is_unicode(caption):
         return "bad utf-8", f"{rows.where(index)} (id {identity}){_bad_byte(rows)}"
     return None
 
@@ -87,24 +183,25 @@ def _bad_byte(rows: Rows) -> str:
     return f"; the file's first bad byte is {rows.bad_byte}" if rows.bad_byte else "; a lone surrogate"
 
 
-def usable(rows: Rows, log: ProblemLog) -> tuple[list[str], list[str], Sequence[int]]:
-    """Ids, captions and row numbers of the rows that have an id and a text."""
+def usable_rows(rows: Rows, log: ProblemLog) -> tuple[list[str], list[str], Sequence[int]]:
+    """Ids, captions and row numbers of the rows that have both; problems of the others go to `log`."""
     kinds = set(map(type, rows.ids))
     if kinds <= {int, str} and set(map(type, rows.captions)) == {str} and not rows.suspect and "" not in rows.ids:
         return (rows.ids if kinds == {str} else list(map(str, rows.ids))), rows.captions, range(len(rows.ids))
     kept = []
     for index in range(len(rows.ids)):
-        found = trouble(rows, index)
-        if found is None:
+        problem = row_problem(rows, index)
+        if problem is None:
             kept.append(index)
         else:
-            log.add(*found)
+            log.add(*problem)
     return [str(rows.ids[index]) for index in kept], [rows.captions[index] for index in kept], kept
 
 
-def _without_repetition(
+def _without_duplicates(
     ids: list[str], texts: list[str], kept: Sequence[int], rows: Rows, log: ProblemLog, source: str
 ) -> tuple[list[str], list[str]]:
+    """Rows that repeat the caption of an id are reported and kept once; a different caption is an error."""
     if len(set(ids)) == len(ids):
         return ids, texts
     first: dict[str, int] = {}
@@ -125,7 +222,7 @@ def _two_captions(identity: str, places: list[str], rows: Rows, source: str) -> 
     return f"{source}: {rows.id_name} {identity} has two captions ({plural} {numbers}); keep one"
 
 
-def _known(
+def _with_known_ids(
     ids: list[str], texts: list[str], known_ids: Collection[str] | None, log: ProblemLog
 ) -> tuple[list[str], list[str]]:
     if known_ids is None:
@@ -139,41 +236,35 @@ def _known(
     return [identity for identity, _ in pairs], [text for _, text in pairs]
 
 
-def _emptied(ids: list[str], texts: list[str], log: ProblemLog) -> list[str]:
-    """White space alone is an empty caption: kept, as the empty string, and reported."""
+def _with_empty_captions(ids: list[str], texts: list[str], log: ProblemLog) -> list[str]:
+    """Captions of white space alone are kept as empty strings and reported."""
     if all(map(str.strip, texts)):
         return texts
     log.add_all("empty", (f"id {ids[n]}" for n, text in enumerate(texts) if not text.strip()))
     return [text if text.strip() else "" for text in texts]
 
 
-# Reading what people said: several captions an id.
-
-
-CAPTION_NUMBER = re.compile(r"#\d+\Z")  # Flickr's token files: `photo.jpg#0<TAB>caption`
-
-
 def read_references(path: Path | str, *, split: str | None = None) -> dict[str, list[str]]:
-    """Id to its captions, in file order.
+    """Read several captions per image id: `{id: [caption, ...]}`, in file order.
 
-    Understood are `{"id": ["caption", ...]}`, COCO captions, Karpathy split files (the raw sentences), and JSON lines,
-    CSV/TSV or Parquet with several rows, or a list of captions, an id. `split` keeps one split of a file that has
-    them, or several (`train+restval`). References are the yardstick, so nothing is let pass: any row that cannot be
-    used is a `CaptionFileError`.
+    Formats: `{"id": ["caption", ...]}`, COCO captions, Karpathy split files (the raw sentences), and JSON lines, CSV,
+    TSV or Parquet with several rows, or a list of captions, per id. `split` selects one split of a file that has them,
+    or several (`train+restval`). Raises `CaptionFileError` for any row that cannot be used: scores are computed against
+    references, so none may be lost silently.
     """
     path = Path(path)
     rows = _one_caption_a_row(_of_split(read_rows(path, REFERENCE_NAMES), split, path.name), path.name)
     log = ProblemLog()
-    ids, texts, _ = usable(rows, log)
+    ids, texts, _ = usable_rows(rows, log)
     for problem in log.problems():
-        raise CaptionFileError(f"{path.name}: {problem}; references must be whole: repair or remove them")
+        raise CaptionFileError(f"{path.name}: {problem}; references must be complete: repair or remove them")
     if all(map(CAPTION_NUMBER.search, ids)):
         ids = [CAPTION_NUMBER.sub("", identity) for identity in ids]
     references: dict[str, list[str]] = {}
     for identity, text in zip(ids, texts, strict=True):
         references.setdefault(identity, []).append(text)
     if not references:
-        raise CaptionFileError(f"{path.name}: holds no captions; check that it is the right file")
+        raise CaptionFileError(f"{path.name}: has no captions; check that it is the right file")
     return references
 
 
@@ -181,7 +272,7 @@ def _of_split(rows: Rows, split: str | None, source: str) -> Rows:
     if split is None:
         return rows
     if rows.splits is None:
-        raise CaptionFileError(f"{source}: has no splits, so not {split!r} either; leave the split out")
+        raise CaptionFileError(f"{source}: has no splits; read it without split={split!r}")
     wanted, known = split.split("+"), {str(name) for name in rows.splits}
     for name in wanted:
         if name not in known:
@@ -191,7 +282,7 @@ def _of_split(rows: Rows, split: str | None, source: str) -> Rows:
 
 
 def _one_caption_a_row(rows: Rows, source: str) -> Rows:
-    """Lists of captions laid out as rows."""
+    """Rows with a list of captions become one row per caption."""
     if list not in set(map(type, rows.captions)):
         return rows
     chosen, captions = [], []

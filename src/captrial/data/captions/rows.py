@@ -1,13 +1,26 @@
-"""Rows as they stand in a file, before anything is believed: raw ids, raw captions, and where each one is."""
+"""Raw rows of a caption file, before they are checked, and the bytes they are read from.
+
+A row has an id and a caption as found in the file, and its place there (line or entry) for messages. `load` returns the
+bytes of a file, `json_rows` and `table_rows` turn them into `Rows`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from captrial.errors import CaptionFileError
+
+BOM = b"\xef\xbb\xbf"
+FOREIGN = {  # first bytes of files that are often given by mistake
+    b"\x1f\x8b": "is compressed (gzip); unpack it first",
+    b"PK\x03\x04": "is a ZIP archive or a spreadsheet; unpack it, or export it as CSV",
+    b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
+}
 
 # In order of preference: a COCO annotation has both `image_id` and an `id` of its own.
 ID_NAMES = ("image_id", "picture_id", "id", "image", "filename", "file_name", "file", "key")
@@ -18,14 +31,14 @@ WANTED = "an id (image_id, id, file, filename ...) and a caption (caption or tex
 
 @dataclass(frozen=True, slots=True)
 class NotARecord:
-    """Stands where an entry should have been an object and was not."""
+    """An entry of the file that is not an object."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A JSON object in which a key stands more than once; a dict would silently keep the last."""
+    """A JSON object that has a key more than once; a dict would silently keep the last value."""
 
     items: list[tuple[str, Any]]
 
@@ -34,8 +47,8 @@ class Pairs:
 class Rows:
     """Parallel columns of raw values; `None` where a value is absent or null.
 
-    `unit` and `number` name a row for people ("line 7"). `suspect` says that strings may hold bytes that were not
-    UTF-8 (as lone surrogates); `bad_byte` says where the first such byte is.
+    `unit` and `number` give the place of a row in messages ("line 7"). `suspect` is set where strings may contain bytes
+    that were not UTF-8 (as lone surrogates); `bad_byte` is the place of the first such byte.
     """
 
     ids: list[Any]
@@ -61,11 +74,11 @@ def records_to_rows(
     unit: str,
     number: Callable[[int], int] = lambda index: index + 1,
 ) -> Rows:
-    """Take ids and captions out of a sequence of JSON objects."""
+    """The ids and captions of a sequence of JSON objects."""
     id_name = _first_name(ID_NAMES, records)
     caption_name = _first_name(caption_names, records)
     if id_name is None or caption_name is None:
-        raise CaptionFileError(f"{source}: no {unit} has {WANTED}; {_what_is_there(records)}")
+        raise CaptionFileError(f"{source}: no {unit} has {WANTED}; {_first_record(records)}")
     splits = _column(records, "split") if _first_name(["split"], records[:1]) else None
     return Rows(_column(records, id_name), _column(records, caption_name), id_name, caption_name, unit, number, splits)
 
@@ -91,7 +104,7 @@ def has_names(names: Iterable[str], caption_names: Sequence[str]) -> bool:
 
 
 def describe(value: object) -> str:
-    """A raw value in words, for an error message."""
+    """Describe a raw value for an error message: `text`, `the number 42.0`, `a list`."""
     if isinstance(value, NotARecord):
         return describe(value.value) + ("" if isinstance(value.value, Pairs) else " instead of an object")
     if isinstance(value, bool):
@@ -126,9 +139,9 @@ def _column(records: Sequence[Any], name: str) -> list[Any]:
         return [record.get(name) if isinstance(record, dict) else NotARecord(record) for record in records]
 
 
-def _what_is_there(records: Sequence[Any]) -> str:
+def _first_record(records: Sequence[Any]) -> str:
     if not records:
-        return "there are none at all"
+        return "the list is empty"
     first = records[0]
     return f"the first has {_listed(first)}" if isinstance(first, dict) else f"the first is {describe(first)}"
 
@@ -136,3 +149,67 @@ def _what_is_there(records: Sequence[Any]) -> str:
 def _listed(names: Iterable[object]) -> str:
     shown = [str(name)[:40] for name in names]
     return ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "") if shown else "none"
+
+
+def load(path: Path | str) -> bytes:
+    """The bytes of a caption file without a byte order mark; a `CaptionFileError` where it cannot be one."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise CaptionFileError(f"{path}: is a directory; name a caption file in it")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise CaptionFileError(f"{path}: no such file; check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise CaptionFileError(f"{path}: cannot be read ({error}); check the path and its permissions") from None
+    content = content.removeprefix(BOM)
+    if not content.strip():
+        raise CaptionFileError(f"{path}: is empty; it needs captions")
+    _refuse_foreign(content, path.name)
+    return content
+
+
+def is_parquet(content: bytes) -> bool:
+    """Whether these are the bytes of a Parquet file."""
+    return content.startswith(b"PAR1")
+
+
+def looks_like_json(content: bytes) -> bool:
+    """Whether the text opens as a JSON array or object."""
+    return content[:4096].lstrip()[:1] in (b"[", b"{")
+
+
+def decode(content: bytes) -> tuple[str, str | None]:
+    """The text, and the place of its first byte that is not UTF-8; such bytes become lone surrogates.
+
+    >>> decode(b"a dog\\nna\\xefve")
+    ('a dog\\nna\\udcefve', 'byte 0xef at offset 8, line 2')
+    """
+    try:
+        return content.decode(), None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        place = f"byte 0x{content[error.start]:02x} at offset {error.start}, line {line}"
+        return content.decode(errors="surrogateescape"), place
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a string can be encoded as UTF-8; lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse_foreign(content: bytes, name: str) -> None:
+    if is_parquet(content):
+        return
+    for opening, what in FOREIGN.items():
+        if content.startswith(opening):
+            raise CaptionFileError(f"{name}: {what}")
+    nul = content.find(b"\0")
+    if nul >= 0:
+        raise CaptionFileError(
+            f"{name}: is not text (a zero byte at offset {nul}); give JSON, JSON lines, CSV, TSV or Parquet"
+        )

@@ -1,4 +1,4 @@
-"""Writing caption and reference files: format by suffix, whole or not at all."""
+"""Writing caption and reference files: the suffix chooses the format; files are replaced atomically."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet
 
-from captrial.data.captions.caption_set import CaptionSet
-from captrial.data.captions.content import is_clean
+from captrial.data.captions.reading import CaptionSet
+from captrial.data.captions.rows import is_unicode
 from captrial.errors import CaptionFileError
 from captrial.files import atomic_path, atomic_write
 
@@ -20,9 +20,9 @@ NEEDS_QUOTES = {",": re.compile(r'[",\r\n]'), "\t": re.compile(r'["\t\r\n]')}
 
 
 def write_captions(path: Path | str, captions: Mapping[str, str] | CaptionSet) -> None:
-    """Write one caption an id: `.json` (COCO results), `.jsonl`, `.csv`, `.tsv` or `.parquet`, by suffix.
+    """Write one caption per image id as `.json` (COCO results), `.jsonl`, `.csv`, `.tsv` or `.parquet`.
 
-    COCO results carry numbers as ids where every id is one, as the COCO tools expect. An existing file is replaced.
+    COCO results have numbers as ids if every id is one, as the COCO tools expect. An existing file is replaced.
     """
     path = Path(path)
     mapping = captions.to_dict() if isinstance(captions, CaptionSet) else captions
@@ -36,7 +36,7 @@ def write_captions(path: Path | str, captions: Mapping[str, str] | CaptionSet) -
 
 
 def write_references(path: Path | str, references: Mapping[str, Sequence[str]]) -> None:
-    """Write several captions an id: `.json` (COCO captions), or one row a caption by suffix as `write_captions`."""
+    """Write several captions per image id: `.json` as COCO captions, other suffixes with one row per caption."""
     path = Path(path)
     ids = [identity for identity, texts in references.items() for _ in texts]
     texts = [text for several in references.values() for text in several]
@@ -59,7 +59,7 @@ def write_references(path: Path | str, references: Mapping[str, Sequence[str]]) 
 
 
 def coco_ids(ids: list[str]) -> list[str] | list[int]:
-    """Numbers where every id is the plain decimal form of one, so that reading gives the same ids back.
+    """Ids as numbers if all are plain decimal numbers, so that reading returns the same ids; else unchanged.
 
     >>> coco_ids(["42", "7"]), coco_ids(["42", "007"])
     ([42, 7], ['42', '007'])
@@ -75,12 +75,12 @@ def _check(ids: list[str], texts: list[str], path: Path) -> None:
             )
         if not identity:
             raise CaptionFileError(f"{path.name}: an id is empty; every caption needs one")
-        if not is_clean(identity) or not is_clean(text):
+        if not is_unicode(identity) or not is_unicode(text):
             raise CaptionFileError(f"{path.name}: id {identity!a} or its caption is not valid Unicode; repair it first")
 
 
 def _pretty_rows(rows: list[dict[str, object]]) -> bytes:
-    """One entry a line: still one JSON list, and kind to diff and grep."""
+    """A JSON list with one entry per line, for diff and grep."""
     return b"[" + b",\n".join(map(orjson.dumps, rows)) + b"]\n"
 
 
@@ -106,11 +106,11 @@ def _write_delimited(path: Path, ids: list[str], texts: list[str]) -> None:
     for identity, text in zip(ids, texts, strict=True):
         if "\0" in identity or "\0" in text:
             raise CaptionFileError(
-                f"{path.name}: id {identity!a} holds a zero character; write .json or .parquet instead"
+                f"{path.name}: id {identity!a} contains a zero character; write .json or .parquet instead"
             )
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     needs_quotes = NEEDS_QUOTES[delimiter].search
-    # Half-quoted TSV is read differently by different tools: quote everything there, header included, or nothing.
+    # Tools read a partly quoted TSV differently: quote all of its fields, header included, or none.
     everything = delimiter == "\t" and any(map(needs_quotes, [*ids, *texts]))
 
     def field(text: str) -> str:

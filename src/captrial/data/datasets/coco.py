@@ -1,4 +1,4 @@
-"""COCO annotations: captions, instances (boxes, polygons, RLE masks), and the plain boxes JSON.
+"""COCO annotations (captions, and instances with boxes, polygons and RLE masks), and plain boxes as JSON.
 
 `{"images": [{"id", "file_name", "width", "height"}], "annotations": [{"image_id", "caption"}
  or {"image_id", "category_id", "bbox": [x, y, w, h], "segmentation", "iscrowd"}], "categories": [{"id", "name"}]}`
@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.data.datasets import masks
-from captrial.data.datasets.common import (
+from captrial.data.datasets.base import (
+    DatasetReader,
+    Probe,
     expect,
     expect_field,
     image_root,
@@ -23,8 +25,8 @@ from captrial.data.datasets.common import (
     read_box,
     read_json,
     safe_join,
-    select_split,
 )
+from captrial.data.datasets.samples import select_split
 from captrial.errors import DatasetError
 from captrial.records import Box, ImageRef, Region, Sample
 
@@ -33,7 +35,7 @@ LARGEST_COORDINATE = 1e5  # pixels; tracing an outline takes time and memory in 
 
 @dataclass(slots=True)
 class _Gathered:
-    """One image while its annotations come in, possibly from several files."""
+    """One image while its annotations are collected, possibly from several files."""
 
     image: ImageRef
     file_name: str
@@ -48,14 +50,14 @@ class _Gathered:
 def read_coco(
     *paths: Path | str, images: Path | str | None = None, split: str | None = None, masks: bool = False
 ) -> list[Sample]:
-    """Read one COCO annotation file, or several about the same images (captions and instances, say).
+    """Read one COCO annotation file, or several about the same images (e.g. captions and instances).
 
-    Ids are COCO's image ids as strings (`"42"`). Samples come in the files' order of images, captions and regions in
-    their order of annotations; an image without annotations is kept. `extra` holds, aligned with `regions`, `iscrowd`
-    (bools) and `segmentations` (as in the file: polygons, RLE, or None), which `segmentation_mask` turns into a mask;
-    with `masks=True` every region carries its mask at once (memory: height x width bytes each).
-    Boxes without area cannot be regions: they are left out and listed in `extra["problems"]`.
-    `split` selects by the `split` of the images, which some COCO-style files have.
+    Ids are COCO's image ids as strings (`"42"`). Samples are in the order of the images in the files, captions and
+    regions in the order of the annotations; images without annotations are kept. `extra` has, aligned with `regions`,
+    `iscrowd` (bools) and `segmentations` (as in the file: polygons, RLE, or None), which `segmentation_mask` turns into
+    a mask; with `masks=True` every region has its mask (memory: height x width bytes each). Boxes without area cannot
+    be regions: they are left out and listed in `extra["problems"]`. `split` selects by the `split` field that some
+    COCO-style files give their images.
     """
     if not paths:
         raise DatasetError("read_coco needs at least one annotation file")
@@ -68,9 +70,9 @@ def read_coco(
 
 
 def read_boxes(path: Path | str) -> list[Sample]:
-    """Read `{"image id": [[x1, y1, x2, y2, "class"(, score)], ...]}` as samples that have regions alone.
+    """Read `{"image id": [[x1, y1, x2, y2, "class"(, score)], ...]}` as samples that have only regions.
 
-    Empty boxes are left out and listed in `extra["problems"]`. `join(captions, boxes)` puts them to captions.
+    Empty boxes are left out and listed in `extra["problems"]`. `join(captions, boxes)` adds them to captions.
     """
     document = expect(read_json(path), dict, f"{path}: the file")
     return [
@@ -81,7 +83,7 @@ def read_boxes(path: Path | str) -> list[Sample]:
 
 
 def labelled_boxes(rows: object, where: str) -> tuple[tuple[Region, ...], tuple[str, ...]]:
-    """Regions from rows `[x1, y1, x2, y2, label(, score)]`, and a sentence about each box that is empty."""
+    """Regions from rows `[x1, y1, x2, y2, label(, score)]`, and one message per empty box."""
     regions, wrong = [], []
     for index, row in enumerate(expect(rows, list, where)):
         here = f"{where}: box {index}"
@@ -228,7 +230,7 @@ def _finish(item: _Gathered) -> Sample:
 
 
 def with_masks(samples: Iterable[Sample]) -> list[Sample]:
-    """Samples of `read_coco` with every region's mask decoded (those without a segmentation stay bare)."""
+    """Samples of `read_coco` with the masks of all regions decoded; regions without a segmentation stay unchanged."""
     return [_with_masks(sample) for sample in samples]
 
 
@@ -243,3 +245,36 @@ def _with_masks(sample: Sample) -> Sample:
         for region, segmentation in zip(sample.regions, segmentations, strict=True)
     )
     return replace(sample, regions=regions)
+
+
+def _is_coco(probe: Probe) -> bool:
+    document = probe.document
+    return isinstance(document, dict) and isinstance(document.get("images"), list) and "annotations" in document
+
+
+def _is_boxes(probe: Probe) -> bool:
+    document = probe.document
+    if not isinstance(document, dict) or not document or isinstance(document.get("images"), list):
+        return False
+    groups = document.values()
+    return all(isinstance(group, list) and all(isinstance(row, list) for row in group) for group in groups)
+
+
+COCO = DatasetReader(
+    name="coco",
+    title="COCO annotations",
+    description="captions or instances",
+    needs="the JSON file, or a folder with one",
+    recognise=_is_coco,
+    read=lambda path, options: read_coco(path, images=options.images),
+    takes_images=True,
+    in_folders=True,
+)
+BOXES = DatasetReader(
+    name="boxes",
+    title="boxes JSON",
+    description='{"id": [[x1, y1, x2, y2, "class"], ...]}',
+    needs="the JSON file",
+    recognise=_is_boxes,
+    read=lambda path, _: read_boxes(path),
+)

@@ -1,8 +1,9 @@
-"""Flickr30k Entities: captions with bracketed phrases, and the boxes of what they speak of.
+"""Flickr30k Entities: captions with bracketed phrases, and the boxes of the entities they refer to.
 
-`Sentences/36979.txt`: `[/EN#137644/people A group of friends] playing [/EN#137645/other cards] .`, one caption a line.
+`Sentences/36979.txt`: `[/EN#137644/people A group of friends] playing [/EN#137645/other cards] .`, one caption per
+line.
 `Annotations/36979.xml`: `<object>`s with one or more `<name>` (entity ids) and a `<bndbox>`, or with
-`<nobndbox>1</nobndbox>` and `<scene>1</scene>` for what has no box or is the whole scene.
+`<nobndbox>1</nobndbox>` and `<scene>1</scene>` for entities that have no box or are the whole scene.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from captrial.data.datasets.common import (
+from captrial.data.datasets.base import (
+    DatasetReader,
     image_root,
     is_empty,
     natural_key,
     read_bytes,
     read_lines,
     safe_join,
-    select_split,
 )
+from captrial.data.datasets.samples import select_split
 from captrial.errors import DatasetError
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
 
@@ -30,7 +32,7 @@ _OPENING = re.compile(r"\[/EN#(\d+)((?:/[^\s/\]]+)+)\s")
 
 @dataclass(slots=True)
 class _Annotations:
-    """What an XML file says: the boxes and flags of each entity."""
+    """The content of an XML file: the boxes and flags of each entity."""
 
     filename: str
     width: int | None = None
@@ -43,12 +45,12 @@ class _Annotations:
 
 
 def read_entities(root: Path | str, *, images: Path | str | None = None, split: str | None = None) -> list[Sample]:
-    """Read the folder that holds `Sentences`, `Annotations` and, for splits, `train.txt`, `val.txt`, `test.txt`.
+    """Read a folder with `Sentences`, `Annotations` and, for splits, `train.txt`, `val.txt`, `test.txt`.
 
-    The id of an image is its file name (`36979.jpg`, as in Karpathy's file). Captions are the sentences without
-    brackets; `extra["tokens"]` are their words, separated by blanks as in the file, and every `Phrase` counts in them.
-    A phrase's entity is the number after `EN#` (`"0"`: not visual), its kinds those of the bracket, plus `scene` and
-    `nobox` where the annotations say so. Boxes are given inclusive and from 1; here `x1 = xmin - 1`, `x2 = xmax`.
+    The id of an image is its file name (`36979.jpg`, as in Karpathy's file). Captions are the lines without brackets;
+    `extra["tokens"]` are their words as the file separates them, and the indices of every `Phrase` count in these. The
+    entity of a phrase is the number after `EN#` (`"0"`: not visual), its kinds those of the bracket, plus `scene` and
+    `nobox` from the XML. The XML counts pixels from 1 and includes the last: `x1 = xmin - 1`, `x2 = xmax`.
     """
     root = Path(root)
     sentences = sorted((root / "Sentences").glob("*.txt"), key=lambda path: natural_key(path.name))
@@ -79,7 +81,7 @@ def _splits(root: Path, known: set[str]) -> dict[str, str]:
 def _sample(sentences: Path, xml: Path, images: Path | None, splits: dict[str, str]) -> Sample:
     annotations = _annotations(xml, sentences.stem)
     lines = [(number, line) for number, line in enumerate(read_lines(sentences), 1) if line.strip()]
-    parsed = [parse_sentence(line, f"{sentences}: line {number}") for number, line in lines]
+    parsed = [parse_entities(line, f"{sentences}: line {number}") for number, line in lines]
     path = safe_join(images, annotations.filename, str(xml)) if images else None
     extra: dict[str, object] = {"tokens": tuple(tokens for tokens, _ in parsed)}
     if annotations.problems:
@@ -94,10 +96,10 @@ def _sample(sentences: Path, xml: Path, images: Path | None, splits: dict[str, s
     )
 
 
-def parse_sentence(line: str, where: str = "sentence") -> tuple[tuple[str, ...], tuple[Phrase, ...]]:
-    """The words of a bracketed sentence and its phrases, without regions.
+def parse_entities(line: str, where: str = "sentence") -> tuple[tuple[str, ...], tuple[Phrase, ...]]:
+    """The words of a caption with brackets, and its phrases, without regions.
 
-    >>> tokens, phrases = parse_sentence("[/EN#7/people A man] rides [/EN#8/animals a horse] .")
+    >>> tokens, phrases = parse_entities("[/EN#7/people A man] rides [/EN#8/animals a horse] .")
     >>> tokens, [(phrase.text, phrase.start, phrase.end, phrase.entity) for phrase in phrases]
     (('A', 'man', 'rides', 'a', 'horse', '.'), [('A man', 0, 2, '7'), ('a horse', 3, 5, '8')])
     """
@@ -174,3 +176,14 @@ def _number(item: ElementTree.Element, name: str, where: object) -> int | None:
     if not re.fullmatch(r"\s*-?[0-9]{1,9}\s*", text):
         raise DatasetError(f"{where}: <{name.rpartition('/')[2]}> must be a whole number, found {text[:40]!r}")
     return int(text)
+
+
+ENTITIES = DatasetReader(
+    name="entities",
+    title="Flickr30k Entities",
+    description="a folder with Sentences and Annotations",
+    needs="the folder",
+    recognise=lambda probe: (probe.path / "Sentences").is_dir(),
+    read=lambda path, options: read_entities(path, images=options.images),
+    takes_images=True,
+)

@@ -1,16 +1,12 @@
-"""Flickr8k's (and Flickr30k's) token file: one caption a line, `name.jpg#0<TAB>caption`."""
+"""The token file of Flickr8k and Flickr30k: one caption per line, `name.jpg#0<TAB>caption`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from captrial.data.datasets.common import (
-    image_root,
-    read_lines,
-    safe_join,
-    select_split,
-)
+from captrial.data.datasets.base import DatasetReader, Probe, image_root, read_lines, safe_join
+from captrial.data.datasets.samples import select_split
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 
@@ -26,9 +22,9 @@ def read_flickr8k(
 ) -> list[Sample]:
     """Read a token file; the id of an image is its file name, its captions are in the order of their numbers.
 
-    `splits` names a file of image names for each split; by default `Flickr_8k.trainImages.txt`, `devImages`
-    (split `val`) and `testImages` beside the token file are used where they are there. Images in no list have no
-    split. Numbers must run from 0 without gaps; an empty caption is an error.
+    `splits` maps each split to a file of image names; by default `Flickr_8k.trainImages.txt`, `devImages` (split
+    `val`) and `testImages` beside the token file are used if they exist. Images in none of these files have no split.
+    Caption numbers must run from 0 without gaps; an empty caption is an error.
     """
     path = Path(path)
     captions = _captions(path)
@@ -85,3 +81,20 @@ def _splits(
             if name and of.setdefault(name, split) != split:
                 raise DatasetError(f"{file}: line {number}: {name} is in the split {of[name]!r} already")
     return of
+
+
+def _recognise(probe: Probe) -> bool:
+    key, tab, _ = probe.first_line.partition(b"\t")
+    return bool(tab) and key.rpartition(b"#")[2].strip().isdigit()
+
+
+FLICKR8K = DatasetReader(
+    name="flickr8k",
+    title="token file",
+    description="name.jpg#0<TAB>caption",
+    needs="the text file, or a folder with one",
+    recognise=_recognise,
+    read=lambda path, options: read_flickr8k(path, images=options.images),
+    takes_images=True,
+    in_folders=True,
+)

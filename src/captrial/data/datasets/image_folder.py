@@ -1,4 +1,4 @@
-"""Plain folders of images, optionally one sub-folder a class."""
+"""Folders of images; the first sub-folder of an image is its class."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from captrial.data.datasets.common import natural_key
-from captrial.data.file_types import IMAGE_SUFFIXES, image_format
+from captrial.data.datasets.base import DatasetReader, Probe, natural_key
+from captrial.data.images import IMAGE_SUFFIXES, image_format
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 
 
 def read_folder(root: Path | str) -> Iterator[Sample]:
-    """All images below a folder, lazily and in natural order; ids are paths relative to it, with `/`.
+    """Yield all images below a folder in natural order; ids are paths relative to it, with `/`.
 
-    The first sub-folder on the way to an image is its label; one right in the folder has none. An image is a file
-    with an image's suffix or, under any other name, with an image's first bytes. Names that begin with a dot are
-    passed over. Links to folders are followed, each folder once.
+    The first sub-folder on the way to an image is its label; images directly in the folder have none. A file is an
+    image by its suffix or, with another suffix, by its first bytes. Names that begin with a dot are skipped. Links to
+    folders are followed, each folder once.
     """
     root = Path(root)
     if not root.is_dir():
@@ -29,7 +29,7 @@ def read_folder(root: Path | str) -> Iterator[Sample]:
 
 
 def walk_images(root: Path) -> Iterator[Path]:
-    """The images below a folder: files before sub-folders, both in natural order."""
+    """The image files below a folder: files before sub-folders, both in natural order."""
     yield from _walk(root, set())
 
 
@@ -37,7 +37,7 @@ def _walk(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
     try:
         status = folder.stat()
         if (status.st_dev, status.st_ino) in seen:
-            return  # a link back up, or to a folder that was already read
+            return  # a link to a folder that was already read
         seen.add((status.st_dev, status.st_ino))
         with os.scandir(folder) as entries:
             visible = sorted(
@@ -54,7 +54,7 @@ def _walk(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
 
 
 def is_image(path: Path) -> bool:
-    """Whether a file has an image's suffix, or else an image's first bytes."""
+    """Whether a file has the suffix of an image or, with another suffix, its first bytes."""
     if path.suffix.lower() in IMAGE_SUFFIXES:
         return True
     try:
@@ -62,3 +62,17 @@ def is_image(path: Path) -> bool:
             return image_format(stream.read(16)) is not None
     except OSError:
         return False
+
+
+def _recognise(probe: Probe) -> bool:
+    return probe.is_folder and next(walk_images(probe.path), None) is not None
+
+
+FOLDER = DatasetReader(
+    name="folder",
+    title="folder of images",
+    description="sub-folders are classes",
+    needs="the folder",
+    recognise=_recognise,
+    read=lambda path, _: read_folder(path),
+)

@@ -1,8 +1,8 @@
-"""Robot sequences (ACRV and alike): folders of frames in order, optionally with the boxes of what is in them.
+"""Robot sequences (ACRV and others): folders of frames in order, optionally with boxes of the objects in them.
 
-Boxes of a sequence stand beside its frames, or under the same name in another folder, in one of three forms:
+The boxes of a sequence are beside its frames, or under the same name in another folder, in one of three formats:
 `boxes.json`  `{"000001.png": [[x1, y1, x2, y2, "label"(, score)], ...]}`;
-`boxes.csv`   a header `frame,x1,y1,x2,y2,label(,score)` and a row a box;
+`boxes.csv`   a header `frame,x1,y1,x2,y2,label(,score)` and one row per box;
 `labels.json` ACRV's ground truth: `{"000001": {"_metadata": ..., "7": {"class", "bounding_box": [l, t, r, b]}}}`,
 whose corners are pixels inside the object: here right and bottom are one further.
 A frame is named by its file, or by its file without the suffix; leading zeros do not matter.
@@ -16,8 +16,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from captrial.data.datasets.coco import labelled_boxes
-from captrial.data.datasets.common import (
+from captrial.data.datasets.base import (
+    DatasetReader,
+    Probe,
     expect,
     expect_field,
     is_empty,
@@ -25,6 +26,7 @@ from captrial.data.datasets.common import (
     read_json,
     read_lines,
 )
+from captrial.data.datasets.coco import labelled_boxes
 from captrial.data.datasets.image_folder import walk_images
 from captrial.errors import DatasetError
 from captrial.records import Box, ImageRef, Region, Sample
@@ -35,7 +37,7 @@ _COLUMNS = ["frame", "x1", "y1", "x2", "y2", "label"]
 
 @dataclass(slots=True)
 class FrameBoxes:
-    """The boxes of one frame, the ids of their objects where known, and what had to be left out."""
+    """The boxes of one frame, the ids of their objects where known, and problems: boxes that were left out."""
 
     regions: list[Region] = field(default_factory=list)
     instances: list[str] = field(default_factory=list)
@@ -43,12 +45,12 @@ class FrameBoxes:
 
 
 def read_sequences(root: Path | str, *, boxes: Path | str | None = None) -> list[Sample]:
-    """Read all sequences below a folder: every folder that holds images is one, its frames in natural order.
+    """Read all sequences below a folder: every folder with images is one, its frames in natural order.
 
     Ids are paths relative to `root`; `extra` has `sequence` (the folder's path), `frame` (from 0) and, for ACRV's
-    labels, `instances` (the objects' ids, aligned with `regions`). `boxes` is a folder with the same sub-folders that
-    hold the box files; by default they are looked for beside the frames. Boxes of a frame that is not there are an
-    error; empty boxes are left out and listed in `extra["problems"]`.
+    labels, `instances` (object ids, aligned with `regions`). `boxes` is a folder with the same sub-folders that
+    contains the box files; by default they are expected beside the frames. Boxes of a missing frame are an error; empty
+    boxes are left out and listed in `extra["problems"]`.
     """
     root = Path(root)
     if not root.is_dir():
@@ -90,7 +92,7 @@ def _sample(root: Path, frame: Path, sequence: str, index: int, boxes: FrameBoxe
 
 
 def _match(found: dict[str, FrameBoxes], frames: list[Path], source: Path) -> dict[Path, FrameBoxes]:
-    """Boxes by frame, whichever way the file names its frames."""
+    """Boxes by frame; the file may name frames with or without suffix and leading zeros."""
     names = {key: frame for frame in frames for key in (_plain(frame.stem), frame.stem, frame.name)}
     matched: dict[Path, FrameBoxes] = {}
     for name, boxes in found.items():
@@ -108,7 +110,7 @@ def _plain(name: str) -> str:
 
 
 def read_frame_boxes(path: Path) -> tuple[dict[str, FrameBoxes], set[str]]:
-    """The boxes of each frame, and the names of images beside the frames that hold masks (ACRV)."""
+    """The boxes of each frame, and the names of the mask images beside the frames (ACRV)."""
     if path.suffix == ".csv":
         return _read_csv(path), set()
     document = expect(read_json(path), dict, f"{path}: the file")
@@ -176,3 +178,18 @@ def _add_row(found: dict[str, FrameBoxes], row: list[str], columns: int, where: 
     regions, wrong = labelled_boxes([[*numbers[:4], row[5], *numbers[4:]]], where)
     frame.regions += regions
     frame.problems += wrong
+
+
+def _recognise(probe: Probe) -> bool:
+    patterns = (depth + name for name in BOX_FILES for depth in ("*/", ""))
+    return probe.is_folder and any(next(probe.path.glob(pattern), None) for pattern in patterns)
+
+
+SEQUENCES = DatasetReader(
+    name="sequences",
+    title="robot sequences",
+    description=f"folders of frames with {', '.join(BOX_FILES)}",
+    needs="the folder of the sequences",
+    recognise=_recognise,
+    read=lambda path, _: read_sequences(path),
+)

@@ -1,4 +1,4 @@
-"""Karpathy's JSON: COCO, Flickr30k and Flickr8k with their usual splits and tokens.
+"""Karpathy's JSON: captions of COCO, Flickr30k and Flickr8k with their usual splits and tokens.
 
 `{"dataset": ..., "images": [{"filename", "filepath"?, "cocoid"?, "imgid", "split", "sentences": [{"raw", "tokens"}]}]}`
 """
@@ -9,15 +9,16 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from captrial.data.datasets.common import (
+from captrial.data.datasets.base import (
+    DatasetReader,
+    Probe,
     expect,
     expect_field,
     image_root,
     read_json,
-    reject_duplicates,
     safe_join,
-    select_split,
 )
+from captrial.data.datasets.samples import reject_duplicates, select_split
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 
@@ -25,10 +26,10 @@ from captrial.records import ImageRef, Sample
 def read_karpathy(path: Path | str, *, images: Path | str | None = None, split: str | None = None) -> list[Sample]:
     """Read a Karpathy file.
 
-    The id of an image is its `cocoid` where there is one (`"42"`, as COCO results files have it), else its `filename`.
-    `images` is the folder of the images (default: `images` beside the file, if there); COCO's `filepath`
-    (`val2014`) is used where such a sub-folder exists. `split` may name several: `"train+restval"`.
-    `extra` holds `tokens` (one tuple a caption) and, where the file has them, `imgid` and `sentids`.
+    The id of an image is its `cocoid` (`"42"`, as in COCO results files) if it has one, else its `filename`.
+    `images` is the folder of the images (default: `images` beside the file, if it exists); COCO's `filepath`
+    (`val2014`) is used where such a sub-folder exists. `split` may name several splits: `"train+restval"`.
+    `extra` has `tokens` (one tuple per caption) and, where the file has them, `imgid` and `sentids`.
     """
     path = Path(path)
     document = expect(read_json(path), dict, f"{path}: the file")
@@ -61,7 +62,7 @@ def _path(
     record: dict[str, Any], filename: str, where: str, root: Path | None, folders: dict[str, Path]
 ) -> Path | None:
     if root is None:
-        safe_join(Path(), filename, where)  # an unsafe name is wrong even where no images are asked for
+        safe_join(Path(), filename, where)  # an unsafe name is an error even if no images are needed
         return None
     folder = root
     if "filepath" in record:
@@ -85,3 +86,21 @@ def _sentence(sentence: object, where: str) -> tuple[str, tuple[str, ...] | None
         return raw, tuple(map(intern, tokens))  # half a million captions share ten thousand words
     except TypeError:
         raise DatasetError(f"{where}: 'tokens' must be a list of strings") from None
+
+
+def _recognise(probe: Probe) -> bool:
+    document = probe.document
+    images = document.get("images") if isinstance(document, dict) and "annotations" not in document else None
+    return isinstance(images, list) and all(isinstance(one, dict) and "sentences" in one for one in images[:1])
+
+
+KARPATHY = DatasetReader(
+    name="karpathy",
+    title="Karpathy JSON",
+    description="images with sentences",
+    needs="the JSON file, or a folder with one",
+    recognise=_recognise,
+    read=lambda path, options: read_karpathy(path, images=options.images),
+    takes_images=True,
+    in_folders=True,
+)

@@ -1,8 +1,8 @@
-"""COCO's run-length masks and polygons, in numpy; equal to pycocotools (see tests/parity).
+"""COCO's run-length encoded masks and polygons, in numpy; equal to pycocotools (see tests/parity/test_rle.py).
 
-A mask (height, width) is read down its columns; `counts` are the lengths of its runs of 0, 1, 0, 1, ... Compressed,
-the counts become characters: from the fourth on each is replaced by its difference to the one two before, then written
-five bits a character, least significant first, bit 6 set where more follow, all shifted by 48 into printable ASCII.
+A mask (height, width) is read column by column; `counts` are the lengths of its runs of 0, 1, 0, 1, ... To compress
+them, each count from the fourth on is replaced by its difference to the one two before, then written as characters of
+five bits, least significant first, with bit 6 set where more follow, shifted by 48 into printable ASCII.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from captrial.errors import DatasetError
 
 Counts = NDArray[np.int64]
-LARGEST_MASK = 1 << 30  # pixels; a size in a file is not believed beyond this
+LARGEST_MASK = 1 << 30  # pixels; larger sizes in a file are refused
 _SCALE = 5  # polygon boundaries are traced on a grid five times finer than the pixels
 
 
@@ -42,7 +42,7 @@ def decode(segmentation: Mapping[str, object], where: str = "segmentation") -> N
 
 
 def mask_to_counts(mask: NDArray[np.bool_]) -> Counts:
-    """Run lengths of a mask down its columns, beginning with the zeros (0 of them where the first pixel is set)."""
+    """Run lengths of a mask, column by column; the first run is zeros and may have length 0."""
     flat = np.asarray(mask, bool).ravel(order="F")
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     start = [0, 0] if flat.size and flat[0] else [0]
@@ -51,7 +51,7 @@ def mask_to_counts(mask: NDArray[np.bool_]) -> Counts:
 
 def counts_to_mask(counts: Counts, height: int, width: int, where: str = "segmentation") -> NDArray[np.bool_]:
     """The mask (height, width) of run lengths; they must be non-negative and cover it exactly."""
-    total = sum(counts.tolist())  # in Python's integers: malicious counts must not wrap around
+    total = sum(counts.tolist())  # Python integers, which malicious counts cannot overflow
     if (counts < 0).any() or total != height * width:
         raise DatasetError(f"{where}: the runs of the mask cover {total} pixels, the image has {height * width}")
     values = (np.arange(len(counts)) % 2).astype(bool)
@@ -78,7 +78,7 @@ def compress(counts: Counts) -> str:
 
 
 def decompress(text: str | bytes, where: str = "segmentation") -> Counts:
-    """The counts behind COCO's printable characters."""
+    """The counts encoded by COCO's printable characters."""
     raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     codes = np.frombuffer(raw, np.uint8).astype(np.int64) - 48
     if len(codes) and (codes.min() < 0 or codes.max() > 63 or codes[-1] & 32):
@@ -97,7 +97,7 @@ def decompress(text: str | bytes, where: str = "segmentation") -> Counts:
 
 
 def polygons_to_mask(polygons: Sequence[NDArray[np.float64]], height: int, width: int) -> NDArray[np.bool_]:
-    """The union (height, width) of polygons (points, 2), by the rule of COCO's own rasteriser."""
+    """The union (height, width) of polygons (points, 2), by the rules of COCO's own rasteriser."""
     mask = np.zeros((height, width), bool)
     for polygon in polygons:
         mask |= polygon_to_mask(polygon, height, width)
@@ -107,8 +107,8 @@ def polygons_to_mask(polygons: Sequence[NDArray[np.float64]], height: int, width
 def polygon_to_mask(polygon: NDArray[np.float64], height: int, width: int) -> NDArray[np.bool_]:
     """One polygon (points, 2) as a mask (height, width).
 
-    The boundary is walked on the finer grid; wherever it steps across the centre line of a pixel column, the pixels
-    below the crossing change sides. Counting crossings modulo 2 fills the polygon.
+    The boundary is traced on the finer grid; where it crosses the centre line of a pixel column, the pixels below the
+    crossing are toggled. Counting crossings modulo 2 fills the polygon.
     """
     u, v = _boundary(np.trunc(_SCALE * polygon + 0.5).astype(np.int64))
     step = np.flatnonzero(u[1:] != u[:-1]) + 1
@@ -118,7 +118,7 @@ def polygon_to_mask(polygon: NDArray[np.float64], height: int, width: int) -> ND
     row = (np.minimum(v[step], v[step - 1]) + 0.5) / _SCALE - 0.5
     row = np.ceil(np.clip(row, 0, height))
     crossings = np.sort((column * height + row).astype(np.int64))
-    runs = np.diff(crossings, prepend=0, append=height * width)  # one right at the end leaves an empty run behind
+    runs = np.diff(crossings, prepend=0, append=height * width)  # a crossing at the very end leaves an empty run
     return counts_to_mask(runs, height, width)
 
 
@@ -128,11 +128,10 @@ def _boundary(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     span = np.abs(end - start)
     wide = span[:, 0] >= span[:, 1]
     length = span.max(axis=1)
-    along = np.where(wide, 0, 1)  # the axis each edge is walked along, one grid step at a time
+    along = np.where(wide, 0, 1)  # the axis along which each edge is traced, one grid step at a time
     rows = np.arange(len(points))
-    backward = (
-        start[rows, along] > end[rows, along]
-    )  # walked from its lower end, so that rounding does not depend on direction
+    # Edges are traced from their lower end, so that rounding does not depend on their direction.
+    backward = start[rows, along] > end[rows, along]
     low, high = np.where(backward[:, None], end, start), np.where(backward[:, None], start, end)
     slope = (high - low)[rows, 1 - along] / np.maximum(length, 1)
 

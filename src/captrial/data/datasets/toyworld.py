@@ -1,4 +1,4 @@
-"""A written toy world, read back: the records of the readers joined with phrases and scene graphs."""
+"""A toy world on disk: its Karpathy and COCO files joined with phrases and scene graphs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from captrial.data.datasets import join, read_coco, read_karpathy
-from captrial.data.datasets.coco import labelled_boxes
-from captrial.data.datasets.common import expect, expect_field, read_json
+from captrial.data.datasets.base import DatasetReader, expect, expect_field, read_json
+from captrial.data.datasets.coco import labelled_boxes, read_coco
+from captrial.data.datasets.karpathy import read_karpathy
+from captrial.data.datasets.samples import join
 from captrial.errors import DatasetError
 from captrial.records import Phrase, Region, Sample
 
@@ -17,7 +18,7 @@ Phrases = tuple[tuple[Phrase, ...], ...]
 
 
 def read_phrases(path: Path | str) -> dict[str, Phrases]:
-    """Read `phrases.json`: for every image id one tuple of phrases a caption; their regions have boxes and labels.
+    """Read `phrases.json`: for every image id one tuple of phrases per caption; their regions have boxes and labels.
 
     `{"images": {id: {"regions": [[x1, y1, x2, y2, label], ...], "sentences": [[{"text", "start", "end", "entity",
     "kinds", "regions": [numbers of regions]}, ...], ...]}}}`
@@ -60,7 +61,7 @@ def _phrase(record: object, regions: tuple[Region, ...], where: str) -> Phrase:
 
 
 def read_toyworld(folder: Path | str, *, split: str | None = None, masks: bool = False) -> list[Sample]:
-    """Read what `write_toyworld` wrote: captions, regions (with masks if asked), phrases and scene graphs."""
+    """Read the folder written by `write_toyworld`: captions, regions, phrases, scene graphs and optionally masks."""
     folder = Path(folder)
     captions = read_karpathy(folder / "dataset.json", split=split)
     wanted = {sample.id for sample in captions}
@@ -82,12 +83,22 @@ def _graph(graphs: Mapping[str, Any], identity: str, folder: Path) -> dict[str, 
 
 
 def _with_regions(phrases: Phrases, sample: Sample) -> Phrases:
-    """The same phrases, pointing at the sample's own regions, which may carry masks."""
+    """The phrases with the sample's own regions, which may have masks."""
 
     def linked(phrase: Phrase) -> Phrase:
         if not phrase.regions:
             return phrase
-        numbers = map(int, str(phrase.entity).split("+"))  # the entity of things is the numbers of their regions
+        numbers = map(int, str(phrase.entity).split("+"))  # the entity is made of the numbers of the regions
         return replace(phrase, regions=tuple(sample.regions[number] for number in numbers))
 
     return tuple(tuple(map(linked, sentence)) for sentence in phrases)
+
+
+TOYWORLD = DatasetReader(
+    name="toyworld",
+    title="toy world",
+    description="written by `captrial data toyworld`",
+    needs="the folder",
+    recognise=lambda probe: (probe.path / "toyworld.json").is_file(),
+    read=lambda path, _: read_toyworld(path),
+)

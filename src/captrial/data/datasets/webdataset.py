@@ -1,7 +1,8 @@
-"""Tar shards in WebDataset form: members that share a key (their path up to the first dot of the name) are one sample.
+"""Tar shards in WebDataset format: `read_shards` and `write_shards`.
 
-Read as a stream, so shards may be larger than memory or come through a pipe. The image's bytes are in
-`extra["image"]` (`captrial.data.open_image` takes bytes); nothing is unpacked to disk.
+Members that share a key (their path up to the first dot of the name) are one sample. Shards are read as streams, so
+they may be larger than memory. The bytes of an image are in `extra["image"]` (`captrial.data.open_image` takes bytes);
+nothing is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -19,108 +20,11 @@ from typing import Any, Self
 
 import orjson
 
-from captrial.data.datasets.common import is_empty, natural_key
-from captrial.data.file_types import IMAGE_SUFFIXES, SUFFIXES, image_format
+from captrial.data.datasets.base import DatasetReader, Probe, is_empty, natural_key
+from captrial.data.images import IMAGE_SUFFIXES, SUFFIXES, image_format
 from captrial.errors import DatasetError
 from captrial.files import atomic_path
 from captrial.records import Box, ImageRef, Region, Sample
-
-# Writing tar shards in WebDataset form.
-
-
-class ShardWriter:
-    """Shards of a fixed number of samples; each appears whole, by renaming, or not at all.
-
-    A sample becomes `000000042.jpg` (the image's bytes, untouched), `.json` (id, captions, split, label, size,
-    regions) and `.txt` (one caption a line, for other readers). Keys are running numbers, since ids may hold dots and
-    slashes; the id is in the JSON.
-    """
-
-    def __init__(self, folder: Path, size: int = 1000, name: str = "shard") -> None:
-        if size < 1:
-            raise DatasetError("a shard needs at least one sample")
-        self.written: list[Path] = []
-        self._folder, self._size, self._name = folder, size, name
-        self._count = 0
-        self._ids: set[str] = set()
-        self._open: ExitStack | None = None
-        self._archive: tarfile.TarFile | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._open is not None:
-            self._open.__exit__(kind, error, trace)  # on an error the shard under way is removed
-
-    def add(self, sample: Sample) -> None:
-        """Append one sample; its image is read from its path, or taken from `extra["image"]`."""
-        if sample.id in self._ids:
-            raise DatasetError(f"two samples with the id {sample.id!r}; shards need different ones")
-        members = self._members(sample)
-        self._ids.add(sample.id)
-        if self._count % self._size == 0:
-            self._next_shard()
-        assert self._archive is not None
-        for suffix, content in members:
-            member = tarfile.TarInfo(f"{self._count:09}.{suffix}")
-            member.size, member.mode = len(content), 0o644  # no times and owners: the same input, the same bytes
-            self._archive.addfile(member, io.BytesIO(content))
-        self._count += 1
-
-    def _next_shard(self) -> None:
-        if self._open is not None:
-            self._open.close()
-        path = self._folder / f"{self._name}-{len(self.written):06}.tar"
-        self._open = ExitStack()
-        temporary = self._open.enter_context(atomic_path(path))
-        archive = tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed by the stack
-        self._archive = self._open.enter_context(archive)
-        self.written.append(path)
-
-    def _members(self, sample: Sample) -> list[tuple[str, bytes]]:
-        content = _image_bytes(sample)
-        kind = image_format(content[:16])
-        if kind is None:
-            raise DatasetError(f"{sample.image.path or sample.id}: not an image we know; it cannot go into a shard")
-        members = [
-            (SUFFIXES[kind][0][1:], content),
-            ("json", orjson.dumps(_record(sample), option=orjson.OPT_SORT_KEYS)),
-        ]
-        if sample.captions:
-            lines = "\n".join(" ".join(caption.split()) for caption in sample.captions)
-            members.append(("txt", lines.encode()))
-        return members
-
-
-def _image_bytes(sample: Sample) -> bytes:
-    image = sample.extra.get("image")
-    if isinstance(image, bytes):
-        return image
-    if sample.image.path is None:
-        raise DatasetError(f"image {sample.id!r} has no file; it cannot go into a shard")
-    try:
-        return sample.image.path.read_bytes()
-    except OSError as error:
-        raise DatasetError(f"{sample.image.path}: cannot be read: {error.strerror or error}") from None
-
-
-def _record(sample: Sample) -> dict[str, object]:
-    image = sample.image
-    regions = [[*region.box, region.label, region.score] for region in sample.regions]
-    fields = {
-        "id": sample.id,
-        "captions": list(sample.captions),
-        "split": sample.split,
-        "label": image.label,
-        "width": image.width,
-        "height": image.height,
-        "regions": regions,
-    }
-    return {key: value for key, value in fields.items() if value not in (None, [])}
-
 
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 LARGEST_MEMBER = 256 << 20  # bytes
@@ -128,7 +32,7 @@ _IMAGES = {suffix[1:] for suffix in IMAGE_SUFFIXES}
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose archive remembers how it ended: `tarfile` takes a damaged header for the end and says nothing."""
+    """A member that records how its archive ended: `tarfile` silently takes a damaged header for the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile: Any) -> Self:  # the name of the parameter is the base class's
@@ -145,7 +49,7 @@ class _Member(tarfile.TarInfo):
 
 @dataclass(slots=True)
 class _Group:
-    """The members of one key as they come by."""
+    """The members of one key, while the archive is read."""
 
     key: str
     shard: str
@@ -154,7 +58,7 @@ class _Group:
 
 
 def find_shards(path: Path | str) -> list[Path]:
-    """The shards of a folder in natural order, the one file that was named, or those of `name-{000..003}.tar`."""
+    """The shards of a folder in natural order, the shards of `name-{000..003}.tar`, or the given file."""
     path = Path(path)
     if path.is_dir():
         return sorted(
@@ -168,14 +72,13 @@ def find_shards(path: Path | str) -> list[Path]:
 
 
 def read_shards(*paths: Path | str, largest_member: int = LARGEST_MEMBER) -> Iterator[Sample]:
-    """Read shards lazily, in order.
+    """Read shards lazily, in order; one sample per group of members with the same key.
 
-    From each group of members: the image (`.jpg`, `.png`, ...) into `extra["image"]`, its member's name into
-    `extra["name"]`; `.json` into `extra["json"]`; captions from the JSON's `captions` or `caption`, else one a line of
-    `.txt` (or `.caption`); `.cls` is the label. The id is the JSON's `id` if there is one, else the key; other members
-    stay as bytes in `extra["parts"]`. What is broken (a damaged archive, a member with a path that leads out, a link,
-    a device, one too large, malformed JSON, an image missing, a key seen before) is a sample of its own or a remark on
-    its sample in `extra["error"]`: one sentence with shard and member. Nothing is raised but for a missing shard.
+    The image (`.jpg`, `.png`, ...) becomes `extra["image"]`, its member name `extra["name"]`, `.json` `extra["json"]`.
+    Captions are the JSON's `captions` or `caption`, else the lines of `.txt` (or `.caption`); `.cls` is the label. The
+    id is the JSON's `id`, else the key; other members are bytes in `extra["parts"]`. Errors (a damaged archive, a path
+    outside the shard, a link, a device, a member that is too large, malformed JSON, a missing image, a repeated key)
+    are messages in `extra["error"]` of their sample, or of a sample of their own; only a missing shard is raised.
     """
     shards = [shard for path in paths for shard in find_shards(path)]
     if not shards:
@@ -195,7 +98,7 @@ def read_shards(*paths: Path | str, largest_member: int = LARGEST_MEMBER) -> Ite
 
 
 def _groups(shard: Path, largest: int) -> Iterator[_Group]:
-    """Groups of members with one key; the last may only hold the archive's own error."""
+    """Groups of members with one key; the last group may have only the error of the archive."""
     group: _Group | None = None
     try:
         with tarfile.open(shard, "r|*", tarinfo=_Member) as archive:
@@ -218,7 +121,7 @@ def _groups(shard: Path, largest: int) -> Iterator[_Group]:
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """The key and the rest of a member's name: `a/b.seg.png` is (`a/b`, `seg.png`)."""
+    """The key and the suffix of a member's name: `a/b.seg.png` is (`a/b`, `seg.png`)."""
     folder, slash, base = name.rpartition("/")
     stem, dot, rest = base.partition(".")
     return (folder + slash + stem, rest.lower()) if stem and dot else (name, "")
@@ -337,10 +240,119 @@ def _regions(rows: object, group: _Group) -> tuple[Region, ...]:
     return tuple(regions)
 
 
-def write_shards(samples: Iterable[Sample], folder: Path | str, *, size: int = 1000, name: str = "shard") -> list[Path]:
-    """Write samples to `folder/name-000000.tar`, ... with `size` samples each, byte for byte the same every time."""
+class ShardWriter:
+    """Writes shards of a fixed number of samples; each shard is renamed into place when it is complete.
 
+    A sample becomes `000000042.jpg` (the bytes of the image, unchanged), `.json` (id, captions, split, label, size,
+    regions) and `.txt` (one caption per line, for other readers). Keys are running numbers, because ids may contain
+    dots and slashes; the id is in the JSON.
+    """
+
+    def __init__(self, folder: Path, size: int = 1000, name: str = "shard") -> None:
+        if size < 1:
+            raise DatasetError("a shard needs at least one sample")
+        self.written: list[Path] = []
+        self._folder, self._size, self._name = folder, size, name
+        self._count = 0
+        self._ids: set[str] = set()
+        self._open: ExitStack | None = None
+        self._archive: tarfile.TarFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            self._open.__exit__(kind, error, trace)  # on an error the unfinished shard is removed
+
+    def add(self, sample: Sample) -> None:
+        """Append one sample; its image is read from its path, or taken from `extra["image"]`."""
+        if sample.id in self._ids:
+            raise DatasetError(f"two samples with the id {sample.id!r}; shards need different ones")
+        members = self._members(sample)
+        self._ids.add(sample.id)
+        if self._count % self._size == 0:
+            self._next_shard()
+        assert self._archive is not None
+        for suffix, content in members:
+            member = tarfile.TarInfo(f"{self._count:09}.{suffix}")
+            member.size, member.mode = len(content), 0o644  # no times and owners: the same input, the same bytes
+            self._archive.addfile(member, io.BytesIO(content))
+        self._count += 1
+
+    def _next_shard(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        path = self._folder / f"{self._name}-{len(self.written):06}.tar"
+        self._open = ExitStack()
+        temporary = self._open.enter_context(atomic_path(path))
+        archive = tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed by the stack
+        self._archive = self._open.enter_context(archive)
+        self.written.append(path)
+
+    def _members(self, sample: Sample) -> list[tuple[str, bytes]]:
+        content = _image_bytes(sample)
+        kind = image_format(content[:16])
+        if kind is None:
+            raise DatasetError(f"{sample.image.path or sample.id}: is not an image; it cannot go into a shard")
+        members = [
+            (SUFFIXES[kind][0][1:], content),
+            ("json", orjson.dumps(_record(sample), option=orjson.OPT_SORT_KEYS)),
+        ]
+        if sample.captions:
+            lines = "\n".join(" ".join(caption.split()) for caption in sample.captions)
+            members.append(("txt", lines.encode()))
+        return members
+
+
+def _image_bytes(sample: Sample) -> bytes:
+    image = sample.extra.get("image")
+    if isinstance(image, bytes):
+        return image
+    if sample.image.path is None:
+        raise DatasetError(f"image {sample.id!r} has no file; it cannot go into a shard")
+    try:
+        return sample.image.path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{sample.image.path}: cannot be read: {error.strerror or error}") from None
+
+
+def _record(sample: Sample) -> dict[str, object]:
+    image = sample.image
+    regions = [[*region.box, region.label, region.score] for region in sample.regions]
+    fields = {
+        "id": sample.id,
+        "captions": list(sample.captions),
+        "split": sample.split,
+        "label": image.label,
+        "width": image.width,
+        "height": image.height,
+        "regions": regions,
+    }
+    return {key: value for key, value in fields.items() if value not in (None, [])}
+
+
+def write_shards(samples: Iterable[Sample], folder: Path | str, *, size: int = 1000, name: str = "shard") -> list[Path]:
+    """Write samples to `folder/name-000000.tar`, ... with `size` samples each; the same samples give the same bytes."""
     with ShardWriter(Path(folder), size, name) as writer:
         for sample in samples:
             writer.add(sample)
     return writer.written
+
+
+def _recognise(probe: Probe) -> bool:
+    if probe.is_folder:
+        return any(file.name.endswith(SHARD_SUFFIXES) for file in probe.files)
+    return probe.path.name.endswith(SHARD_SUFFIXES) or "{" in probe.path.name
+
+
+SHARDS = DatasetReader(
+    name="shards",
+    title="WebDataset shards",
+    description=", ".join(SHARD_SUFFIXES),
+    needs="a shard, a folder of shards, or name-{000..003}.tar",
+    recognise=_recognise,
+    read=lambda path, _: read_shards(path),
+)

@@ -1,6 +1,10 @@
-"""The pool: the raw image set of a competition, from folders, tar shards and URL lists, without duplicates."""
+"""Image pools: the images of a competition, collected from folders, tar shards and URL lists, without duplicates.
 
-from captrial.data.pools.build import build_pool
-from captrial.data.pools.pool import ImagePool, LeftOut
+`build_pool` builds a pool in a folder, with `PoolSettings` and `DownloadSettings`; `ImagePool` reads it.
+"""
 
-__all__ = ["ImagePool", "LeftOut", "build_pool"]
+from captrial.data.pools.build import PoolSettings, build_pool
+from captrial.data.pools.download import DownloadSettings
+from captrial.data.pools.image_pool import ImagePool, LeftOut, draw_classes
+
+__all__ = ["DownloadSettings", "ImagePool", "LeftOut", "PoolSettings", "build_pool", "draw_classes"]

@@ -1,11 +1,18 @@
-"""Building a pool: gather, fetch, look, find copies, write down what stays and why the rest does not."""
+"""Building a pool: collect candidates, download, scan every image, find duplicates, write the manifest.
+
+Scan results are stored in parts named by a fingerprint of their candidates. A run that was killed, or a pool that
+grows, scans only images that are new or have changed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -13,79 +20,85 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captrial.data.images import MAX_BYTES, MAX_PIXELS
+from captrial.data.images import MAX_BYTES, MAX_PIXELS, RefusedImageError, image_size, open_image
 from captrial.data.pools.download import DownloadSettings, download
-from captrial.data.pools.duplicates import SIGNATURE_BYTES, exact_copies, near_copies
-from captrial.data.pools.pool import (
-    MANIFEST,
-    SUMMARY,
-    ImagePool,
-    count_classes,
-)
-from captrial.data.pools.scan import scan
-from captrial.data.pools.sources import (
-    PoolCandidate,
-    iterate_folder,
-    iterate_shard,
-    read_url_list,
-)
+from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, exact_duplicates, near_duplicates, signature
+from captrial.data.pools.image_pool import MANIFEST, SUMMARY, ImagePool, count_classes
+from captrial.data.pools.sources import PoolCandidate, iterate_folder, iterate_shard, read_url_list
 from captrial.errors import DatasetError, InputError
-from captrial.files import atomic_path, atomic_write
-from captrial.progress import track
+from captrial.files import atomic_path, atomic_write, content_hash
+from captrial.progress import progress_bar, track
 
 NEAR_DUPLICATE_DISTANCE = 10  # of 64 bits; measured in docs/data.md
+SCHEMA = pa.schema(
+    {
+        "width": pa.int32(),
+        "height": pa.int32(),
+        "hash": pa.string(),  # blake2b of the file's bytes
+        "looks": pa.uint64(),  # the perceptual hash
+        "signature": pa.binary(SIGNATURE_BYTES),
+        "reason": pa.string(),  # null for an image that can be read
+    }
+)
+PART = 512  # average number of images in a part
+VERSION = "1"  # of the signature; a change scans all images again
 
 
-def build_pool(
-    sources: Sequence[Path | str],
-    out: Path | str,
-    *,
-    max_pixels: int = MAX_PIXELS,
-    near_duplicate_distance: int | None = NEAR_DUPLICATE_DISTANCE,
-    workers: int | None = None,
-    unpack: bool = False,
-    downloads: DownloadSettings | None = None,
-) -> ImagePool:
-    """Gather images from `sources` into the pool `out`; run again, it continues, or takes in what is new.
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """Options of `build_pool`."""
+
+    max_pixels: int = MAX_PIXELS  # larger images are refused before they are decoded
+    near_duplicate_distance: int | None = NEAR_DUPLICATE_DISTANCE  # of 64 bits; None: exact duplicates only
+    workers: int | None = None  # threads; None: one per core
+    unpack: bool = False  # whether images in shards are also written as files
+    downloads: DownloadSettings = field(default_factory=DownloadSettings)
+
+    def document(self) -> dict[str, object]:
+        """The settings that affect the content of the pool, as written to `summary.json`."""
+        return {
+            "max_pixels": self.max_pixels,
+            "near_duplicate_distance": self.near_duplicate_distance,
+            "unpack": self.unpack,
+            "downloads": asdict(self.downloads),
+        }
+
+
+def build_pool(sources: Sequence[Path | str], out: Path | str, settings: PoolSettings | None = None) -> ImagePool:
+    """Collect images from `sources` into the pool `out`; run again, it continues or adds new images.
 
     A source is a folder (its sub-folders are classes), a tar shard, or a text file of URLs; `name=path` puts `name/`
-    before its ids. Unreadable images and copies are listed and left out; of copies, the first by id stays. With
-    `unpack`, images in shards are also written as files, for whatever needs a path. `near_duplicate_distance=None`
-    looks for exact copies only. The same sources give the same pool, for any number of workers.
+    before its ids. Unreadable images and duplicates are left out and listed; of duplicates, the first by id stays. With
+    `unpack`, images in shards are also written as files, for tools that need a path. The same sources give the same
+    pool for any number of workers.
     """
-    out, downloads = Path(out), downloads or DownloadSettings()
+    out, settings = Path(out), settings or PoolSettings()
     if not sources:
         raise InputError(f"{out}: a pool needs at least one source: a folder, a tar shard or a list of URLs")
     _check_out(out, sources)
     ignored: Counter[str] = Counter()
-    candidates = [candidate for source in sources for candidate in _gather(source, ignored)]
+    candidates = [candidate for source in sources for candidate in _collect(source, ignored)]
     if not candidates:
         raise DatasetError(f"{', '.join(map(str, sources))}: no images there; check --from")
     _check_ids(candidates)
-    candidates = _fetched(candidates, out / "images", downloads)
-    if unpack:
+    candidates = _downloaded(candidates, out / "images", settings.downloads)
+    if settings.unpack:
         candidates = [_unpacked(c, out / "images") for c in track(candidates, "unpacking")]
-    workers = workers or os.cpu_count() or 1
-    looks = scan(candidates, out / "scan", max_pixels=max_pixels, max_bytes=MAX_BYTES, workers=workers)
-    manifest = _manifest(candidates, looks, near_duplicate_distance, out)
-    settings: dict[str, object] = {
-        "max_pixels": max_pixels,
-        "near_duplicate_distance": near_duplicate_distance,
-        "unpack": unpack,
-        "downloads": asdict(downloads),
-    }
-    return _written(manifest, out, [str(source) for source in sources], ignored, settings)
+    scanned = scan(candidates, out / "scan", settings.max_pixels, settings.workers or os.cpu_count() or 1)
+    manifest = _manifest(candidates, scanned, settings.near_duplicate_distance, out)
+    _write(manifest, out, [str(source) for source in sources], ignored, settings)
+    return ImagePool.load(out)
 
 
 def _check_out(out: Path, sources: Iterable[Path | str]) -> None:
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_pool(out))):
-        raise InputError(f"{out}: is there already and is not a pool; choose a new folder")
+        raise InputError(f"{out}: already exists and is not a pool; choose a new folder")
     for source in sources:
         path = _split_name(source)[1]
         if path.is_dir() and (
             out.resolve().is_relative_to(path.resolve()) or path.resolve().is_relative_to(out.resolve())
         ):
-            raise InputError(f"{out}: the pool and its source {path} are inside each other; choose a folder elsewhere")
+            raise InputError(f"{out}: the pool and its source {path} are inside each other; choose another folder")
 
 
 def _is_pool(folder: Path) -> bool:
@@ -93,12 +106,12 @@ def _is_pool(folder: Path) -> bool:
 
 
 def _split_name(source: Path | str) -> tuple[str, Path]:
-    """`name=path` taken apart, unless there is a file of that very name."""
+    """(name, path) of `name=path`, unless a file of that whole name exists."""
     name, separator, path = str(source).partition("=")
     return (name, Path(path)) if separator and not Path(source).exists() else ("", Path(source))
 
 
-def _gather(source: Path | str, ignored: Counter[str]) -> Iterable[PoolCandidate]:
+def _collect(source: Path | str, ignored: Counter[str]) -> Iterable[PoolCandidate]:
     name, path = _split_name(source)
     if not path.exists():
         raise DatasetError(f"{path}: no such folder, tar shard or list of URLs; check --from")
@@ -113,7 +126,7 @@ def _gather(source: Path | str, ignored: Counter[str]) -> Iterable[PoolCandidate
 
 
 def _check_ids(candidates: list[PoolCandidate]) -> None:
-    """Ids are unique, but for a URL that stands in a list twice: that is a copy like any other."""
+    """Refuse repeated ids, except for a URL that is listed twice: that is a duplicate like any other."""
     seen: dict[str, PoolCandidate] = {}
     for index, candidate in enumerate(candidates):
         other = seen.setdefault(candidate.id, candidate)
@@ -129,29 +142,29 @@ def _check_ids(candidates: list[PoolCandidate]) -> None:
         )
 
 
-def _fetched(candidates: list[PoolCandidate], folder: Path, settings: DownloadSettings) -> list[PoolCandidate]:
-    """Candidates of URL lists with their file, or with the trouble there was."""
-    urls = [candidate.url for candidate in candidates if candidate.url and not candidate.trouble]
+def _downloaded(candidates: list[PoolCandidate], folder: Path, settings: DownloadSettings) -> list[PoolCandidate]:
+    """Candidates of URL lists with their file, or with the problem of their download."""
+    urls = [candidate.url for candidate in candidates if candidate.url and not candidate.problem]
     if not urls:
         return candidates
     results = download(urls, folder, settings)
-    return [_with_file(c, results[c.url]) if c.url and not c.trouble else c for c in candidates]
+    return [_with_file(c, results[c.url]) if c.url and not c.problem else c for c in candidates]
 
 
-def _with_file(candidate: PoolCandidate, outcome: Path | str) -> PoolCandidate:
-    if isinstance(outcome, str):
-        return replace(candidate, trouble=outcome)
-    status = outcome.stat()
-    return replace(candidate, path=outcome, size=status.st_size, changed=status.st_mtime_ns)
+def _with_file(candidate: PoolCandidate, result: Path | str) -> PoolCandidate:
+    if isinstance(result, str):
+        return replace(candidate, problem=result)
+    status = result.stat()
+    return replace(candidate, path=result, size=status.st_size, changed=status.st_mtime_ns)
 
 
 def _unpacked(candidate: PoolCandidate, folder: Path) -> PoolCandidate:
-    """An image of a shard as a file of its own; never outside `folder`, whatever the member is called."""
-    if candidate.shard is None or candidate.trouble or candidate.size > MAX_BYTES:
+    """Write an image of a shard as a file; never outside `folder`, whatever the name of the member."""
+    if candidate.shard is None or candidate.problem or candidate.size > MAX_BYTES:
         return candidate
     parts = PurePosixPath(candidate.id).parts
     if ".." in parts or parts[0] == "/":
-        return replace(candidate, trouble=f"its name {candidate.id!r} leads out of the pool; rename it")
+        return replace(candidate, problem=f"its name {candidate.id!r} leads out of the pool; rename it")
     path = folder.joinpath(*parts)
     if not path.exists() or path.stat().st_size != candidate.size:
         atomic_write(path, candidate.read(MAX_BYTES))
@@ -159,16 +172,97 @@ def _unpacked(candidate: PoolCandidate, folder: Path) -> PoolCandidate:
     return replace(candidate, path=path, shard=None, offset=0)
 
 
-def _manifest(candidates: list[PoolCandidate], looks: pa.Table, distance: int | None, out: Path) -> pa.Table:
-    """Everything that was found, sorted by id, with what became of it."""
+def scan(candidates: list[PoolCandidate], folder: Path, max_pixels: int, workers: int) -> pa.Table:
+    """One row of `SCHEMA` per candidate, in order; parts are stored in `folder`, and unused ones removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables, used = [SCHEMA.empty_table()], set()
+    with _threads(workers) as threads, progress_bar() as bar:
+        task = bar.add_task("scanning images", total=len(candidates))
+        for part in _parts(candidates):
+            path = folder / f"{_fingerprint(part, max_pixels)}.parquet"
+            table = _stored_part(path)
+            if table is None:
+                rows = []
+                for row in threads.map(lambda candidate: scan_image(candidate, max_pixels), part):
+                    rows.append(row)
+                    bar.advance(task)
+                table = pa.Table.from_pylist(rows, schema=SCHEMA)
+                with atomic_path(path) as temporary:
+                    pq.write_table(table, temporary, compression="zstd")
+            else:
+                bar.advance(task, len(part))
+            tables.append(table)
+            used.add(path.name)
+    for path in folder.glob("*.parquet"):
+        if path.name not in used:
+            path.unlink()
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def scan_image(candidate: PoolCandidate, max_pixels: int = MAX_PIXELS) -> dict[str, object]:
+    """One row of `SCHEMA`: size, hashes and signature of a candidate, or the reason why it is unreadable."""
+    row: dict[str, object] = dict.fromkeys(SCHEMA.names)
+    if candidate.problem is not None:
+        return {**row, "reason": candidate.problem}
+    try:
+        content = candidate.read(MAX_BYTES)
+        width, height = image_size(content)
+        row |= {"width": width, "height": height, "hash": hashlib.blake2b(content, digest_size=16).hexdigest()}
+        image = open_image(content, max_pixels=max_pixels, max_bytes=MAX_BYTES, draft=DRAFT)
+        row["looks"], row["signature"] = signature(image)
+    except RefusedImageError as error:
+        row["reason"] = error.problem.reason
+    except OSError as error:
+        row["reason"] = f"cannot be read ({error.strerror or error})"
+    return row
+
+
+@contextmanager
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that, when interrupted, finish their current images but not the queue."""
+    threads = ThreadPoolExecutor(workers)
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _parts(candidates: list[PoolCandidate]) -> Iterator[list[PoolCandidate]]:
+    """Consecutive candidates, cut where the hash of an id says so: one more file moves one boundary, not all."""
+    part: list[PoolCandidate] = []
+    for candidate in candidates:
+        part.append(candidate)
+        if int(content_hash(candidate.id, 8), 16) % PART == 0 or len(part) == 4 * PART:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _fingerprint(part: list[PoolCandidate], max_pixels: int) -> str:
+    lines = [f"{VERSION} {max_pixels} {MAX_BYTES}"]
+    lines += [f"{c.path or c.shard}|{c.offset}|{c.size}|{c.changed}|{c.problem}" for c in part]
+    return content_hash("\n".join(lines).encode("utf-8", "backslashreplace"), 32)
+
+
+def _stored_part(path: Path) -> pa.Table | None:
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException):
+        return None
+    return table if table.schema.equals(SCHEMA) else None
+
+
+def _manifest(candidates: list[PoolCandidate], scanned: pa.Table, distance: int | None, out: Path) -> pa.Table:
+    """All candidates, sorted by id, with status, reason and the image they duplicate."""
     order = sorted(range(len(candidates)), key=lambda index: candidates[index].id)
-    candidates, looks = [candidates[index] for index in order], looks.take(pa.array(order, pa.int64()))
-    reasons: list[str | None] = looks["reason"].to_pylist()
+    candidates, scanned = [candidates[index] for index in order], scanned.take(pa.array(order, pa.int64()))
+    reasons: list[str | None] = scanned["reason"].to_pylist()
     status = ["kept" if reason is None else "unreadable" for reason in reasons]
-    copies: list[str | None] = [None] * len(candidates)
-    for index, model, kind in _copies(looks, distance):
-        status[index], copies[index] = f"{kind} duplicate", candidates[model].id
-        reasons[index] = f"{'has the same bytes as' if kind == 'exact' else 'looks like'} {candidates[model].id}"
+    originals: list[str | None] = [None] * len(candidates)
+    for index, original, kind in _duplicates(scanned, distance):
+        status[index], originals[index] = f"{kind} duplicate", candidates[original].id
+        reasons[index] = f"{'has the same bytes as' if kind == 'exact' else 'looks like'} {candidates[original].id}"
     for index, candidate in enumerate(candidates):
         if candidate.url is not None and candidate.path is None:
             status[index] = "not downloaded"
@@ -180,40 +274,38 @@ def _manifest(candidates: list[PoolCandidate], looks: pa.Table, distance: int | 
         "offset": pa.array([c.offset for c in candidates], pa.int64()),
         "size": pa.array([c.size for c in candidates], pa.int64()),
         "url": pa.array([c.url for c in candidates], pa.string()),
-        **{name: looks[name] for name in ("width", "height", "hash", "looks")},
+        **{name: scanned[name] for name in ("width", "height", "hash", "looks")},
         "status": pa.array(status, pa.string()),
         "reason": pa.array(reasons, pa.string()),
-        "copy_of": pa.array(copies, pa.string()),
+        "copy_of": pa.array(originals, pa.string()),
     }
     return pa.table(columns)
 
 
-def _copies(looks: pa.Table, distance: int | None) -> Iterable[tuple[int, int, str]]:
-    """(copy, what it copies, kind) among the readable images, by position."""
-    readable = np.flatnonzero(looks["looks"].is_valid().to_numpy() & looks["reason"].is_null().to_numpy())
+def _duplicates(scanned: pa.Table, distance: int | None) -> Iterable[tuple[int, int, str]]:
+    """(duplicate, original, kind) among the readable images, by position."""
+    readable = np.flatnonzero(scanned["looks"].is_valid().to_numpy() & scanned["reason"].is_null().to_numpy())
     if not len(readable):
         return
-    looks = looks.take(pa.array(readable)).combine_chunks()
-    exact = exact_copies(looks["hash"].to_pylist())
+    scanned = scanned.take(pa.array(readable)).combine_chunks()
+    exact = exact_duplicates(scanned["hash"].to_pylist())
     yield from ((int(readable[i]), int(readable[exact[i]]), "exact") for i in np.flatnonzero(exact >= 0))
     if distance is None:
         return
-    values = looks["signature"].combine_chunks().buffers()[1]  # of fixed width: the bytes of all, end to end
+    values = scanned["signature"].combine_chunks().buffers()[1]  # fixed width: all signatures, one after the other
     signatures = np.frombuffer(values, np.uint8)[: len(readable) * SIGNATURE_BYTES].reshape(-1, SIGNATURE_BYTES)
-    near = near_copies(looks["looks"].to_numpy(), signatures, exact >= 0, distance)
+    near = near_duplicates(scanned["looks"].to_numpy(), signatures, exact >= 0, distance)
     yield from ((int(readable[i]), int(readable[near[i]]), "near") for i in np.flatnonzero(near >= 0))
 
 
 def _stored(path: Path | None, out: Path) -> str | None:
-    """A path as it stands in the manifest: relative for what lies in the pool, so that the pool can move."""
+    """A path as written to the manifest: relative inside the pool, so that the pool can be moved."""
     if path is None:
         return None
     return path.relative_to(out).as_posix() if path.is_relative_to(out) else str(path.resolve())
 
 
-def _written(
-    manifest: pa.Table, out: Path, sources: list[str], ignored: Counter[str], settings: dict[str, object]
-) -> ImagePool:
+def _write(manifest: pa.Table, out: Path, sources: list[str], ignored: Counter[str], settings: PoolSettings) -> None:
     kept = manifest.filter(pa.compute.equal(manifest["status"], "kept"))
     counts = Counter(manifest["status"].to_pylist())
     summary = {
@@ -225,9 +317,8 @@ def _written(
         "classes": count_classes(kept["class"].to_pylist()),
         "ignored_files": dict(sorted(ignored.items())),
         "sources": sources,
-        "settings": settings,
+        "settings": settings.document(),
     }
     with atomic_path(out / MANIFEST) as temporary:
         pq.write_table(manifest, temporary, compression="zstd")
     atomic_write(out / SUMMARY, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-    return ImagePool.load(out)

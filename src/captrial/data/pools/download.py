@@ -1,7 +1,7 @@
-"""Fetching a URL list: many at once, with patience for servers that stumble and none for files that are not images.
+"""Downloading a URL list: many files in parallel, with retries for temporary errors and early stops for other files.
 
-An image is written beside its place and renamed when it is whole; each finished one is a line of a journal, so that
-the next run fetches only what is missing.
+An image is written to a temporary file and renamed when it is complete. Each finished download is a line of a journal,
+so that the next run downloads only the rest.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from typing import IO, Any
 
 import httpx
 
-from captrial.data.file_types import SUFFIXES, image_format, what_else
+from captrial.data.images import SUFFIXES, describe_file, image_format
 from captrial.errors import DatasetError
 from captrial.files import content_hash
 from captrial.progress import progress_bar
 from captrial.version import __version__
 
-MAX_WAIT = 30.0  # seconds; a server's `Retry-After` is believed up to here
+MAX_WAIT = 30.0  # seconds; the longest `Retry-After` of a server that is respected
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadSettings:
-    """How to fetch; seconds and bytes."""
+    """Options of downloads; times in seconds, sizes in bytes."""
 
     concurrency: int = 16
     retries: int = 3  # after the first attempt
-    backoff: float = 0.5  # wait before the first retry; doubles each time
-    timeout: float = 60.0  # for one attempt at a whole file
+    backoff: float = 0.5  # wait before the first retry; doubled for each further one
+    timeout: float = 60.0  # of one attempt to download a whole file
     max_bytes: int = 32 << 20
 
 
-class _RefusalError(Exception):
-    """Trying again would not help."""
+class _PermanentError(Exception):
+    """A failure that a retry would not change."""
 
 
-class _StumbleError(Exception):
-    """Trying again may help, after `wait` seconds at least."""
+class _TemporaryError(Exception):
+    """A failure that a retry may change, after at least `wait` seconds."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -50,9 +50,9 @@ class _StumbleError(Exception):
 
 
 def download(urls: Iterable[str], folder: Path, settings: DownloadSettings) -> dict[str, Path | str]:
-    """Fetch each URL into `folder`; its file, or the reason why there is none.
+    """Download each URL into `folder`; returns its file, or the reason why there is none.
 
-    Files that the journal in `folder` calls finished, and that are there in full, are not fetched again.
+    Files that are finished according to the journal in `folder`, and complete, are not downloaded again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = dict.fromkeys(urls)
@@ -71,13 +71,13 @@ def download(urls: Iterable[str], folder: Path, settings: DownloadSettings) -> d
 
         try:
             _run(lambda: _fetch_all(missing, folder, settings, report))
-        except ExceptionGroup as group:  # of the workers: a full disk stops them all
+        except ExceptionGroup as group:  # from the workers: e.g. a full disk stops all of them
             raise group.exceptions[0] from None
     return results
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """`asyncio.run`, also where a loop is running already (a notebook)."""
+    """`asyncio.run`, also where a loop is already running (in a notebook)."""
     if asyncio._get_running_loop() is None:
         asyncio.run(work())
         return
@@ -88,9 +88,9 @@ def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 async def _fetch_all(
     urls: list[str], folder: Path, settings: DownloadSettings, report: Callable[[str, Path | str], None]
 ) -> None:
-    queue = iter(urls)  # shared by the workers: no task a URL, so memory does not grow with the list
+    queue = iter(urls)  # shared by the workers; without a task per URL, memory does not grow with the list
     limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
-    # Compressed transfer is not asked for: the size limit must hold for what arrives.
+    # No compressed transfer: the size limit must hold for the bytes that arrive.
     headers = {"user-agent": f"captrial/{__version__}", "accept": "image/*", "accept-encoding": "identity"}
     async with httpx.AsyncClient(
         limits=limits, headers=headers, follow_redirects=True, max_redirects=5, timeout=settings.timeout
@@ -106,18 +106,18 @@ async def _fetch_all(
 
 
 async def _fetch(client: httpx.AsyncClient, url: str, folder: Path, settings: DownloadSettings) -> Path | str:
-    """The file, or the reason why there is none, after as many attempts as allowed."""
+    """The file, or the reason why there is none, after the allowed number of attempts."""
     reason = ""
     for attempt in range(settings.retries + 1):
         try:
             async with asyncio.timeout(settings.timeout):
                 return await _attempt(client, url, folder, settings)
-        except _RefusalError as refusal:
-            return str(refusal)
+        except _PermanentError as error:
+            return str(error)
         except (httpx.UnsupportedProtocol, httpx.TooManyRedirects, httpx.InvalidURL) as error:
-            return f"the address leads nowhere ({error})"
-        except _StumbleError as stumble:
-            reason, wait = str(stumble), stumble.wait
+            return f"the address is not usable ({error})"
+        except _TemporaryError as error:
+            reason, wait = str(error), error.wait
         except TimeoutError:
             reason, wait = f"took longer than {settings.timeout:g} s", 0.0
         except httpx.HTTPError as error:
@@ -137,7 +137,7 @@ async def _attempt(client: httpx.AsyncClient, url: str, folder: Path, settings: 
             async for chunk in response.aiter_raw():
                 size += len(chunk)
                 if size > settings.max_bytes:
-                    raise _RefusalError(f"has more than {settings.max_bytes} bytes")
+                    raise _PermanentError(f"has more than {settings.max_bytes} bytes")
                 if len(start) < 64:
                     start = (start + chunk)[:64]
                     _check_start(start)
@@ -145,21 +145,21 @@ async def _attempt(client: httpx.AsyncClient, url: str, folder: Path, settings: 
             stream.flush()
             form = image_format(start)
             if form is None:
-                raise _RefusalError("is empty" if not start else f"is {what_else(start)}, not an image")
+                raise _PermanentError("is empty" if not start else f"is {describe_file(start)}, not an image")
             return part.replace(place / f"{name}{SUFFIXES[form][0]}")
 
 
 def _check_answer(response: httpx.Response, max_bytes: int) -> None:
     status = response.status_code
     if status == 429 or status >= 500:
-        raise _StumbleError(f"the server answered {status}", _retry_after(response))
+        raise _TemporaryError(f"the server answered {status}", _retry_after(response))
     if status != 200:
-        raise _RefusalError(f"the server answered {status}")
+        raise _PermanentError(f"the server answered {status}")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise _RefusalError("the server sends it compressed, unasked")
+        raise _PermanentError("the server sends it compressed, which was not requested")
     length = response.headers.get("content-length", "")
     if length.isdecimal() and int(length) > max_bytes:
-        raise _RefusalError(f"has {length} bytes, more than {max_bytes}")
+        raise _PermanentError(f"has {length} bytes, more than {max_bytes}")
 
 
 def _retry_after(response: httpx.Response) -> float:
@@ -168,28 +168,30 @@ def _retry_after(response: httpx.Response) -> float:
 
 
 def _check_start(start: bytes) -> None:
-    """Stop early on what cannot become an image: a web page that says so sorry, a video of gigabytes."""
+    """Stop early on files that are not images, such as an error page or a large video."""
     if len(start) >= 16 and image_format(start) is None:
-        raise _RefusalError(f"is {what_else(start)}, not an image")
+        raise _PermanentError(f"is {describe_file(start)}, not an image")
 
 
 @contextmanager
 def _part(place: Path, name: str) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A file to write to, gone afterwards unless it was renamed."""
+    """A temporary file to write to; removed afterwards unless it was renamed."""
     part = place / name
     try:
         place.mkdir(exist_ok=True)
         with part.open("wb") as stream:
             yield part, stream
     except OSError as error:
-        raise DatasetError(f"{part}: cannot be written ({error.strerror or error}); make room and run again") from None
+        raise DatasetError(
+            f"{part}: cannot be written ({error.strerror or error}); free some space and run again"
+        ) from None
     finally:
         with suppress(OSError):
             part.unlink()
 
 
 def _finished(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(URL, file) of the journal's entries whose file is there in full; a line cut short by a kill is no entry."""
+    """(URL, file) of the journal's entries whose file is complete; a line cut short by a kill is ignored."""
     try:
         lines = (folder / "journal.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

@@ -1,8 +1,11 @@
-"""Finding copies: exact ones by their bytes, near ones by what they look like, in less than quadratic time.
+"""Finding duplicates: exact ones by their bytes, near ones by a perceptual hash and a thumbnail.
 
-Two 64-bit hashes at most `d` apart have, among their four 16-bit bands, one at most `d // 4` apart (pigeonhole). So all
-hashes are filed by each band, and an image is compared only with those filed within `d // 4` bits of its own bands:
-some thousand of 370 000, and none that counts is missed.
+`signature` computes a 64-bit perceptual hash, which finds candidate pairs, and a 16 x 16 thumbnail, which decides. It
+finds copies that were encoded again, resized or slightly cropped.
+
+The search takes less than quadratic time. Two hashes at most `d` bits apart have, among their four 16-bit bands, one at
+most `d // 4` apart (pigeonhole). All hashes are indexed by each band, and an image is compared only with those within
+`d // 4` bits of its own bands: some thousand of 370 000, and no pair is missed.
 """
 
 from __future__ import annotations
@@ -19,14 +22,43 @@ from captrial.errors import InputError
 BANDS, BAND_BITS = 4, 16
 MAX_DISTANCE = 15
 MIN_CORRELATION = 0.93  # between 16 x 16 grey thumbnails; with distance 10, measured in docs/data.md
-FLAT_VARIANCE = 4.0  # below: an image of one colour, which has no pattern to correlate
+FLAT_VARIANCE = 4.0  # below this, an image has one colour and no pattern to correlate
 FLAT_COLOUR = 6
+SIDE, LOW, THUMB = 32, 8, 16
+DRAFT = (4 * SIDE, 4 * SIDE)  # a JPEG decoded at this size gives the same signature several times faster
+SIGNATURE_BYTES = THUMB * THUMB + 3
 
 
-def exact_copies(digests: Sequence[str]) -> NDArray[np.int64]:
-    """For each image, in order, the index of the first with the same bytes, or -1 for the first itself.
+def _dct_rows(side: int, low: int) -> NDArray[np.float32]:
+    """The first `low` rows of the orthonormal DCT-II matrix."""
+    frequency, place = np.ogrid[:low, :side]
+    matrix: NDArray[np.float64] = np.sqrt(2 / side) * np.cos(np.pi * (2 * place + 1) * frequency / (2 * side))
+    matrix[0] /= np.sqrt(2)
+    return matrix.astype(np.float32)
 
-    >>> exact_copies(["a", "b", "a"]).tolist()
+
+_DCT = _dct_rows(SIDE, LOW)
+
+
+def signature(image: Image.Image) -> tuple[int, bytes]:
+    """(64-bit DCT hash, 16 x 16 grey thumbnail followed by the mean colour) of an image in RGB.
+
+    A bit of the hash is set where one of the 8 x 8 lowest frequencies is above their median.
+    """
+    small = np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BOX, reducing_gap=3.0), np.float32)  # (32, 32, 3)
+    grey = small @ np.array([0.299, 0.587, 0.114], np.float32)  # (32, 32)
+    frequencies = (_DCT @ grey @ _DCT.T).ravel()  # (64,)
+    frequencies[np.abs(frequencies) < 0.5] = 0  # rounding noise of an image of one colour
+    bits = frequencies > np.median(frequencies[1:])
+    thumb = grey.reshape(THUMB, 2, THUMB, 2).mean((1, 3))
+    summary = np.concatenate([thumb.ravel(), small.mean((0, 1))])
+    return int.from_bytes(np.packbits(bits).tobytes(), "big"), np.rint(summary).astype(np.uint8).tobytes()
+
+
+def exact_duplicates(digests: Sequence[str]) -> NDArray[np.int64]:
+    """For each image, in order, the index of the first one with the same bytes, or -1 if it is the first.
+
+    >>> exact_duplicates(["a", "b", "a"]).tolist()
     [-1, -1, 0]
     """
     first: dict[str, int] = {}
@@ -34,13 +66,13 @@ def exact_copies(digests: Sequence[str]) -> NDArray[np.int64]:
     return np.array([-1 if found == index else found for index, found in enumerate(earlier)], np.int64)
 
 
-def near_copies(
+def near_duplicates(
     hashes: NDArray[np.uint64], signatures: NDArray[np.uint8], skip: NDArray[np.bool_], distance: int
 ) -> NDArray[np.int64]:
-    """For each image, in order, the first earlier one that stays and looks the same, or -1.
+    """For each image, in order, the first earlier one that is kept and nearly the same, or -1.
 
-    `hashes` (n,), `signatures` (n, 259) as `signature` gives them; images in `skip` neither match nor are matched.
-    An image that matches is itself out and no longer a model for others, so the result depends on order alone.
+    `hashes` (n,) and `signatures` (n, 259) come from `signature`; images in `skip` neither match nor are matched.
+    A duplicate is not compared with later images, so the result depends only on the order.
     """
     if not 0 <= distance <= MAX_DISTANCE:
         raise InputError(f"the distance of near duplicates is {distance}; choose 0 to {MAX_DISTANCE} of 64 bits")
@@ -75,7 +107,7 @@ def _first_earlier(  # type: ignore[no-untyped-def]
                         break
                     if _bits(hashes[i] ^ filed[band, place]) > distance or skip[j] or model[j] >= 0:
                         continue
-                    if _alike(signatures[i], signatures[j]):
+                    if _similar(signatures[i], signatures[j]):
                         best = j
         if best < i:
             model[i] = best
@@ -92,8 +124,8 @@ def _bits(word):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _alike(a, b):  # type: ignore[no-untyped-def]
-    """Whether two thumbnails correlate, or both are flat and of one colour."""
+def _similar(a, b):  # type: ignore[no-untyped-def]
+    """Whether two thumbnails correlate, or both have the same single colour."""
     size = len(a) - 3
     sum_a = sum_b = sum_aa = sum_bb = sum_ab = 0.0
     for k in range(size):
@@ -112,39 +144,3 @@ def _alike(a, b):  # type: ignore[no-untyped-def]
         return variance_a < FLAT_VARIANCE and variance_b < FLAT_VARIANCE
     covariance = sum_ab / size - sum_a * sum_b / size / size
     return covariance >= MIN_CORRELATION * np.sqrt(variance_a * variance_b)
-
-
-# What an image looks like in 8 bytes, and in 259: enough to find its re-encoded, resized and trimmed copies.
-#
-# The perceptual hash finds candidates among hundreds of thousands; the thumbnail decides.
-
-
-SIDE, LOW, THUMB = 32, 8, 16
-DRAFT = (4 * SIDE, 4 * SIDE)  # a JPEG this small says as much, and decodes several times faster
-SIGNATURE_BYTES = THUMB * THUMB + 3
-
-
-def _dct_rows(side: int, low: int) -> NDArray[np.float32]:
-    """The first `low` rows of the orthonormal DCT-II matrix."""
-    frequency, place = np.ogrid[:low, :side]
-    matrix: NDArray[np.float64] = np.sqrt(2 / side) * np.cos(np.pi * (2 * place + 1) * frequency / (2 * side))
-    matrix[0] /= np.sqrt(2)
-    return matrix.astype(np.float32)
-
-
-_DCT = _dct_rows(SIDE, LOW)
-
-
-def signature(image: Image.Image) -> tuple[int, bytes]:
-    """(64-bit DCT hash, 16 x 16 grey thumbnail followed by the mean colour) of an image in RGB.
-
-    A bit of the hash says whether one of the 8 x 8 lowest frequencies is above their median.
-    """
-    small = np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BOX, reducing_gap=3.0), np.float32)  # (32, 32, 3)
-    grey = small @ np.array([0.299, 0.587, 0.114], np.float32)  # (32, 32)
-    frequencies = (_DCT @ grey @ _DCT.T).ravel()  # (64,)
-    frequencies[np.abs(frequencies) < 0.5] = 0  # rounding noise of an image of one colour
-    bits = frequencies > np.median(frequencies[1:])
-    thumb = grey.reshape(THUMB, 2, THUMB, 2).mean((1, 3))
-    summary = np.concatenate([thumb.ravel(), small.mean((0, 1))])
-    return int.from_bytes(np.packbits(bits).tobytes(), "big"), np.rint(summary).astype(np.uint8).tobytes()

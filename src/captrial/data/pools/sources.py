@@ -1,7 +1,7 @@
-"""Where the images of a pool come from: walking folders and tar shards, reading URL lists.
+"""Sources of a pool: folders, tar shards and URL lists.
 
-Everything found becomes a `PoolCandidate`, in an order that depends on names only. What cannot even become an image (a
-damaged shard, a line that is no URL) is a candidate with `trouble`, so that it is listed and not lost.
+Every image found becomes a `PoolCandidate`, in an order that depends only on names. Errors (a damaged shard, a line
+that is not a URL) are candidates with a `problem`, so that they are listed and not lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from captrial.data.file_types import IMAGE_SUFFIXES
+from captrial.data.images import IMAGE_SUFFIXES
 from captrial.errors import DatasetError
 from captrial.files import content_hash
 
@@ -25,7 +25,7 @@ SHARD_ERRORS = (tarfile.TarError, OSError, ValueError, EOFError)
 
 @dataclass(frozen=True, slots=True)
 class PoolCandidate:
-    """An image that may enter the pool: a file, a stretch of a shard, or something to be downloaded."""
+    """An image that may enter the pool: a file, a part of a shard, or a URL to download."""
 
     id: str
     label: str | None = None
@@ -35,10 +35,10 @@ class PoolCandidate:
     size: int = 0
     changed: int = 0  # modification time in nanoseconds, of the file or the shard
     url: str | None = None
-    trouble: str | None = None
+    problem: str | None = None  # why it cannot be used
 
     def read(self, max_bytes: int) -> bytes:
-        """The file's bytes; at most one more than `max_bytes`, so that the opener sees that it is too large."""
+        """The bytes of the image; at most one more than `max_bytes`, so that `open_image` refuses larger files."""
         if self.shard is not None:
             with self.shard.open("rb") as stream:
                 stream.seek(self.offset)
@@ -49,10 +49,10 @@ class PoolCandidate:
 
 
 def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterator[PoolCandidate]:
-    """Image files under `folder` in sorted order, and those in tar shards among them.
+    """Image files below `folder` in sorted order, and the images of tar shards in it.
 
-    The id is the path relative to `folder`, the class its first sub-folder. Files that do not call themselves images
-    and hidden ones are counted in `ignored` by suffix. Links to folders are followed, each folder once.
+    The id is the path relative to `folder`, the class its first sub-folder. Files without the suffix of an image and
+    hidden files are counted in `ignored` by suffix. Links to folders are followed, each folder once.
     """
     ignored = Counter() if ignored is None else ignored
     seen: set[tuple[int, int]] = set()
@@ -78,7 +78,7 @@ def iterate_folder(folder: Path, ignored: Counter[str] | None = None) -> Iterato
             raise DatasetError(f"{folder}: cannot be listed ({error.strerror}); check its permissions")
         name = Path(error.filename).relative_to(folder).as_posix()
         yield PoolCandidate(
-            _clean(name), trouble=f"the folder cannot be listed ({error.strerror}); check its permissions"
+            _clean(name), problem=f"the folder cannot be listed ({error.strerror}); check its permissions"
         )
 
 
@@ -88,14 +88,14 @@ def _file(path: Path, relative: Path) -> PoolCandidate:
     try:
         status = path.stat()
     except OSError as error:
-        return PoolCandidate(_clean(identity), label, trouble=f"cannot be read ({error.strerror})")
+        return PoolCandidate(_clean(identity), label, problem=f"cannot be read ({error.strerror})")
     if not identity.isprintable() or not _is_unicode(identity):
-        return PoolCandidate(_clean(identity), label, trouble="has a file name that is not readable text; rename it")
+        return PoolCandidate(_clean(identity), label, problem="has a file name that is not readable text; rename it")
     return PoolCandidate(identity, label, path, size=status.st_size, changed=status.st_mtime_ns)
 
 
 def iterate_shard(path: Path, ignored: Counter[str] | None = None) -> Iterator[PoolCandidate]:
-    """Images of a tar shard in WebDataset form: `key.jpg`, with its class in `key.cls` where there is one.
+    """Images of a tar shard in WebDataset format: `key.jpg`, with its class in `key.cls`, if there is one.
 
     The id is `shard name/member name`. Images stay in the shard and are read at their offset.
     """
@@ -109,12 +109,12 @@ def iterate_shard(path: Path, ignored: Counter[str] | None = None) -> Iterator[P
         damage.append(" ".join(str(error).split()))
     for reason in damage:
         yield PoolCandidate(
-            path.stem, trouble=f"the shard {path.name} is damaged or compressed ({reason}); unpack or copy it"
+            path.stem, problem=f"the shard {path.name} is damaged or compressed ({reason}); unpack or copy it"
         )
 
 
 def _members(shard: tarfile.TarFile, damage: list[str]) -> Iterator[tarfile.TarInfo]:
-    """Files of a shard; where it breaks off, what came before still counts."""
+    """The files of a shard; those before a damaged place are kept."""
     try:
         yield from (member for member in shard if member.isreg() and not member.issparse())
     except SHARD_ERRORS as error:
@@ -129,7 +129,7 @@ def _key(member: tarfile.TarInfo) -> str:
 def _group(
     members: list[tarfile.TarInfo], shard: tarfile.TarFile, path: Path, changed: int, ignored: Counter[str]
 ) -> Iterator[PoolCandidate]:
-    """The image of one WebDataset key; a second one such as `key.seg.png` is a mask, not an image of the pool."""
+    """The image of one WebDataset key; a second one such as `key.seg.png` is a mask and not part of the pool."""
     images = [member for member in members if PurePosixPath(member.name).suffix.lower() in IMAGE_SUFFIXES]
     plain = [member for member in images if PurePosixPath(member.name).name.count(".") == 1]
     chosen = plain or images
@@ -140,9 +140,9 @@ def _group(
     for member in chosen:
         identity = f"{path.stem}/{member.name}"
         if not _is_unicode(identity) or not identity.isprintable():
-            yield PoolCandidate(_clean(identity), label, trouble="has a name that is not readable text; rename it")
+            yield PoolCandidate(_clean(identity), label, problem="has a name that is not readable text; rename it")
         elif member.offset_data + member.size > path.stat().st_size:
-            yield PoolCandidate(identity, label, trouble=f"the shard {path.name} ends inside it; copy the shard again")
+            yield PoolCandidate(identity, label, problem=f"the shard {path.name} ends inside it; copy the shard again")
         else:
             yield PoolCandidate(
                 identity, label, shard=path, offset=member.offset_data, size=member.size, changed=changed
@@ -156,9 +156,9 @@ def _label(shard: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
 
 
 def read_url_list(path: Path) -> list[PoolCandidate]:
-    """Candidates of a URL list: a URL a line, `URL<TAB>id<TAB>class`, or a table with the columns url, id, class.
+    """Candidates of a URL list: a URL per line, `URL<TAB>id<TAB>class`, or a table with the columns url, id, class.
 
-    Without an id of its own, an image is called by a fingerprint of its URL.
+    The id of an image without one is a hash of its URL.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -166,15 +166,15 @@ def read_url_list(path: Path) -> list[PoolCandidate]:
         raise DatasetError(f"{path}: is not a folder, a tar shard or a list of URLs ({error}); check --from") from None
     rows = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip() and line[:1] != "#"]
     if not rows:
-        raise DatasetError(f"{path}: names no URL; write one a line")
+        raise DatasetError(f"{path}: has no URLs; write one per line")
     header = _header(rows[0][1])
     if header is not None:
         delimiter, columns = header
         cells = [(number, next(csv.reader([line], delimiter=delimiter), [])) for number, line in rows[1:]]
         return [_from_url(path, number, _pick(row, columns)) for number, row in cells]
     found = [_from_url(path, number, [*line.split("\t"), "", ""]) for number, line in rows]
-    if all(candidate.trouble for candidate in found):
-        raise DatasetError(f"{found[0].trouble}, nor is any other line; a list of URLs has one a line")
+    if all(candidate.problem for candidate in found):
+        raise DatasetError(f"{found[0].problem}, nor is any other line; a list of URLs has one per line")
     return found
 
 
@@ -196,7 +196,7 @@ def _from_url(path: Path, number: int, fields: list[str]) -> PoolCandidate:
     scheme, separator, rest = url.partition("://")
     candidate = PoolCandidate(identity or content_hash(url), label or None, url=url)
     if not separator or scheme.lower() not in ("http", "https") or not rest or not _is_unicode(url):
-        return replace(candidate, trouble=f"{path.name}, line {number}: {url[:80]!r} is not an http or https address")
+        return replace(candidate, problem=f"{path.name}, line {number}: {url[:80]!r} is not an http or https address")
     return candidate
 
 
@@ -205,5 +205,5 @@ def _is_unicode(text: str) -> bool:
 
 
 def _clean(text: str) -> str:
-    """A name fit to be printed and stored, for something that has none."""
+    """A name with escapes for characters that cannot be printed or stored."""
     return text.encode("utf-8", "backslashreplace").decode().encode("unicode_escape").decode()

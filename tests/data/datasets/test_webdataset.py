@@ -195,7 +195,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         write_shards([Sample(ImageRef("a"))], tmp_path)
     with pytest.raises(DatasetError, match="two samples with the id 'a'"):
         write_shards([Sample(ImageRef("a"), extra={"image": image()})] * 2, tmp_path)
-    with pytest.raises(DatasetError, match="not an image we know"):
+    with pytest.raises(DatasetError, match="is not an image"):
         write_shards([Sample(ImageRef("a"), extra={"image": b"text"})], tmp_path)
     with pytest.raises(DatasetError, match="at least one"):
         write_shards([], tmp_path, size=0)

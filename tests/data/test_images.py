@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from captrial.data import ImageProblem, image_size, open_image, try_open
-from captrial.data.images import quiet
+from captrial.data.images import ignore_warnings
 from captrial.errors import ImageError
 
 FORMATS = ["JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF"]
@@ -296,7 +296,7 @@ def test_no_warning_leaks_from_any_thread() -> None:
 
 
 def test_quiet_is_of_one_thread_only() -> None:
-    with ThreadPoolExecutor(1) as other, quiet():
+    with ThreadPoolExecutor(1) as other, ignore_warnings():
         warnings.warn("not heard", stacklevel=1)
         with pytest.raises(UserWarning, match="heard"):
             other.submit(warnings.warn, "heard").result()

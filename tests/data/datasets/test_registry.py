@@ -7,9 +7,12 @@ from pathlib import Path
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
-from captrial.data.datasets import FORMS, detect, read_dataset
+from captrial.cli.app import app
+from captrial.data.datasets import READERS, DatasetReader, Probe, ReadOptions, detect, read_dataset
 from captrial.errors import DatasetError
+from captrial.records import ImageRef, Sample
 from captrial.toyworld import write_toyworld
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
@@ -48,15 +51,48 @@ def make(folder: Path, form: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", READERS)
 def test_every_form_is_recognised_and_read(tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture) -> None:
     path = make(tmp_path / form, form)
     assert detect(path).form == form
-    assert FORMS[form] in str(detect(path))
+    assert str(READERS[form]) in str(detect(path))
     with caplog.at_level(logging.INFO, "captrial"):
         assert len(read_dataset(path)) == 1
-    assert FORMS[form] in caplog.text
+    assert str(READERS[form]) in caplog.text
     assert len(read_dataset(path, form=form)) == 1
+
+
+def test_a_new_reader_needs_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader added to the registry is recognised, read, listed, and shown by the command line."""
+
+    def read_list(path: Path, options: ReadOptions) -> list[Sample]:
+        rows = [line.split("|") for line in path.read_text().splitlines()]
+        root = Path(options.images or path.parent)
+        return [Sample(ImageRef(name, root / name), (caption,), "test") for name, caption in rows]
+
+    def recognise(probe: Probe) -> bool:
+        return probe.path.suffix == ".list"
+
+    reader = DatasetReader("list", "caption list", "name|caption", "the .list file", recognise, read_list, True)
+    monkeypatch.setitem(READERS, "list", reader)
+    path = tmp_path / "ours.list"
+    path.write_text("a.jpg|A dog.\nb.jpg|A cat.\n")
+    assert detect(path).reader is reader
+    assert [sample.captions for sample in read_dataset(path)] == [("A dog.",), ("A cat.",)]
+    assert read_dataset(path, images=tmp_path / "photos", form="list")[0].image.path == tmp_path / "photos" / "a.jpg"
+    with pytest.raises(DatasetError, match=r"there are .*, list"):
+        read_dataset(path, form="zip")
+    with pytest.raises(DatasetError, match=r"caption list \(name\|caption\)"):
+        detect(tmp_path)
+
+    shown = CliRunner().invoke(app, ["data", "show", str(path), "--json"])
+    document = orjson.loads(shown.stdout)
+    assert (document["form"], document["splits"][0]["captions"]) == ("list", 2)
+    assert "caption list (name|caption)" in CliRunner().invoke(app, ["data", "show", str(path)]).output
+    listed = orjson.loads(CliRunner().invoke(app, ["data", "forms", "--json"]).stdout)
+    assert listed[-1] == {
+        "name": "list", "title": "caption list", "description": "name|caption", "needs": "the .list file"
+    }  # fmt: skip
 
 
 def test_a_folder_with_annotations(tmp_path: Path) -> None:
@@ -75,14 +111,14 @@ def test_what_is_not_known_gets_the_list(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"what": 1}')
     (tmp_path / "b.txt").write_text("just text")
     for path in (tmp_path / "a.json", tmp_path / "b.txt", tmp_path):
-        with pytest.raises(DatasetError, match="Forms understood: Karpathy JSON"):
+        with pytest.raises(DatasetError, match=r"Formats: .*; Karpathy JSON"):
             detect(path)
     (tmp_path / "c.json").write_text("{broken")
     with pytest.raises(DatasetError, match=r"c\.json: not JSON"):
         detect(tmp_path / "c.json")
     with pytest.raises(DatasetError, match="no such file or folder"):
         detect(tmp_path / "none")
-    with pytest.raises(DatasetError, match="no form 'zip'; there are karpathy"):
+    with pytest.raises(DatasetError, match=r"no form 'zip'; there are .*karpathy"):
         read_dataset(tmp_path, form="zip")
 
 

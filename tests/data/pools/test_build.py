@@ -25,14 +25,14 @@ from PIL import Image
 
 from captrial.cli import main
 from captrial.data import image_size
-from captrial.data.pools import ImagePool, build_pool
+from captrial.data.pools import ImagePool, PoolSettings, build_pool
 from captrial.data.pools.download import DownloadSettings, download
-from captrial.data.pools.duplicates import SIGNATURE_BYTES, _alike, near_copies, signature
-from captrial.data.pools.pool import draw_classes
+from captrial.data.pools.duplicates import SIGNATURE_BYTES, _similar, near_duplicates, signature
+from captrial.data.pools.image_pool import draw_classes
 from captrial.data.pools.sources import read_url_list
 from captrial.errors import DatasetError, InputError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def scene(seed: int, size: tuple[int, int] = (160, 120)) -> Image.Image:
@@ -131,37 +131,37 @@ def test_sources_without_images(tmp_path: Path) -> None:
     assert not (tmp_path / "pool").exists()
 
 
-def test_exact_copies_only(photos: Path, tmp_path: Path) -> None:
-    pool = build_pool([photos], tmp_path / "pool", near_duplicate_distance=None)
+def test_exact_duplicates_only(photos: Path, tmp_path: Path) -> None:
+    pool = build_pool([photos], tmp_path / "pool", PoolSettings(near_duplicate_distance=None))
     assert pool.summary["left_out"] == {"exact duplicate": 1, "unreadable": 3}
 
 
 def test_the_same_for_any_number_of_workers_and_again(photos: Path, tmp_path: Path) -> None:
-    one = build_pool([photos], tmp_path / "one", workers=1)
-    four = build_pool([photos], tmp_path / "four", workers=4)
+    one = build_pool([photos], tmp_path / "one", PoolSettings(workers=1))
+    four = build_pool([photos], tmp_path / "four", PoolSettings(workers=4))
     assert one.table.equals(four.table)
     before = (tmp_path / "one" / "manifest.parquet").read_bytes()
-    build_pool([photos], tmp_path / "one", workers=3)
+    build_pool([photos], tmp_path / "one", PoolSettings(workers=3))
     assert (tmp_path / "one" / "manifest.parquet").read_bytes() == before
 
 
-def test_only_what_changed_is_looked_at_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_images_are_scanned_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_pool([photos], tmp_path / "pool")
-    looked: list[str] = []
-    from captrial.data.pools import scan
+    scanned: list[str] = []
+    from captrial.data.pools import build
 
-    original = scan.look
-    monkeypatch.setattr(scan, "PART", 2)  # small parts, so that a change touches few
-    monkeypatch.setattr(scan, "look", lambda c, *limits: (looked.append(c.id), original(c, *limits))[1])
+    original = build.scan_image
+    monkeypatch.setattr(build, "PART", 2)  # small parts, so that a change touches few
+    monkeypatch.setattr(build, "scan_image", lambda c, *limits: (scanned.append(c.id), original(c, *limits))[1])
     build_pool([photos], tmp_path / "pool")
-    assert len(looked) == 14  # other parts: everything once more
-    looked.clear()
+    assert len(scanned) == 14  # other parts: everything once more
+    scanned.clear()
     build_pool([photos], tmp_path / "pool")
-    assert looked == []
+    assert scanned == []
     (photos / "dogs" / "new.jpg").write_bytes(encoded(scene(30)))
     pool = build_pool([photos], tmp_path / "pool")
-    assert "dogs/new.jpg" in looked
-    assert len(looked) <= 9
+    assert "dogs/new.jpg" in scanned
+    assert len(scanned) <= 9
     assert len(pool) == 8
     for part in (tmp_path / "pool" / "scan").iterdir():
         part.write_bytes(b"damaged")
@@ -201,7 +201,7 @@ def test_shards(tmp_path: Path) -> None:
     assert pool.open("shard-000/b.png").size == (160, 120)
     assert [entry.id for entry in pool.left_out()] == ["shard-000/c.jpg"]
     assert pool.summary["ignored_files"] == {".seg.png": 1, ".txt": 1}
-    unpacked = build_pool([shard], tmp_path / "unpacked", unpack=True)
+    unpacked = build_pool([shard], tmp_path / "unpacked", PoolSettings(unpack=True))
     path = unpacked.images()[0].path
     assert path is not None
     assert path.read_bytes() == encoded(scene(1))
@@ -217,7 +217,7 @@ def test_damaged_and_wicked_shards_are_not_fatal(tmp_path: Path) -> None:
     (folder / "noise.tar").write_bytes(os.urandom(5000))
     make_shard(folder / "out.tar", {"../../escape.jpg": encoded(scene(4)), "/root.jpg": encoded(scene(5))})
     make_shard(folder / "good.tar", {"a.jpg": encoded(scene(6))})
-    pool = build_pool([folder], tmp_path / "pool", unpack=True)
+    pool = build_pool([folder], tmp_path / "pool", PoolSettings(unpack=True))
     assert [image.id for image in pool.images()] == ["good/a.jpg", "out//root.jpg"]
     reasons = {entry.id: entry.reason for entry in pool.left_out()}
     assert "ends inside it" in reasons["cut/a.jpg"]
@@ -242,7 +242,7 @@ def test_names_and_places_that_clash(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one source"):
         build_pool([], tmp_path / "other")
     with pytest.raises(InputError, match="choose 0 to 15"):
-        build_pool([photos], tmp_path / "other", near_duplicate_distance=16)
+        build_pool([photos], tmp_path / "other", PoolSettings(near_duplicate_distance=16))
     with pytest.raises(DatasetError, match="not a finished pool"):
         ImagePool.load(tmp_path)
 
@@ -254,9 +254,9 @@ def test_url_lists_of_every_form(tmp_path: Path) -> None:
     assert [(row.url, row.label) for row in rows][:2] == [("http://a/1.jpg", None), ("https://a/2.jpg", "cat")]
     assert len(rows[0].id) == 16
     assert rows[1].id == "two"
-    assert [row.trouble is None for row in rows] == [True, True, False, False]
-    assert rows[2].trouble is not None
-    assert "urls.txt, line 5: 'file:///etc/passwd' is not an http or https address" in rows[2].trouble
+    assert [row.problem is None for row in rows] == [True, True, False, False]
+    assert rows[2].problem is not None
+    assert "urls.txt, line 5: 'file:///etc/passwd' is not an http or https address" in rows[2].problem
     path.write_text('id,url,class\n1,"http://a/x,y.jpg",bird\n2,http://a/z.jpg\n')
     assert [(row.id, row.url, row.label) for row in read_url_list(path)] == [
         ("1", "http://a/x,y.jpg", "bird"),
@@ -380,8 +380,8 @@ def test_downloads_from_a_stubborn_server(server: Server, tmp_path: Path) -> Non
         "empty/1": "is empty",
         "declared/1": f"has {1 << 40} bytes",
         "gzip/1": "compressed",
-        "loop/1": "leads nowhere",
-        "elsewhere/1": "leads nowhere",
+        "loop/1": "is not usable",
+        "elsewhere/1": "is not usable",
         "endless/1": "more than 1048576 bytes",
         "drip/1": "took longer than 1 s, 3 times",
     }
@@ -390,7 +390,7 @@ def test_downloads_from_a_stubborn_server(server: Server, tmp_path: Path) -> Non
     listing.write_text(
         "\n".join([*lines, f"{server.url}/ok/1\tagain", "http://127.0.0.1:9/x\tdead", "gopher://x\tgopher"])
     )
-    pool = build_pool([listing], tmp_path / "pool", downloads=QUICK)
+    pool = build_pool([listing], tmp_path / "pool", PoolSettings(downloads=QUICK))
     assert [image.id for image in pool.images()] == ["again", "busy/3", "flaky/2", "moved/4", "short/5"]
     left_out = {entry.id: entry for entry in pool.left_out()}
     for name, says in bad.items():
@@ -478,18 +478,18 @@ def test_banded_search_misses_nothing(seed: int, distance: int, count: int) -> N
     expected = np.full(count, -1)
     for i in range(count):
         for j in range(i):
-            near = int(hashes[i] ^ hashes[j]).bit_count() <= distance and _alike(signatures[i], signatures[j])
+            near = int(hashes[i] ^ hashes[j]).bit_count() <= distance and _similar(signatures[i], signatures[j])
             if near and not skip[i] and not skip[j] and expected[j] < 0:
                 expected[i] = j
                 break
-    assert near_copies(hashes, signatures, skip, distance).tolist() == expected.tolist()
+    assert near_duplicates(hashes, signatures, skip, distance).tolist() == expected.tolist()
 
 
 def test_images_of_one_colour_are_told_apart_by_it() -> None:
     colours = ["red", "green", "red", (252, 2, 1), "black", "white"]
     hashes, signatures = zip(*(signature(Image.new("RGB", (50, 40), colour)) for colour in colours), strict=True)
     rows = np.stack([np.frombuffer(row, np.uint8) for row in signatures])
-    found = near_copies(np.array(hashes, np.uint64), rows, np.zeros(6, bool), 10)
+    found = near_duplicates(np.array(hashes, np.uint64), rows, np.zeros(6, bool), 10)
     assert found.tolist() == [-1, -1, 0, 0, -1, -1]
 
 
@@ -498,9 +498,9 @@ def test_large_searches_are_not_quadratic() -> None:
     hashes = random.integers(0, 2**64, 50_000, dtype=np.uint64)
     signatures = random.integers(0, 256, (50_000, SIGNATURE_BYTES), dtype=np.uint8)
     hashes[49_000:], signatures[49_000:] = hashes[:1000] ^ np.uint64(0x0101), signatures[:1000]
-    near_copies(hashes[:10], signatures[:10], np.zeros(10, bool), 10)  # compile
+    near_duplicates(hashes[:10], signatures[:10], np.zeros(10, bool), 10)  # compile
     start = time.process_time()
-    found = near_copies(hashes, signatures, np.zeros(50_000, bool), 10)
+    found = near_duplicates(hashes, signatures, np.zeros(50_000, bool), 10)
     assert found[49_000:].tolist() == list(range(1000))
     assert (found[:49_000] == -1).all()
     assert time.process_time() - start < 10  # every pair, one by one, would take several times as long

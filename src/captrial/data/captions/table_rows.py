@@ -1,7 +1,7 @@
-"""CSV and TSV caption files to rows.
+"""CSV, TSV and Parquet caption files as rows.
 
-Two ways lead to the same rows: pyarrow, where the quotes in the file leave no doubt, and Python's strict reader, which
-knows lines and says what is wrong, everywhere else.
+CSV and TSV are parsed by pyarrow where quoting is unambiguous, and otherwise by Python's strict `csv` reader, which
+reports the line of an error. Both give the same rows.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 
-from captrial.data.captions.content import decode
-from captrial.data.captions.rows import WANTED, Rows, has_names, pick_columns
+from captrial.data.captions.rows import WANTED, Rows, decode, has_names, pick_columns
 from captrial.errors import CaptionFileError
 
 DELIMITERS = ("\t", ",", ";")
 QUOTED_FIELD = re.compile(r'"(?:[^"]|"")*"')
+# Limits of the decoded columns: 370 000 captions take 30 MB, but a small Parquet file can unpack to terabytes.
+MAX_PARQUET_BYTES = 1 << 30
+MAX_PARQUET_ROWS = 20_000_000
 
 
 def read_delimited(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
-    """Rows of a table with a header that names its columns, or of two columns without one."""
+    """Rows of a CSV or TSV table with a header, or with two columns and no header."""
     text, bad_byte = decode(content)
     delimiter, header = _opening(text, caption_names, source)
     columns = pick_columns(header, caption_names, source) if header else (0, 1)
@@ -44,7 +47,7 @@ def read_delimited(content: bytes, source: str, caption_names: Sequence[str]) ->
 
 
 def _opening(text: str, caption_names: Sequence[str], source: str) -> tuple[str, list[str] | None]:
-    """The delimiter, and the header if the first line is one."""
+    """The delimiter, and the column names if the first line is a header."""
     lines = (line for line in io.StringIO(text, newline=None) if line.strip())
     first = next(lines, "").rstrip("\n")
     for delimiter in DELIMITERS:
@@ -62,7 +65,7 @@ def _opening(text: str, caption_names: Sequence[str], source: str) -> tuple[str,
 
 
 def _refuse_headless(first: str, delimiter: str, source: str) -> None:
-    """Without a header two columns are an id and a caption; more could be anything."""
+    """Without a header, two columns are an id and a caption; more columns are ambiguous."""
     count = len(_split(first, delimiter))
     if count > 2:
         raise CaptionFileError(
@@ -79,7 +82,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _tabs_are_quoted(text: str, width: int, source: str) -> bool:
-    """Whether quotes in a TSV enclose fields (spreadsheets, pandas) or are part of the captions (everybody else)."""
+    """Whether quotes in a TSV enclose fields (spreadsheets, pandas) or are part of the captions (other tools)."""
     if '"' not in text:
         return False
     if text.startswith('"'):
@@ -107,11 +110,11 @@ def _parses(text: str, width: int) -> bool:
 
 
 def _lines(text: str) -> Iterator[str]:
-    return io.StringIO(text, newline="")  # newline="": the csv module wants to see line ends inside quotes
+    return io.StringIO(text, newline="")  # newline="": the csv module needs the line ends inside quotes
 
 
 def _fast_table(content: bytes, delimiter: str, quoted: bool, width: int) -> pa.Table | None:
-    """All columns as strings, or None where only the slow reader can judge."""
+    """All columns as strings, or None where only the strict reader can decide."""
     if quoted and not _quotes_are_plain(content, delimiter):
         return None
     names = [str(index) for index in range(width)]
@@ -131,19 +134,19 @@ def _fast_table(content: bytes, delimiter: str, quoted: bool, width: int) -> pa.
 
 
 def _quotes_are_plain(content: bytes, delimiter: str) -> bool:
-    """Whether every quote opens a field, closes one or is doubled inside one, so that all readers agree."""
+    """Whether every quote opens a field, closes one or is doubled inside one, so that all parsers agree."""
     data = np.frombuffer(b"\n" + content + b"\n", np.uint8)
     quotes = np.flatnonzero(data == ord('"'))
     if len(quotes) % 2:
         return False
     border = np.zeros(256, bool)
     border[[ord(delimiter), ord('"'), 10, 13]] = True
-    # Counted from the start, even quotes open and odd ones close; a doubled quote closes and opens again.
+    # Counting from 0, even quotes open a field and odd ones close it; a doubled quote closes and opens again.
     return bool(border[data[quotes[::2] - 1]].all() and border[data[quotes[1::2] + 1]].all())
 
 
 def _slow_table(text: str, delimiter: str, quoted: bool, width: int, source: str) -> list[tuple[int, list[str]]]:
-    """(line, fields) of every row; a row that does not fit is an error with its line."""
+    """(line, fields) of every row; a row with another number of columns is an error."""
     rows = []
     for line, row in _numbered(text, delimiter, quoted, source):
         if len(row) != width:
@@ -154,7 +157,7 @@ def _slow_table(text: str, delimiter: str, quoted: bool, width: int, source: str
 
 
 def _numbered(text: str, delimiter: str, quoted: bool, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line each one begins on."""
+    """Rows with the number of the line on which each begins."""
     reader = csv.reader(
         _lines(text), delimiter=delimiter, strict=True, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     )
@@ -171,7 +174,7 @@ def _numbered(text: str, delimiter: str, quoted: bool, source: str) -> Iterator[
 
 
 class _LineNumbers:
-    """Line numbers of the fast reader's rows, found only when a message needs one."""
+    """Line numbers of the rows that pyarrow read, computed only when a message needs one."""
 
     def __init__(self, text: str, delimiter: str, quoted: bool, skip: int) -> None:
         self.arguments = (text, delimiter, quoted, "")
@@ -182,3 +185,51 @@ class _LineNumbers:
         if self.numbers is None:
             self.numbers = [line for line, _ in _numbered(*self.arguments)]
         return self.numbers[index + self.skip]
+
+
+def read_parquet(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
+    """Rows of a Parquet table; only the id, caption and `split` columns are decoded."""
+    try:
+        return _read_parquet(content, source, caption_names)
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise CaptionFileError(f"{source}: is a broken Parquet file ({reason}); write it again") from None
+
+
+def _read_parquet(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
+    file = pa.parquet.ParquetFile(pa.BufferReader(content))
+    names = file.schema_arrow.names
+    id_name, caption_name = (names[index] for index in pick_columns(names, caption_names, source))
+    columns = [id_name, caption_name, *(["split"] if "split" in names else [])]
+    table = pa.Table.from_batches(_batches(file, columns, source), schema=_schema(file, columns))
+    splits = table["split"].to_pylist() if "split" in columns else None
+    ids, captions = table[id_name].to_pylist(), table[caption_name].to_pylist()
+    return Rows(ids, captions, id_name, caption_name, "row", splits=splits)
+
+
+def _schema(file: pa.parquet.ParquetFile, columns: list[str]) -> pa.Schema:
+    return pa.schema([file.schema_arrow.field(name) for name in columns])
+
+
+def _batches(file: pa.parquet.ParquetFile, columns: list[str], source: str) -> list[pa.RecordBatch]:
+    _check_size(file.metadata.num_rows, _claimed_bytes(file, columns), source)
+    batches, size = [], 0
+    for batch in file.iter_batches(65_536, columns=columns):
+        size += batch.nbytes
+        _check_size(0, size, source)
+        batches.append(batch.select(columns))
+    return batches
+
+
+def _claimed_bytes(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
+    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns)
+
+
+def _check_size(rows: int, size: int, source: str) -> None:
+    if rows > MAX_PARQUET_ROWS or size > MAX_PARQUET_BYTES:
+        raise CaptionFileError(
+            f"{source}: unpacks to more than {MAX_PARQUET_ROWS} rows or {MAX_PARQUET_BYTES >> 20} MiB; "
+            "split it into smaller files"
+        )

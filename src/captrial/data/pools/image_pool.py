@@ -1,4 +1,4 @@
-"""A finished pool: a folder with `manifest.parquet`, `summary.json`, and the images that were fetched for it."""
+"""A finished pool: a folder with `manifest.parquet`, `summary.json` and downloaded images, read by `ImagePool`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from captrial.records import ImageRef
 
 MANIFEST, SUMMARY = "manifest.parquet", "summary.json"
 NO_CLASS = "(no class)"
+LABELLED_CLASSES = 60  # up to this number, the bars of `draw_classes` are labelled
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An image that was found and is not in the pool.
+    """An image that was found but is not in the pool.
 
-    Status: `unreadable`, `exact duplicate`, `near duplicate` (then `copy_of` is the one that stays), `not downloaded`.
+    Status: `unreadable`, `not downloaded`, `exact duplicate` or `near duplicate` (of the image `copy_of`, which stays).
     """
 
     id: str
@@ -40,7 +41,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ImagePool:
-    """Images by id, in id order. `table` has every image found, also those left out, and why."""
+    """The images of a pool, in id order. `table` has all images that were found, with status and reason."""
 
     directory: Path
     table: pa.Table = field(repr=False)
@@ -48,7 +49,7 @@ class ImagePool:
 
     @classmethod
     def load(cls, directory: Path | str) -> ImagePool:
-        """Read a pool that `build_pool` wrote."""
+        """Read a pool written by `build_pool`."""
         directory = Path(directory)
         try:
             table = pq.read_table(directory / MANIFEST)
@@ -65,24 +66,24 @@ class ImagePool:
         return len(self._rows)
 
     def images(self) -> list[ImageRef]:
-        """The images of the pool; `path` is None for one that lies in a tar shard (see `open`)."""
+        """The images of the pool; `path` is None for images in a tar shard (see `open`)."""
         return [
             ImageRef(row["id"], self._path(row["path"]), row["width"], row["height"], row["class"])
             for row in self._rows.values()
         ]
 
     def left_out(self) -> list[LeftOut]:
-        """What was found and is not in the pool, with reasons, in id order."""
+        """The images that are not in the pool, with reasons, in id order."""
         rest = self.table.filter(pa.compute.not_equal(self.table["status"], "kept"))
         columns = rest.select(["id", "status", "reason", "copy_of"]).to_pylist()
         return [LeftOut(**row) for row in columns]
 
     def classes(self) -> dict[str, int]:
-        """Class to number of images, the largest first."""
+        """Class to number of images, largest first."""
         return count_classes(row["class"] for row in self._rows.values())
 
     def read(self, image_id: str) -> bytes:
-        """The bytes of an image's file, wherever it lies."""
+        """The bytes of an image, from its file or shard."""
         row = self._rows.get(image_id)
         if row is None:
             raise InputError(f"{self.directory}: has no image {image_id!r}; see `captrial pool show`")
@@ -93,7 +94,7 @@ class ImagePool:
             return candidate.read(MAX_BYTES)
         except OSError as error:
             raise DatasetError(
-                f"{candidate.path or candidate.shard}: is gone since the pool was built ({error})"
+                f"{candidate.path or candidate.shard}: is missing since the pool was built ({error})"
             ) from None
 
     def open(self, image_id: str) -> Image.Image:
@@ -107,11 +108,11 @@ class ImagePool:
         return {row["id"]: row for row in kept.select(columns).to_pylist()}
 
     def _path(self, stored: str | None) -> Path | None:
-        return None if stored is None else self.directory / stored  # an absolute path stays what it is
+        return None if stored is None else self.directory / stored  # absolute paths stay unchanged
 
 
 def count_classes(labels: Iterable[str | None]) -> dict[str, int]:
-    """Class to number of images, the largest first, equal ones by name.
+    """Class to number of images, largest first, ties by name.
 
     >>> count_classes(["dog", "cat", "dog", None])
     {'dog': 2, '(no class)': 1, 'cat': 1}
@@ -120,14 +121,8 @@ def count_classes(labels: Iterable[str | None]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-# The class distribution of a pool as a figure (MAD paper, Fig. 5): one bar a class, the largest first.
-
-
-NAMED = 60  # up to so many classes have their names under their bars
-
-
 def draw_classes(classes: Mapping[str, int], path: Path | str, title: str = "") -> None:
-    """Write the sorted bar chart to `path` (.svg, .png or .pdf)."""
+    """Draw the class distribution of a pool (Wan 2022 Fig. 5): one bar per class, largest first; .svg, .png or .pdf."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -140,18 +135,18 @@ def draw_classes(classes: Mapping[str, int], path: Path | str, title: str = "") 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    axes.bar(range(len(names)), counts, width=0.86 if len(names) <= NAMED else 1.0, color="#2f6f8f")
+    axes.bar(range(len(names)), counts, width=0.86 if len(names) <= LABELLED_CLASSES else 1.0, color="#2f6f8f")
     axes.set_xlim(-0.6, max(len(names), 1) - 0.4)
     axes.set_ylabel("images")
     axes.set_title(title or f"{sum(counts)} images in {len(names)} classes", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
-    if len(names) <= NAMED:
+    if len(names) <= LABELLED_CLASSES:
         axes.set_xticks(
             range(len(names)), names, rotation=60 if len(names) > 8 else 0, ha="right" if len(names) > 8 else "center"
         )
         axes.tick_params(axis="x", labelsize=8, length=0)
     else:
-        axes.set_xlabel("class, the largest first")
-    # The same pool gives the same bytes: no date, no random ids.
+        axes.set_xlabel("class, largest first")
+    # Without date and random ids, the same pool gives the same bytes.
     with rc_context({"svg.hashsalt": "captrial"}), atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captrial.data import CaptionSet, read_captions, read_references, write_captions, write_references
-from captrial.data.captions import csv_rows, parquet_rows
+from captrial.data.captions import table_rows
 from captrial.errors import CaptionFileError
 
 EXPECTED = {"42": "a dog, in a basket", "7": 'a "quoted" sign'}
@@ -196,7 +196,7 @@ def test_repeated_keys_are_noticed(tmp_path: Path) -> None:
         (b" \n\t", "is empty"),
         (b"\xef\xbb\xbf\n", "is empty"),
         ("\N{NO-BREAK SPACE}\n".encode(), "one column"),
-        (b"[]", "there are none at all"),
+        (b"[]", "the list is empty"),
         (b"{}", "Nothing is left"),
         (b"[1, 2]", "the first is the number 1"),
         (b'[{"foo": 1}]', "the first has foo"),
@@ -245,10 +245,10 @@ def test_parquet_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch
     table = pa.table({"id": list(range(1000)), "caption": ["x" * 1000] * 1000})
     path = put(tmp_path, "a.parquet", parquet_bytes(table))
     assert len(read_captions(path)) == 1000
-    monkeypatch.setattr(parquet_rows, "MAX_BYTES", 1 << 16)
+    monkeypatch.setattr(table_rows, "MAX_PARQUET_BYTES", 1 << 16)
     with pytest.raises(CaptionFileError, match="unpacks to more than"):
         read_captions(path)
-    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(parquet_rows.MAX_ROWS + 1, np.int8)), ["x"])
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(table_rows.MAX_PARQUET_ROWS + 1, np.int8)), ["x"])
     bomb = put(tmp_path, "bomb.parquet", parquet_bytes(pa.table({"id": same, "caption": same})))
     assert bomb.stat().st_size < 100_000
     with pytest.raises(CaptionFileError, match="unpacks to more than 20000000 rows"):
@@ -302,7 +302,7 @@ def test_references_of_a_split(tmp_path: Path) -> None:
         ('{"1": ["a", 5]}', r"entry 1 \(id 1\): the caption is the number 5"),
         ('{"1": ["a"], "2": null}', "entry 2"),
         ('{"images": [{"id": 1}]}', "image 1 has no filename or no sentences"),
-        ('{"images": []}', "holds no captions"),
+        ('{"images": []}', "has no captions"),
         ('[{"image_id": 1.0, "caption": "a"}]', "the number 1.0"),
     ],
 )
@@ -393,7 +393,7 @@ def test_what_cannot_be_written_leaves_no_file(name: str, captions: Any, says: s
 @given(text=st.text('",\n\r;ab', max_size=24), width=st.integers(1, 3))
 @settings(max_examples=600, deadline=None)
 def test_fast_and_slow_tables_agree(text: str, width: int) -> None:
-    fast = csv_rows._fast_table(text.encode(), ",", True, width) if text.strip() else None
+    fast = table_rows._fast_table(text.encode(), ",", True, width) if text.strip() else None
     if fast is None:
         return
     rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.datasets import parse_sentence, problems, read_entities
+from captrial.data.datasets import parse_entities, problems, read_entities
 from captrial.errors import DatasetError
 from captrial.records import Box
 
@@ -129,7 +129,7 @@ def test_files_without_counterpart(tmp_path: Path) -> None:
 @settings(max_examples=500)
 def test_any_line_is_parsed_or_an_error(line: str) -> None:
     try:
-        tokens, phrases = parse_sentence(line)
+        tokens, phrases = parse_entities(line)
     except DatasetError:
         return
     assert all(" ".join(tokens[phrase.start : phrase.end]) == phrase.text for phrase in phrases)
@@ -147,6 +147,6 @@ def test_round_trip(parts: list[tuple[bool, list[str]]]) -> None:
     line = " ".join(
         f"[/EN#{i}/other {' '.join(words)}]" if bracket else " ".join(words) for i, (bracket, words) in enumerate(parts)
     )
-    tokens, phrases = parse_sentence(line)
+    tokens, phrases = parse_entities(line)
     assert list(tokens) == [word for _, words in parts for word in words]
     assert [phrase.text.split() for phrase in phrases] == [words for bracket, words in parts if bracket]

@@ -1,12 +1,15 @@
-"""What all readers share: JSON with good errors, safe paths, natural order, splits, joining, problems."""
+"""What every data set reader shares: `DatasetReader`, `Probe`, JSON with helpful errors, safe paths, natural order.
+
+A reader is one file of this package: a function that returns `Sample`s and raises `DatasetError` with file, line or id,
+and a `DatasetReader` that describes it. `captrial.data.datasets.registry` lists them.
+"""
 
 from __future__ import annotations
 
-import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -17,6 +20,80 @@ from captrial.records import Box, Sample
 
 T = TypeVar("T")
 _TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number", float: "a number"}
+_PROBE_BYTES = 1 << 16  # of a text file that are read to recognise it
+_ANNOTATION_SUFFIXES = (".json", ".txt", ".token")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options of `read_dataset` that a reader may use."""
+
+    images: Path | str | None = None  # the folder of the images, if not beside the annotations
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetReader:
+    """One data set format: how it is called, recognised and read."""
+
+    name: str  # the value of `form=` and `--form`
+    title: str
+    description: str
+    needs: str  # the path to give
+    recognise: Callable[[Probe], bool]
+    read: Callable[[Path, ReadOptions], Iterable[Sample]]
+    takes_images: bool = False  # whether `images=` may name the folder of the images
+    in_folders: bool = False  # whether a folder with one annotation file of this format is read as well
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.description})"
+
+
+class Probe:
+    """A path to be recognised; what readers need to know about it is read once for all of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.is_folder = path.is_dir()
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The visible files of a folder, sorted; none for a file."""
+        if not self.is_folder:
+            return []
+        return sorted(entry for entry in self.path.iterdir() if entry.is_file() and not entry.name.startswith("."))
+
+    @cached_property
+    def annotations(self) -> list[Probe]:
+        """The files of a folder that may hold annotations."""
+        return [Probe(entry) for entry in self.files if entry.suffix in _ANNOTATION_SUFFIXES]
+
+    @cached_property
+    def first_line(self) -> bytes:
+        """The first line of a text file; empty for folders, JSON and paths that do not exist."""
+        return self._start.partition(b"\n")[0] if not self._is_json else b""
+
+    @cached_property
+    def document(self) -> Any:
+        """The JSON value of a file, None where it is not JSON; a malformed `.json` file is a `DatasetError`."""
+        if not self._is_json or not self.path.is_file():
+            return None
+        try:
+            return read_json(self.path)
+        except DatasetError:
+            if self.path.suffix == ".json":
+                raise
+            return None
+
+    @cached_property
+    def _start(self) -> bytes:
+        if not self.path.is_file():
+            return b""
+        with self.path.open("rb") as stream:
+            return stream.read(_PROBE_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")
+
+    @property
+    def _is_json(self) -> bool:
+        return self.path.suffix == ".json" or self._start.startswith(b"{")
 
 
 def read_json(path: Path | str) -> Any:
@@ -37,7 +114,7 @@ def read_bytes(path: Path | str) -> bytes:
 
 
 def read_lines(path: Path | str) -> list[str]:
-    """The lines of a UTF-8 text file without their ends; a line that is not UTF-8 is named."""
+    """The lines of a UTF-8 text file without line ends; a line that is not UTF-8 is a `DatasetError`."""
     lines = read_bytes(path).split(b"\n")
     texts = []
     for number, line in enumerate(lines, 1):
@@ -49,7 +126,7 @@ def read_lines(path: Path | str) -> list[str]:
 
 
 def expect(value: object, kind: type[T], where: str) -> T:
-    """`value` if it is of the JSON type `kind`, else a `DatasetError` that says where and what was found.
+    """Return `value` if it is of the JSON type `kind`; else raise a `DatasetError` with the place and what was found.
 
     >>> expect("a", str, "file.json: images[0].filename")
     'a'
@@ -83,7 +160,7 @@ def is_empty(box: Box) -> bool:
 
 
 def safe_join(root: Path, name: str, where: str) -> Path:
-    """`root / name`, refused where `name` would lead out of `root`."""
+    """`root / name`; a `DatasetError` where `name` would lead out of `root`."""
     parts = PurePosixPath(name.replace("\\", "/"))
     if not name or "\0" in name or parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
         raise DatasetError(f"{where}: the file name {name!r} leads out of the image folder")
@@ -110,72 +187,3 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
     pieces = re.split(r"([0-9]+)", name.casefold())
     key = [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece]
     return [*key, (2, 0, name)]  # names that differ only in case or leading zeros still have one order
-
-
-def select_split(samples: list[Sample], split: str | None, source: Path | str) -> list[Sample]:
-    """The samples of a split; `"train+restval"` names several. Asking for one that is not there is an error."""
-    if split is None:
-        return samples
-    wanted = set(split.split("+"))
-    present = Counter(sample.split for sample in samples if sample.split is not None)
-    missing = sorted(wanted - set(present))
-    if missing:
-        known = ", ".join(f"{name} ({count})" for name, count in sorted(present.items())) or "no splits at all"
-        raise DatasetError(f"{source}: no split {missing[0]!r}; it has {known}")
-    return [sample for sample in samples if sample.split in wanted]
-
-
-def reject_duplicates(samples: Iterable[Sample], source: Path | str) -> None:
-    """Refuse a data set in which two samples share an id."""
-    first: dict[str, int] = {}
-    for index, sample in enumerate(samples):
-        if first.setdefault(sample.id, index) != index:
-            raise DatasetError(f"{source}: images {first[sample.id]} and {index} share the id {sample.id!r}; keep one")
-
-
-def join(samples: Iterable[Sample], others: Iterable[Sample]) -> list[Sample]:
-    """`samples` with the regions and extras that `others` give for the same ids (boxes for captions, say).
-
-    A sample without a counterpart stays as it is; an extra that both have must not contradict, except `"problems"`,
-    which add up. Ids in `others` alone are an error, since their boxes would be lost.
-    """
-    more = {sample.id: sample for sample in others}
-    joined = [_join_one(sample, more.pop(sample.id)) if sample.id in more else sample for sample in samples]
-    if more:
-        raise DatasetError(f"{len(more)} ids have boxes and no sample, the first {next(iter(more))!r}")
-    return joined
-
-
-def _join_one(sample: Sample, other: Sample) -> Sample:
-    extra = {**sample.extra}
-    for key, value in other.extra.items():
-        if key == "problems":
-            extra[key] = (*problems([sample]), *problems([other]))
-        elif extra.setdefault(key, value) != value:
-            raise DatasetError(f"image {sample.id!r}: the two data sets disagree on {key!r}")
-    return replace(sample, regions=sample.regions + other.regions, extra=extra)
-
-
-def problems(samples: Iterable[Sample]) -> list[str]:
-    """What the readers had to leave out or could not read, as sentences; empty for a clean data set."""
-    found: list[str] = []
-    for sample in samples:
-        listed = sample.extra.get("problems", ())
-        found += [str(text) for text in listed] if isinstance(listed, tuple | list) else []
-        if "error" in sample.extra:
-            found.append(str(sample.extra["error"]))
-    return found
-
-
-def present(samples: Iterable[Sample]) -> list[Sample]:
-    """The samples whose image file is there (annotations often cover more images than were downloaded)."""
-    names: dict[Path, set[str]] = {}
-
-    def there(path: Path | None) -> bool:
-        if path is None:
-            return False
-        if path.parent not in names:  # one listing a folder: far quicker than one look a file
-            names[path.parent] = {entry.name for entry in os.scandir(path.parent)} if path.parent.is_dir() else set()
-        return path.name in names[path.parent]
-
-    return [sample for sample in samples if there(sample.image.path)]

@@ -20,9 +20,8 @@ from typing import Any
 import orjson
 import torch
 
-from captrial.attribution.methods.registry import Settings
-from captrial.attribution.word_attention import AttentionLooker, Looker
-from captrial.attribution.word_attribution import make_looker
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, PixelSource
+from captrial.attribution.methods.registry import AttributionSettings
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.cli.explain_options import read_samples
 from captrial.cli.ground import with_regions
@@ -95,34 +94,33 @@ def run(study: Study, best: Path, store: Path, data: tuple[list[Sample], list[st
     samples, labels = data
     samples = samples[:PIXEL_IMAGES] if study.over == "pixels" else samples
     images = {sample.id: sample.image.path for sample in samples if sample.image.path is not None}
-    looker = make_looker(
+    attributor = DatasetAttributor(
         study.model,
         checkpoint,
         FeatureStore(store, checkpoint.vision),
         study.method,
-        backbone=load_backbone(checkpoint.vision) if study.over == "pixels" else None,
-        images=images,
-        settings=Settings(steps=study.steps),
+        pixels=PixelSource(load_backbone(checkpoint.vision), images) if study.over == "pixels" else None,
+        settings=AttributionSettings(steps=study.steps),
     )
-    own = captions(looker, [sample.id for sample in samples], keep / f"captions-{study.model}-{study.data}.json")
-    looker.caption = lambda image_ids: [own[image] for image in image_ids]  # type: ignore[method-assign]
+    own = captions(attributor, [sample.id for sample in samples], keep / f"captions-{study.model}-{study.data}.json")
+    attributor.caption = lambda image_ids: [own[image] for image in image_ids]  # type: ignore[method-assign]
     grounder, start = Grounder(labels), time.process_time()
     lines = keep / study.path.with_suffix(".jsonl").name
     done = len(lines.read_bytes().splitlines()) - 1 if lines.exists() else 0
-    result = ground(looker, samples, grounder, study.data, lines)
+    result = ground(attributor, samples, grounder, study.data, lines)
     seconds = (time.process_time() - start) / max(1, len(samples) - done)
     atomic_write(
         study.path, orjson.dumps(summary(study, result, samples, grounder, seconds), option=orjson.OPT_INDENT_2)
     )
 
 
-def captions(looker: Looker, ids: Sequence[str], path: Path) -> dict[str, str]:
+def captions(attributor: CaptionAttributor, ids: Sequence[str], path: Path) -> dict[str, str]:
     """What a captioner says of some images: the same for all methods."""
     said: dict[str, str] = orjson.loads(path.read_bytes()) if path.exists() else {}
     todo = [image for image in ids if image not in said]
-    for start in track(range(0, len(todo), BATCH), f"{looker.name}, captioning"):
+    for start in track(range(0, len(todo), BATCH), f"{attributor.name}, captioning"):
         part = todo[start : start + BATCH]
-        said.update(zip(part, looker.caption(part), strict=True))
+        said.update(zip(part, attributor.caption(part), strict=True))
     atomic_write(path, orjson.dumps(said))
     return said
 
@@ -163,8 +161,8 @@ def attend_all(best: Mapping[str, Path], store: Path, samples: Sequence[Sample],
             continue
         if not path.exists():
             checkpoint = Checkpoint.from_pretrained(best[name])
-            looker = AttentionLooker(name, checkpoint, FeatureStore(store, checkpoint.vision))
-            atomic_write(path, orjson.dumps(attend(looker, samples).to_dict()))
+            attributor = DatasetAttributor(name, checkpoint, FeatureStore(store, checkpoint.vision))
+            atomic_write(path, orjson.dumps(attend(attributor, samples).to_dict()))
         results.append(Attended.from_dict(orjson.loads(path.read_bytes())))
     if results:
         tables = {table.name: table.to_dict() for table in all_tables(results, samples)}

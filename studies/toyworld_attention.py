@@ -21,7 +21,7 @@ from captrial.records import Sample
 from captrial.toyworld import ToyWorld
 
 if TYPE_CHECKING:
-    from captrial.attribution.word_attention import Looker
+    from captrial.attribution.dataset_attribution import CaptionAttributor
     from captrial.grounding.attention_study import Attended
     from captrial.grounding.tables import Table
 
@@ -117,20 +117,20 @@ def measure_all(out: Path, made: dict[str, list[Sample]], seeds: int) -> dict[tu
         for kind in KINDS:
             path = out / "scores" / f"{kind}-{seed}.json"
             if not path.exists():
-                result = attend(looker(out, kind, seed), made["test"])
+                result = attend(attributor(out, kind, seed), made["test"])
                 atomic_write(path, orjson.dumps(result.to_dict()))
             found[kind, seed] = Attended.from_dict(orjson.loads(path.read_bytes()))
     return found
 
 
-def looker(out: Path, kind: str, seed: int) -> Looker:
+def attributor(out: Path, kind: str, seed: int) -> CaptionAttributor:
     """A trained captioner and its attention."""
-    from captrial.attribution.word_attention import AttentionLooker
+    from captrial.attribution.dataset_attribution import DatasetAttributor
     from captrial.captioners.checkpoint import Checkpoint
     from captrial.vision.features.feature_store import FeatureStore
 
     checkpoint = Checkpoint.from_pretrained(run_folder(out, kind, seed) / "best")
-    return AttentionLooker(kind, checkpoint, FeatureStore(out / "reduced"), beam=3)
+    return DatasetAttributor(kind, checkpoint, FeatureStore(out / "reduced"), beam=3)
 
 
 def merged(found: dict[tuple[str, int], Attended], kind: str) -> Attended:
@@ -179,9 +179,9 @@ def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int]
         values = {result.model: improvements(result, setting) for result in results}
         draw_histograms(values, out / "figures" / f"histogram-{setting}.png", f"{setting} captions, {seeds} seeds")
         first = [found[kind, 0] for kind in KINDS]
-        lookers = [looker(out, kind, 0) for kind in KINDS]
-        draw_side_by_side(lookers, first, shown, setting, out / "figures" / f"examples-{setting}.png", 5)
-    draw_targets(shown[:4], lookers[0].preprocess, out / "figures" / "targets.png")
+        attributors = [attributor(out, kind, 0) for kind in KINDS]
+        draw_side_by_side(attributors, first, shown, setting, out / "figures" / f"examples-{setting}.png", 5)
+    draw_targets(shown[:4], attributors[0].preprocess, out / "figures" / "targets.png")
 
 
 def per_seed_table(found: dict[tuple[str, int], Attended], seeds: int) -> Table:

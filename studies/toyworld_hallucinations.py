@@ -105,8 +105,8 @@ def study(
     out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, methods: Sequence[str], steps: int | None
 ) -> list[dict[str, object]]:
     """Train and judge one captioner a seed; rows of the table."""
-    from captrial.attribution.methods.registry import Settings
-    from captrial.attribution.word_attribution import make_looker
+    from captrial.attribution.dataset_attribution import DatasetAttributor
+    from captrial.attribution.methods.registry import AttributionSettings
     from captrial.captioners.checkpoint import Checkpoint
     from captrial.grounding.grounding_score import Grounder
     from captrial.grounding.grounding_study import ground
@@ -133,8 +133,10 @@ def study(
         )
         checkpoint = Checkpoint.from_pretrained(run / "best")
         for method in methods:
-            looker = make_looker(f"liar {seed}", checkpoint, store, method, settings=Settings(steps=steps))
-            result = ground(looker, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl")
+            attributor = DatasetAttributor(
+                f"liar {seed}", checkpoint, store, method, settings=AttributionSettings(steps=steps)
+            )
+            result = ground(attributor, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl")
             rows.append({"seed": seed, "method": method, **caught(result, truth, grounder.similarity).to_dict()})
     return rows
 

@@ -1,4 +1,4 @@
-"""Attributions beside captum's, for all twelve captioners: float64, region input, the same nodes, word by word.
+"""Attributions beside captum's, for all architectures: float64, region input, the same nodes, word by word.
 
 python -m benchmarks.parity.attribution     # the table of docs/explain.md
 
@@ -16,9 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measuring import Row, compare
-from captrial.attribution.methods.registry import Settings, input_gradients, integrated_gradients
-from captrial.attribution.subject import from_features
-from captrial.attribution.targets import word_targets
+from captrial.attribution.gradients.path_gradients import input_gradients
+from captrial.attribution.methods.guided_backprop import guided_gradients
+from captrial.attribution.methods.integrated_gradients import integrated_gradients
+from captrial.attribution.methods.registry import AttributionSettings
+from captrial.attribution.subject import from_features, word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.architectures.transformer import Transformer
 from captrial.captioners.explainable import WordSpan
@@ -96,8 +98,9 @@ def by_captrial(captioner: Captioner, features: Features, method: str) -> Tensor
     words = [WordSpan(str(token), place, place + 1) for place, token in enumerate(TOKENS)]
     targets = word_targets(TOKENS, words)
     if method == "integrated_gradients":
-        return integrated_gradients(subject, targets, Settings(steps=STEPS, rule="gauss_legendre")).attribution
-    return input_gradients(subject, targets, method)
+        settings = AttributionSettings(steps=STEPS, rule="gauss_legendre")
+        return integrated_gradients(subject, targets, settings).attribution
+    return {"saliency": input_gradients, "guided_backprop": guided_gradients}[method](subject, targets)
 
 
 def differences(architecture: str) -> dict[str, float]:

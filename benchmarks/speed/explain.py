@@ -33,20 +33,20 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.measuring import Row, compare, environment, peak_memory, show
-from captrial.attribution.explain import Reader
-from captrial.attribution.integrated_gradients.integration import completeness_errors, integrate, scout
-from captrial.attribution.integrated_gradients.quadrature import Bend, Rule, gauss_legendre
-from captrial.attribution.methods.gradients import PathGradients
-from captrial.attribution.methods.registry import Settings, integrated_gradients
-from captrial.attribution.subject import Subject, from_features, from_pixels
-from captrial.attribution.targets import Targets, word_targets
+from captrial.attribution.explain import VocabularyTokenizer
+from captrial.attribution.gradients.path_gradients import PathGradients
+from captrial.attribution.integrated_gradients.integration import ALPHAS, completeness_errors, integrate, path_scores
+from captrial.attribution.integrated_gradients.quadrature import Bend, QuadratureRule, find_bend, gauss_legendre
+from captrial.attribution.methods.integrated_gradients import integrated_gradients
+from captrial.attribution.methods.registry import AttributionSettings
+from captrial.attribution.subject import Subject, Targets, from_features, from_pixels, word_targets
 from captrial.captioners import create
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.shipped import DEFAULT, shipped
 from captrial.language.vocabulary import Vocabulary
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 
-SENTENCE = "a man in a red shirt is standing in front of trees"  # 12 words
+CAPTION = "a man in a red shirt is standing in front of trees"  # 12 words
 INPUTS = ("regions", "pixels")
 STEPS = {"regions": 32, "pixels": 6}
 PORTION = {"regions": 16, "pixels": 2}  # points of the path in flight
@@ -62,7 +62,7 @@ def load(model: str | None) -> Checkpoint:
     if DEFAULT in shipped():
         return Checkpoint.from_pretrained(shipped()[DEFAULT])
     torch.manual_seed(0)
-    vocabulary = Vocabulary((*dict.fromkeys(SENTENCE.split()), *(f"word{number}" for number in range(2700))))
+    vocabulary = Vocabulary((*dict.fromkeys(CAPTION.split()), *(f"word{number}" for number in range(2700))))
     return Checkpoint(create("transformer-small", words=len(vocabulary), features=1280).eval(), vocabulary)
 
 
@@ -72,10 +72,10 @@ def prepare(model: str | None, kind: str) -> tuple[Subject, Targets]:
 
     checkpoint = load(model)
     captioner = checkpoint.captioner.requires_grad_(False)
-    reader, backbone, image = Reader(checkpoint), EfficientNetLite(2), Image.fromarray(astronaut())
-    tokens = reader.tokenize(SENTENCE)
+    tokenizer, backbone, image = VocabularyTokenizer(checkpoint), EfficientNetLite(2), Image.fromarray(astronaut())
+    tokens = tokenizer.tokenize(CAPTION)
     assert len(tokens) == 12
-    targets = word_targets(tokens, reader.word_spans(tokens))
+    targets = word_targets(tokens, tokenizer.word_spans(tokens))
     if kind == "pixels":
         return from_pixels(captioner, backbone, image), targets
     return from_features(captioner, backbone.extract([image])), targets
@@ -94,7 +94,7 @@ class Words(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(b, *input) -> (b, words)."""
-        return self.targets.scores(self.subject.hear(inputs, self.targets.tokens).logits)
+        return self.targets.scores(self.subject.forward(inputs, self.targets.tokens).logits)
 
 
 def captum(subject: Subject, targets: Targets, steps: int, portion: int) -> Tensor:
@@ -124,10 +124,11 @@ def one_side(side: str, kind: str, model: str | None) -> dict[str, float]:
     """Seconds and peak memory of one side; `complete` is ours at the default tolerance."""
     subject, targets = prepare(model, kind)
     steps = STEPS[kind]
+    plain = AttributionSettings(steps=steps, rule="gauss_legendre")
     works: dict[str, Callable[[], Any]] = {
-        "ours": lambda: integrate(make_path(subject, targets, kind), steps=steps, rule="gauss_legendre"),
+        "ours": lambda: integrate(make_path(subject, targets, kind), plain),
         "captum": lambda: captum(subject, targets, steps, PORTION[kind]),
-        "complete": lambda: integrated_gradients(subject, targets, Settings(TOLERANCE)),
+        "complete": lambda: integrated_gradients(subject, targets, AttributionSettings(tolerance=TOLERANCE)),
     }
     before = peak_memory()
     taken, result = timed(works[side], 2 if kind == "regions" and side != "complete" else 1)
@@ -142,7 +143,7 @@ def slopes(subject: Subject, targets: Targets, alphas: Tensor, rows: int = 8) ->
 
         def scores(at: Tensor) -> Tensor:
             points = at.view(-1, *[1] * subject.inputs.ndim) * subject.inputs
-            return targets.scores(subject.hear(points, targets.tokens).logits)
+            return targets.scores(subject.forward(points, targets.tokens).logits)
 
         with sdpa_kernel(SDPBackend.MATH):
             found.append(torch.func.jvp(scores, (part,), (torch.ones_like(part),))[1])
@@ -196,13 +197,13 @@ def run() -> list[Row]:
     return [*speed(None, "regions", LADDER["regions"]), *speed(None, "pixels", LADDER["pixels"][:2])]
 
 
-def rules(nodes: int, bend: Bend) -> dict[str, tuple[Rule, bool]]:
+def rules(nodes: int, bend: Bend) -> dict[str, tuple[QuadratureRule, bool]]:
     """The candidates: what changes the variable, and whether ReLUs are averaged."""
 
-    def power(exponent: int) -> Rule:
+    def power(exponent: int) -> QuadratureRule:
         plain = gauss_legendre(nodes)
         weights = plain.weights * exponent * plain.alphas ** (exponent - 1)
-        return Rule(plain.alphas**exponent, weights, plain.ends**exponent)
+        return QuadratureRule(plain.alphas**exponent, weights, plain.ends**exponent)
 
     return {
         "Gauss-Legendre (captum)": (gauss_legendre(nodes), False),
@@ -217,12 +218,12 @@ def quadrature(model: str | None, kind: str) -> None:
     """Largest completeness error of a word, and the distance of all maps from those of many steps."""
     subject, targets = prepare(model, kind)
     if kind == "pixels":
-        stretches_and_nodes(subject, targets)
+        segments_and_nodes(subject, targets)
         return
     path = make_path(subject, targets, kind)
-    bend, changes = scout(path), path.ends[1] - path.ends[0]
+    bend, changes = find_bend(ALPHAS, path_scores(path)), path.ends[1] - path.ends[0]
 
-    def apply(rule: Rule, averaged: bool) -> Tensor:
+    def apply(rule: QuadratureRule, averaged: bool) -> Tensor:
         alphas, weights, ends = (torch.as_tensor(part).to(path.start) for part in rule)
         return path.pull(alphas, weights, ends if averaged else None).gradient * path.direction
 
@@ -239,16 +240,16 @@ def quadrature(model: str | None, kind: str) -> None:
     print(f"bend at alpha = {bend.at:.3g}; changes of score {np.round(changes.numpy(), 2).tolist()}")
 
 
-def stretches_and_nodes(subject: Subject, targets: Targets) -> None:
-    """Over pixels: stretches beside the textbook's nodes, for three of the words; the exact maps are 64 stretches'."""
+def segments_and_nodes(subject: Subject, targets: Targets) -> None:
+    """Over pixels: segments beside the textbook's nodes, for three of the words; the exact maps are 64 segments'."""
     some = chosen_words(targets, (1, 5, 11))
-    exact = integrated_gradients(subject, some, Settings(steps=64)).attribution
+    exact = integrated_gradients(subject, some, AttributionSettings(steps=64)).attribution
     cells = cell_shares(exact)
     print("| rule | steps | error | distance of pixels | of 7 x 7 cells | s |\n|" + " --- |" * 6)
     for rule, counts in (("averaged", (4, 8, 16, 32)), ("gauss_legendre", (25, 100))):
         for steps in counts:
             begun = time.process_time()
-            found = integrated_gradients(subject, some, Settings(steps=steps, rule=rule))  # type: ignore[arg-type]
+            found = integrated_gradients(subject, some, AttributionSettings(steps=steps, rule=rule))  # type: ignore[arg-type]
             seconds, maps = time.process_time() - begun, found.attribution
             apart = float((cell_shares(maps) - cells).abs().sum() / 2 / len(some))
             far = float((maps - exact).abs().sum() / exact.abs().sum())
@@ -282,7 +283,7 @@ def photographs(model: str | None) -> None:
     from captrial.captioners.trained import TrainedCaptioner
 
     captioner = TrainedCaptioner(load(model), EfficientNetLite(2))
-    print("| photograph | caption | stretches | s | error of a word: largest, mean |\n|" + " --- |" * 5)
+    print("| photograph | caption | segments | s | error of a word: largest, mean |\n|" + " --- |" * 5)
     for name in PHOTOGRAPHS:
         image = Image.fromarray(getattr(data, name)()).convert("RGB")
         begun = time.process_time()

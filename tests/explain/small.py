@@ -6,8 +6,7 @@ import dataclasses
 
 import torch
 
-from captrial.attribution.subject import Subject, from_features
-from captrial.attribution.targets import Targets, word_targets
+from captrial.attribution.subject import Subject, Targets, from_features, word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.explainable import WordSpan
 from captrial.vision.features.visual_features import Features

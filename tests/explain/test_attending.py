@@ -11,10 +11,9 @@ import orjson
 import pytest
 import torch
 
+from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSource, without_class_token
 from captrial.attribution.maps import square_maps
 from captrial.attribution.methods.rollout import roll_out
-from captrial.attribution.word_attention import AttentionLooker, cells_alone
-from captrial.attribution.word_attribution import make_looker
 from captrial.errors import DatasetError, InputError
 from captrial.grounding.attention_correctness import attention_correctness
 from captrial.grounding.attention_study import (
@@ -57,13 +56,13 @@ from explain.toys import SIDE, WIDTH, ToyFeatures, toy_checkpoint, toy_samples
 DOG, OTHER = Region(Box(0, 0, 50, 50), "dog"), Region(Box(50, 50, 100, 100), "dog")
 
 
-def looker(name: str = "implicit", seed: int = 0) -> AttentionLooker:
-    return AttentionLooker(name, toy_checkpoint(seed=seed), ToyFeatures(), beam=2)
+def attributor(name: str = "implicit", seed: int = 0) -> DatasetAttributor:
+    return DatasetAttributor(name, toy_checkpoint(seed=seed), ToyFeatures(), beam=2)
 
 
 @pytest.fixture(scope="module")
 def results() -> list[Attended]:
-    return [attend(looker(name, seed), toy_samples()) for name, seed in (("one", 0), ("two", 1))]
+    return [attend(attributor(name, seed), toy_samples()) for name, seed in (("one", 0), ("two", 1))]
 
 
 def test_forced_scores_are_those_of_the_attention(results: list[Attended]) -> None:
@@ -73,15 +72,15 @@ def test_forced_scores_are_those_of_the_attention(results: list[Attended]) -> No
     words = tokenize_all([sample.captions[score.caption]])[0].split()
     phrase = next(phrase for phrase in sample.phrases[score.caption] if phrase.start == score.start)
     assert " ".join(words[phrase.start : phrase.end]) == score.text
-    look = looker().look([sample.id], [[words]])[0][0]
-    assert look.weights.shape == (len(words), SIDE * SIDE)
-    assert look.weights.sum(1) == pytest.approx(np.ones(len(words)), abs=1e-5)
+    found = attributor().attribute([sample.id], [[words]])[0][0]
+    assert found.weights.shape == (len(words), SIDE * SIDE)
+    assert found.weights.sum(1) == pytest.approx(np.ones(len(words)), abs=1e-5)
     mask = np.zeros((224, 224), dtype=bool)
     for place in np.ndindex(mask.shape):
         y, x = ((step + 0.5) * 64 / 224 for step in place)
         boxes = [region.box for region in phrase.regions]
         mask[place] = any(box.x1 <= x < box.x2 and box.y1 <= y < box.y2 for box in boxes)
-    maps = square_maps(look.weights[phrase.start : phrase.end], look.boxes, look.grid)
+    maps = square_maps(found.weights[phrase.start : phrase.end], found.boxes, found.grid)
     assert score.correctness == pytest.approx(attention_correctness(maps, mask).max(), abs=1e-6)
     assert score.area == pytest.approx(mask.mean())
 
@@ -90,11 +89,11 @@ def test_padding_changes_nothing() -> None:
     """Sentences of one image beside longer ones, and images beside others, look the same as alone."""
     first, second = toy_samples()[:2]
     words = [["a", "dog"], ["a", "man", "with", "a", "red", "kite"]]
-    together = looker().look([first.id, second.id], [words, [words[0]]])
-    alone = looker().look([first.id], [[words[0]]])[0][0]
+    together = attributor().attribute([first.id, second.id], [words, [words[0]]])
+    alone = attributor().attribute([first.id], [[words[0]]])[0][0]
     assert together[0][0].weights == pytest.approx(alone.weights, abs=1e-6)
     assert together[1][0].weights.shape == (2, SIDE * SIDE)
-    empty = looker().look([first.id], [[[]]])[0][0]
+    empty = attributor().attribute([first.id], [[[]]])[0][0]
     assert empty.weights.shape == (0, SIDE * SIDE)
 
 
@@ -157,12 +156,12 @@ def test_masks_are_used_when_asked_for() -> None:
 
 
 def test_a_class_token_is_dropped_and_the_rest_renormalised() -> None:
-    with_token = AttentionLooker("m", toy_checkpoint(), ToyFeatures(token=True))
-    look = with_token.look([toy_samples()[0].id], [[["a", "dog"]]])[0][0]
-    assert look.weights.shape == (2, SIDE * SIDE)
-    assert look.grid == (SIDE, SIDE)
-    assert look.weights.sum(1) == pytest.approx(np.ones(2))
-    regions = cells_alone(np.ones((1, 2)) / 2, np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5]]))
+    with_token = DatasetAttributor("m", toy_checkpoint(), ToyFeatures(token=True))
+    found = with_token.attribute([toy_samples()[0].id], [[["a", "dog"]]])[0][0]
+    assert found.weights.shape == (2, SIDE * SIDE)
+    assert found.grid == (SIDE, SIDE)
+    assert found.weights.sum(1) == pytest.approx(np.ones(2))
+    regions = without_class_token(np.ones((1, 2)) / 2, np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5]]))
     assert regions.grid is None
     assert regions.weights.shape == (1, 2)  # the whole image among regions is a region
 
@@ -182,31 +181,31 @@ def test_rollout_traces_cross_attention_back_through_the_encoder() -> None:
 
 @pytest.mark.parametrize("preset", ["transformer-small", "smart-small", "m2-small", "ort-small"])
 def test_rollout_is_a_distribution_and_leaves_the_model_alone(preset: str) -> None:
-    looker = make_looker("one", toy_checkpoint(preset), ToyFeatures(), "rollout", beam=2)
+    attributor = DatasetAttributor("one", toy_checkpoint(preset), ToyFeatures(), "rollout", beam=2)
     sample = toy_samples()[0]
-    (((weights, _, _),),) = looker.look([sample.id], [[sample.captions[0].lower().split()]])
+    (((weights, _, _),),) = attributor.attribute([sample.id], [[sample.captions[0].lower().split()]])
     assert weights.sum(1) == pytest.approx(1)
-    (((plain, _, _),),) = AttentionLooker("one", toy_checkpoint(preset), ToyFeatures()).look(
+    (((plain, _, _),),) = DatasetAttributor("one", toy_checkpoint(preset), ToyFeatures()).attribute(
         [sample.id], [[sample.captions[0].lower().split()]]
     )
     assert np.abs(weights - plain).max() > 1e-3
-    captioner = looker.checkpoint.captioner  # type: ignore[attr-defined]
+    captioner = attributor.checkpoint.captioner  # type: ignore[attr-defined]
     assert not any(module._forward_hooks for module in captioner.modules())
 
 
 def test_rollout_needs_an_encoder() -> None:
     with pytest.raises(InputError, match=r"rollout needs an encoder.*ShowAttendTell has none"):
-        make_looker("one", toy_checkpoint("show_attend_tell-small"), ToyFeatures(), "rollout")
+        DatasetAttributor("one", toy_checkpoint("show_attend_tell-small"), ToyFeatures(), "rollout")
 
 
 def test_data_without_truth_is_refused() -> None:
     bare = Sample(ImageRef("7", width=9, height=9), ("a dog",))
     with pytest.raises(DatasetError, match="neither phrases with regions nor boxes"):
-        attend(looker(), [bare])
+        attend(attributor(), [bare])
     with pytest.raises(DatasetError, match="image 7 has no reference"):
-        attend(looker(), [replace(bare, captions=())])
+        attend(attributor(), [replace(bare, captions=())])
     with pytest.raises(DatasetError, match="no images"):
-        attend(looker(), [])
+        attend(attributor(), [])
 
 
 # tables -------------------------------------------------------------------------------------------------------------
@@ -339,13 +338,13 @@ def test_tables_are_written_in_all_forms() -> None:
 
 @pytest.mark.parametrize("method", ["saliency", "guided_backprop", "integrated_gradients", "input_x_gradient"])
 def test_attribution_maps_are_measured_like_attention(method: str) -> None:
-    asked = make_looker("one", toy_checkpoint(), ToyFeatures(), method, beam=1)
+    asked = DatasetAttributor("one", toy_checkpoint(), ToyFeatures(), method, beam=1)
     words = ["a", "dog", "near", "a", "tree"]
-    look = asked.look([toy_samples()[0].id], [[words, words[:1], []]])[0]
-    assert [one.weights.shape for one in look] == [(5, 16), (1, 16), (0, 16)]
-    assert look[0].grid == (SIDE, SIDE)
-    assert np.all(look[0].weights >= 0)
-    assert look[0].weights.any()
+    found = asked.attribute([toy_samples()[0].id], [[words, words[:1], []]])[0]
+    assert [one.weights.shape for one in found] == [(5, 16), (1, 16), (0, 16)]
+    assert found[0].grid == (SIDE, SIDE)
+    assert np.all(found[0].weights >= 0)
+    assert found[0].weights.any()
     result = attend(asked, toy_samples()[:2], [FORCED])
     assert result.method == method
     assert all(0 <= score.correctness <= 1 for score in result.scores)
@@ -362,13 +361,15 @@ def test_saliency_is_the_gradient_of_the_words_logit() -> None:
     tokens = torch.tensor([[checkpoint.vocabulary.encode(["a"], eos=False)]])
     logit = checkpoint.captioner(features.with_elements(elements), tokens).logits[0, 0, 1, dog]
     (gradient,) = torch.autograd.grad(logit, elements)
-    look = make_looker("one", checkpoint, ToyFeatures(), "saliency").look([name], [[["a", "dog"]]])[0][0]
-    assert look.weights[1] == pytest.approx(gradient[0].abs().sum(-1).numpy(), rel=1e-4)
+    found = DatasetAttributor("one", checkpoint, ToyFeatures(), "saliency").attribute([name], [[["a", "dog"]]])[0][0]
+    assert found.weights[1] == pytest.approx(gradient[0].abs().sum(-1).numpy(), rel=1e-4)
 
 
 def test_methods_that_cannot_be_had_are_said() -> None:
-    with pytest.raises(InputError, match="no method 'occlusion' for a whole data set; there are attention, "):
-        make_looker("one", toy_checkpoint(), ToyFeatures(), "occlusion")
+    with pytest.raises(
+        InputError, match="no attribution method 'occlusion' for a whole data set; there are: integrated_gradients, "
+    ):
+        DatasetAttributor("one", toy_checkpoint(), ToyFeatures(), "occlusion")
 
 
 def test_pixels_through_the_backbone(tmp_path: Path) -> None:
@@ -384,10 +385,10 @@ def test_pixels_through_the_backbone(tmp_path: Path) -> None:
         def __init__(self) -> None:
             super().__init__()
             torch.manual_seed(0)
-            self.look = torch.nn.Conv2d(3, WIDTH, 4, 4)
+            self.convolution = torch.nn.Conv2d(3, WIDTH, 4, 4)
 
         def elements(self, pixels: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = self.look(pixels)
+            found: torch.Tensor = self.convolution(pixels)
             return found.flatten(2).transpose(1, 2)
 
         def cells(self) -> torch.Tensor:
@@ -395,11 +396,13 @@ def test_pixels_through_the_backbone(tmp_path: Path) -> None:
 
     Image.effect_noise((32, 32), 80).convert("RGB").save(tmp_path / "noise.png")
     images = {"noise": tmp_path / "noise.png"}
-    looker = make_looker("m", toy_checkpoint(), ToyFeatures(), "saliency", backbone=Patches(), images=images)
-    look = looker.look(["noise"], [[["a", "dog"]]])[0][0]
-    assert look.weights.shape == (2, 256)
-    assert look.grid == (16, 16)
-    assert square_maps(look.weights, look.boxes, look.grid).sum((1, 2)) == pytest.approx([1, 1])
+    attributor = DatasetAttributor(
+        "m", toy_checkpoint(), ToyFeatures(), "saliency", pixels=PixelSource(Patches(), images)
+    )
+    found = attributor.attribute(["noise"], [[["a", "dog"]]])[0][0]
+    assert found.weights.shape == (2, 256)
+    assert found.grid == (16, 16)
+    assert square_maps(found.weights, found.boxes, found.grid).sum((1, 2)) == pytest.approx([1, 1])
 
 
 def test_wide_tables_are_shown_group_by_group() -> None:

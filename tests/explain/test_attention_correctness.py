@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from captrial.attribution.elements import grid_of
 from captrial.attribution.maps import (
     bilinear,
-    grid_of,
     normalised,
     square_maps,
 )

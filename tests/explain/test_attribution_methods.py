@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from captrial.attribution.gradients.path_gradients import PathGradients, input_gradients
 from captrial.attribution.integrated_gradients.integration import integrate
 from captrial.attribution.integrated_gradients.quadrature import gauss_legendre
-from captrial.attribution.methods.gradients import PathGradients
-from captrial.attribution.methods.registry import (
-    GRADIENT_METHODS,
-    Settings,
-    attribute,
-    input_gradients,
-    integrated_gradients,
-)
-from captrial.attribution.subject import Subject, from_features
-from captrial.attribution.targets import find_word, word_targets
+from captrial.attribution.methods.guided_backprop import guided_gradients
+from captrial.attribution.methods.integrated_gradients import integrated_gradients
+from captrial.attribution.methods.registry import AttributionSettings, attribute, gradient_methods
+from captrial.attribution.methods.saliency import gradients_times_input
+from captrial.attribution.subject import Subject, Targets, find_word, from_features, word_targets
 from captrial.captioners import ARCHITECTURES
 from captrial.captioners.explainable import TokenLogits, WordSpan
 from captrial.errors import InputError
@@ -39,7 +36,7 @@ def naive_gradients(subject: Subject, at: Tensor) -> Tensor:
     targets, rows = targets_of(), []
     for word in range(len(targets)):
         x = at.clone().requires_grad_()
-        score = targets.scores(subject.hear(x.unsqueeze(0), targets.tokens).logits)[0, word]
+        score = targets.scores(subject.forward(x.unsqueeze(0), targets.tokens).logits)[0, word]
         rows.append(torch.autograd.grad(score, x)[0])
     return torch.stack(rows)
 
@@ -47,7 +44,7 @@ def naive_gradients(subject: Subject, at: Tensor) -> Tensor:
 def test_all_words_at_once_equal_a_pass_a_word(subject: Subject) -> None:
     plain = naive_gradients(subject, subject.inputs)
     assert torch.allclose(input_gradients(subject, targets_of()), plain, atol=1e-12)
-    times = input_gradients(subject, targets_of(), "input_x_gradient")
+    times = gradients_times_input(subject, targets_of())
     assert torch.allclose(times, plain * subject.inputs, atol=1e-12)
 
 
@@ -56,7 +53,7 @@ def test_gradients_agree_with_finite_differences(subject: Subject) -> None:
     direction = torch.randn(subject.inputs.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     step = 1e-6
     ends = torch.stack([subject.inputs - step * direction, subject.inputs + step * direction])
-    scores = targets.scores(subject.hear(ends, targets.tokens).logits)
+    scores = targets.scores(subject.forward(ends, targets.tokens).logits)
     assert torch.allclose(
         (gradient * direction).sum((1, 2)), (scores[1] - scores[0]) / (2 * step), rtol=1e-5, atol=1e-6
     )
@@ -71,7 +68,7 @@ def test_chunks_and_shortcuts_change_nothing(chunk: int, shortcuts: bool) -> Non
         weight * naive_gradients(subject, alpha * subject.inputs)
         for alpha, weight in zip(rule.alphas, rule.weights, strict=True)
     )
-    settings = Settings(steps=5, rule="gauss_legendre", chunk=chunk, shortcuts=shortcuts)
+    settings = AttributionSettings(steps=5, rule="gauss_legendre", chunk=chunk, shortcuts=shortcuts)
     found = integrated_gradients(subject, targets_of(), settings)
     assert torch.allclose(found.attribution, expected * subject.inputs, atol=1e-12)
 
@@ -80,7 +77,7 @@ def test_integrated_gradients_are_complete_by_default(subject: Subject) -> None:
     found = attribute(subject, targets_of())
     targets = targets_of()
     ends = torch.stack([torch.zeros_like(subject.inputs), subject.inputs])
-    scores = targets.scores(subject.hear(ends, targets.tokens).logits).detach().numpy()
+    scores = targets.scores(subject.forward(ends, targets.tokens).logits).detach().numpy()
     change = scores[1] - scores[0]
     assert found.signed is not None
     scale = np.maximum(np.abs(change), 0.05 * np.abs(change).max())
@@ -92,10 +89,10 @@ def test_integrated_gradients_are_complete_by_default(subject: Subject) -> None:
 
 def test_averaged_relus_converge_to_the_same_integral_sooner() -> None:
     subject, targets = subject_of("transformer"), targets_of()
-    exact = integrated_gradients(subject, targets, Settings(steps=160)).attribution
+    exact = integrated_gradients(subject, targets, AttributionSettings(steps=160)).attribution
 
     def error(**options: Any) -> float:
-        found = integrated_gradients(subject, targets, Settings(**options)).attribution
+        found = integrated_gradients(subject, targets, AttributionSettings(**options)).attribution
         return float((found - exact).abs().sum() / exact.abs().sum())
 
     assert error(steps=160, rule="gauss_legendre") < 0.03
@@ -103,18 +100,18 @@ def test_averaged_relus_converge_to_the_same_integral_sooner() -> None:
 
 
 def test_a_path_of_given_steps_takes_them() -> None:
-    found = attribute(subject_of("smart"), targets_of(), settings=Settings(steps=7))
+    found = attribute(subject_of("smart"), targets_of(), settings=AttributionSettings(steps=7))
     assert found.steps == 7
 
 
 def test_steps_stop_at_the_most_and_say_so() -> None:
-    found = attribute(subject_of("m2"), targets_of(), settings=Settings(tolerance=1e-12, max_steps=20))
+    found = attribute(subject_of("m2"), targets_of(), settings=AttributionSettings(tolerance=1e-12, max_steps=20))
     assert found.steps == 20
     assert found.error is not None
     assert found.error > 1e-12
 
 
-@pytest.mark.parametrize("method", [*GRADIENT_METHODS, "attention"])
+@pytest.mark.parametrize("method", [*gradient_methods(), "attention"])
 def test_one_word_no_word_and_no_element(method: str) -> None:
     captioner = tiny("transformer")
     subject = from_features(captioner, make_features(1))
@@ -138,7 +135,7 @@ def test_a_image_equal_to_the_baseline_gives_zeros_not_nan() -> None:
 def test_the_model_is_untouched() -> None:
     captioner = tiny("transformer")
     before, hooks = copy.deepcopy(captioner.state_dict()), [len(m._backward_hooks) for m in captioner.modules()]
-    for method in GRADIENT_METHODS:
+    for method in gradient_methods():
         attribute(from_features(captioner, make_features(1)), targets_of(), method)
     assert all(torch.equal(before[name], tensor) for name, tensor in captioner.state_dict().items())
     assert hooks == [len(m._backward_hooks) for m in captioner.modules()]
@@ -194,7 +191,7 @@ def guided_by_hand(model: Relus, inputs: Tensor, token: int) -> Tensor:
 def test_guided_backpropagation_sees_every_relu(kind: str) -> None:
     model = Relus(kind)
     subject, targets = model.subject(), word_targets([3], [WordSpan("w", 0, 1)])
-    guided = input_gradients(subject, targets, "guided_backprop")[0]
+    guided = guided_gradients(subject, targets)[0]
     assert torch.allclose(guided, guided_by_hand(model, subject.inputs, 3), atol=1e-14)
     assert not torch.allclose(guided, input_gradients(subject, targets)[0])
 
@@ -203,17 +200,17 @@ def test_relu6_is_guided_and_other_activations_are_not() -> None:
     x = torch.tensor([[-1.0, 0.5, 3.0, 7.0]], dtype=torch.float64)
     sign = torch.tensor([1.0, 1.0, -1.0, 1.0], dtype=torch.float64)
 
-    def gradient(activation: nn.Module, method: str) -> list[float]:
+    def gradient(activation: nn.Module, method: Callable[[Subject, Targets], Tensor]) -> list[float]:
         def decode(memory: Tensor, tokens: Tensor) -> TokenLogits:
             return TokenLogits((activation(memory + 0) * sign).sum(2)[..., None, None].expand(-1, 1, 1, 2))
 
         subject = Subject(x, lambda inputs: inputs, decode)
-        return input_gradients(subject, word_targets([1], [WordSpan("w", 0, 1)]), method)[0, 0].tolist()
+        return method(subject, word_targets([1], [WordSpan("w", 0, 1)]))[0, 0].tolist()
 
     for relu6 in (nn.ReLU6(), nn.ReLU6(inplace=True), nn.Hardtanh(0, 6)):
-        assert gradient(relu6, "saliency") == [0, 1, -1, 0]
-        assert gradient(relu6, "guided_backprop") == [0, 1, 0, 0]
-    assert gradient(nn.GELU(), "guided_backprop") == gradient(nn.GELU(), "saliency")
+        assert gradient(relu6, input_gradients) == [0, 1, -1, 0]
+        assert gradient(relu6, guided_gradients) == [0, 1, 0, 0]
+    assert gradient(nn.GELU(), guided_gradients) == gradient(nn.GELU(), input_gradients)
 
 
 def test_words_of_several_tokens_are_the_sum_of_their_tokens() -> None:
@@ -250,10 +247,10 @@ def test_log_probabilities_can_be_attributed() -> None:
 def test_a_model_without_gradients_says_so() -> None:
     subject = subject_of("transformer")
     cut = Subject(subject.inputs, lambda x: subject.encode(x.detach()), subject.decode)
-    for method in GRADIENT_METHODS:
+    for method in gradient_methods():
         with pytest.raises(InputError, match=r"gives no gradients.*occlusion"):
             attribute(cut, targets_of(), method)
-    with pytest.raises(InputError, match="does not tell where it looks"):
+    with pytest.raises(InputError, match="reports no attention"):
         attribute(cut, targets_of(), "attention")
 
 
@@ -283,18 +280,18 @@ def test_fixed_batch_normalisation_is_a_scale() -> None:
     eye.eval()
     subject = Subject(torch.randn(3, 4, 4).double(), eye, lambda memory, tokens: TokenLogits(memory[:, None, None]))
     targets = word_targets([3], [WordSpan("w", 0, 1)])
-    plain = input_gradients(subject, targets, settings=Settings(shortcuts=False))
+    plain = input_gradients(subject, targets, settings=AttributionSettings(shortcuts=False))
     assert torch.allclose(input_gradients(subject, targets), plain, atol=1e-14)
     assert plain.abs().sum() > 0
 
 
 def test_bad_settings_and_names() -> None:
     subject = subject_of("transformer")
-    for settings in (Settings(steps=0), Settings(tolerance=0.0)):
+    for settings in (AttributionSettings(steps=0), AttributionSettings(tolerance=0.0)):
         with pytest.raises(InputError, match="at least one step"):
             attribute(subject, targets_of(), settings=settings)
     with pytest.raises(InputError, match="no quadrature rule 'simpson'"):
-        attribute(subject, targets_of(), settings=Settings(rule="simpson"))  # type: ignore[arg-type]
+        attribute(subject, targets_of(), settings=AttributionSettings(rule="simpson"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no attribution method 'magic'"):
         attribute(subject, targets_of(), "magic")
     with pytest.raises(InputError, match=r"no attribution method 'occlusion' here; there are: .*attention$"):

@@ -108,7 +108,7 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
     for verb in ("ground", "attend"):
         with pytest.raises(InputError, match="--over words: there are elements and pixels"):
             run(verb, *common(place), "--out", tmp_path / verb, "--over", "words")
-        with pytest.raises(InputError, match="no method 'gaze' for a whole data set"):
+        with pytest.raises(InputError, match="no attribution method 'gaze' for a whole data set"):
             run(verb, *common(place), "--out", tmp_path / verb, "--methods", "attention,gaze")
         assert not (tmp_path / verb).exists()  # said before anything was done
     with pytest.raises(InputError, match="--regions gaze: there are localiser, onnx:FILE, detr:MODEL, data, elements"):

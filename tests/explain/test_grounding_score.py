@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from captrial.attribution.regions import (
+from captrial.attribution.elements import (
     grid_regions,
     region_scores,
     relative_boxes,
-    stretch_contrast,
     top_labels,
     top_regions,
 )
+from captrial.attribution.maps import stretch_contrast
 from captrial.errors import InputError
 from captrial.grounding.grounding_score import (
     DELTAS,

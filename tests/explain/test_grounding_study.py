@@ -11,13 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
-from captrial.attribution.word_attention import Look, Sentence
+from captrial.attribution.dataset_attribution import Words, WordWeights
 from captrial.errors import DatasetError, MismatchError
 from captrial.grounding.grounding_score import Grounder, Verdict
 from captrial.grounding.grounding_study import (
     ground,
     grounding_table,
-    looked_at,
+    top_region_labels,
     verdict_table,
 )
 from captrial.grounding.hallucination import (
@@ -49,8 +49,8 @@ class Scripted:
         self.asked += len(image_ids)
         return [self.captions[name] for name in image_ids]
 
-    def look(self, image_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:
-        return [[Look(np.eye(4)[self.cells[name]].reshape(-1, 4), CELLS, (2, 2))] for name in image_ids]
+    def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:
+        return [[WordWeights(np.eye(4)[self.cells[name]].reshape(-1, 4), CELLS, (2, 2))] for name in image_ids]
 
 
 def sample(name: str, *regions: tuple[str, tuple[int, int, int, int]]) -> Sample:
@@ -134,9 +134,9 @@ def test_boxes_of_cropped_images_move_along() -> None:
             Region(Box(100, 0, 150, 100), "cat"),
         ),
     )
-    look = Look(np.array([[0.0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 0]]), CELLS, (2, 2))
-    assert looked_at(look, wide, Preprocess(224, "crop", 256)) == ["cat", "car", "car"]
-    assert looked_at(look, Sample(wide.image), Preprocess()) == []
+    look = WordWeights(np.array([[0.0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 0]]), CELLS, (2, 2))
+    assert top_region_labels(look, wide, Preprocess(224, "crop", 256)) == ["cat", "car", "car"]
+    assert top_region_labels(look, Sample(wide.image), Preprocess()) == []
 
 
 class BlackBoxes:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captrial.attribution.attribution import Attribution, tile
-from captrial.attribution.explanation import Explanation
-from captrial.attribution.page import ExplanationView, heat, page, panel, save_figure, words_figure, write_page
+from captrial.attribution.elements import tile
+from captrial.attribution.explanation import Attribution, Explanation
+from captrial.attribution.maps import heat
+from captrial.attribution.page import ExplanationView, page, panel, save_figure, words_figure, write_page
 from captrial.grounding.ground import GroundedExplanation, ground_explanation
 from captrial.grounding.grounding_score import (
     CaptionGrounding,

@@ -1,4 +1,4 @@
-"""Integrated gradients over pixels: complete on any number of stretches, and tending to the plain integral."""
+"""Integrated gradients over pixels: complete on any number of segments, and tending to the plain integral."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from captrial.attribution.gradients.path_gradients import PathGradients
 from captrial.attribution.integrated_gradients.backbone_path import BackbonePath
 from captrial.attribution.integrated_gradients.integration import Integral, integrate
-from captrial.attribution.integrated_gradients.panels import even_ends
-from captrial.attribution.methods.gradients import PathGradients
-from captrial.attribution.methods.registry import Settings, integrated_gradients
+from captrial.attribution.integrated_gradients.quadrature import even_ends
+from captrial.attribution.methods.integrated_gradients import integrated_gradients
+from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, decoder_of
 from explain.small import SIZE, TOKENS, make_features, targets_of, tiny
 
@@ -41,13 +42,17 @@ def subject_through(eye: nn.Module) -> Subject:
     captioner = tiny("transformer").requires_grad_(False)
     features = make_features(elements=4)
 
-    def beyond(elements: Tensor) -> Any:
+    def encode_elements(elements: Tensor) -> Any:
         rows = torch.zeros(len(elements), dtype=torch.long)
         return captioner.encode(features.select(rows).with_elements(elements))
 
     pixels = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(4)).double()
     return Subject(
-        pixels, lambda inputs: beyond(eye(inputs)), decoder_of(captioner), see=lambda x: eye(x), beyond=beyond
+        pixels,
+        lambda inputs: encode_elements(eye(inputs)),
+        decoder_of(captioner),
+        backbone=lambda x: eye(x),
+        encode_elements=encode_elements,
     )
 
 
@@ -56,19 +61,19 @@ def subject() -> Subject:
     return subject_through(Eye().requires_grad_(False))
 
 
-def through(subject: Subject, stretches: int, portion: int = 2) -> Integral:
-    found = BackbonePath(subject, targets_of(), torch.zeros_like(subject.inputs), portion).integrate(0.01, stretches)
+def through(subject: Subject, segments: int, portion: int = 2) -> Integral:
+    found = BackbonePath(subject, targets_of(), torch.zeros_like(subject.inputs), portion).integrate(0.01, segments)
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("stretches", [1, 2, 5])
-def test_complete_on_any_number_of_stretches(subject: Subject, stretches: int) -> None:
-    found = through(subject, stretches)
-    assert found.steps == stretches
+@pytest.mark.parametrize("segments", [1, 2, 5])
+def test_complete_on_any_number_of_segments(subject: Subject, segments: int) -> None:
+    found = through(subject, segments)
+    assert found.steps == segments
     assert float(found.errors.max()) < 0.01
     with torch.no_grad():
-        logits = subject.hear(torch.stack([torch.zeros_like(subject.inputs), subject.inputs]), targets_of().tokens)
+        logits = subject.forward(torch.stack([torch.zeros_like(subject.inputs), subject.inputs]), targets_of().tokens)
     change = torch.diff(targets_of().scores(logits.logits), dim=0)[0]
     torch.testing.assert_close(found.changes, change)
     torch.testing.assert_close(
@@ -78,10 +83,10 @@ def test_complete_on_any_number_of_stretches(subject: Subject, stretches: int) -
 
 def test_tends_to_the_plain_integral(subject: Subject) -> None:
     path = PathGradients(subject, targets_of(), torch.zeros_like(subject.inputs), 600)
-    exact = integrate(path, steps=300, rule="gauss_legendre").attribution
+    exact = integrate(path, AttributionSettings(steps=300, rule="gauss_legendre")).attribution
 
-    def distance(stretches: int) -> float:
-        return float((through(subject, stretches, 8).attribution - exact).abs().sum() / exact.abs().sum())
+    def distance(segments: int) -> float:
+        return float((through(subject, segments, 8).attribution - exact).abs().sum() / exact.abs().sum())
 
     far, nearer, near = distance(2), distance(6), distance(18)
     assert far > 1.8 * nearer > 3.2 * near
@@ -93,9 +98,9 @@ def test_portions_change_nothing(subject: Subject) -> None:
 
 
 def test_it_is_the_default_over_pixels(subject: Subject) -> None:
-    found = integrated_gradients(subject, targets_of(), Settings(steps=3))
+    found = integrated_gradients(subject, targets_of(), AttributionSettings(steps=3))
     torch.testing.assert_close(found.attribution, through(subject, 3).attribution)
-    plain = integrated_gradients(subject, targets_of(), Settings(steps=3, rule="gauss_legendre"))
+    plain = integrated_gradients(subject, targets_of(), AttributionSettings(steps=3, rule="gauss_legendre"))
     assert float((plain.attribution - found.attribution).abs().max()) > 0
 
 
@@ -104,8 +109,8 @@ def test_a_backbone_of_another_kind_is_integrated_otherwise() -> None:
     smooth = subject_through(Eye(nn.Softplus).requires_grad_(False))
     path = BackbonePath(smooth, targets_of(), torch.zeros_like(smooth.inputs))
     assert path.integrate(0.01, 4) is None
-    found = integrated_gradients(smooth, targets_of(), Settings(steps=4))
-    expected = integrated_gradients(replace(smooth, see=None), targets_of(), Settings(steps=4))
+    found = integrated_gradients(smooth, targets_of(), AttributionSettings(steps=4))
+    expected = integrated_gradients(replace(smooth, backbone=None), targets_of(), AttributionSettings(steps=4))
     torch.testing.assert_close(found.attribution, expected.attribution)
     assert float(integrated_gradients(smooth, targets_of()).errors.max()) < 0.01
 
@@ -117,7 +122,7 @@ def test_a_image_that_is_the_baseline_has_no_attribution(subject: Subject) -> No
     assert not found.errors.any()
 
 
-def test_stretches_are_short_where_scores_change() -> None:
+def test_segments_are_short_where_scores_change() -> None:
     alphas = np.array([0.0, 0.1, 1.0])
     ends = even_ends(alphas, np.array([[0.0, 1.0], [9.0, 10.0], [10.0, 11.0]]), 10)
     assert ends[0] == 0

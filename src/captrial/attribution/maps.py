@@ -1,14 +1,18 @@
-"""Maps of words on the square that the model saw: painted or upsampled, 224 x 224, summing to 1."""
+"""Maps of words: distributions over the square that the model saw, and heat maps over the image for display."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
+from captrial.attribution.explanation import Attribution
 from captrial.vision.preprocess import RESOLUTION
 
 Floats = NDArray[np.float64]
-WHOLE_AREA = 0.999
+LOW, HIGH = 2, 98  # percentiles of contrast stretching
 
 
 def square_maps(
@@ -18,7 +22,7 @@ def square_maps(
 
     Cells of a grid are upsampled bilinearly. Other elements are regions: each paints its weight, divided by its area,
     into its box, and overlaps add up; `boxes` (elements, 4) are relative to the square. The sign of a weight does not
-    count. A word whose weights are all 0 has a uniform map: nothing is known of where it looked.
+    count. A word whose weights are all 0 has a uniform map.
     """
     sizes: Floats = np.abs(np.asarray(weights, np.float64))
     if not sizes.shape[1]:
@@ -31,27 +35,6 @@ def normalised(maps: Floats) -> Floats:
     """Maps (words, size, size) divided by their sums; uniform where the sum is 0."""
     sums = maps.sum((1, 2), keepdims=True)
     return np.where(sums > 0, maps / np.where(sums > 0, sums, 1), 1 / (maps.shape[1] * maps.shape[2]))
-
-
-def grid_of(boxes: NDArray[np.floating]) -> tuple[int, int] | None:
-    """Rows and columns where boxes (k, 4) tile the unit square row by row, else None.
-
-    >>> grid_of(np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1]]))
-    (1, 2)
-    """
-    columns, rows = (len(np.unique(np.round(boxes[:, side], 3))) for side in (0, 1))
-    if not len(boxes) or rows * columns != len(boxes):
-        return None
-    y, x = np.divmod(np.arange(len(boxes)), columns)
-    cells = np.stack([x / columns, y / rows, (x + 1) / columns, (y + 1) / rows], 1)
-    return (rows, columns) if np.allclose(boxes, cells, atol=2e-3) else None  # stores keep float16
-
-
-def class_token(boxes: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which of the elements (k, 4) cover the whole square while the others tile it: a ViT's class token, or none."""
-    whole = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) >= WHOLE_AREA
-    tiled = whole.any() and not whole.all() and grid_of(boxes[~whole]) is not None
-    return np.asarray(whole & tiled)
 
 
 def _upsampled(weights: Floats, grid: tuple[int, int], size: int) -> Floats:
@@ -88,3 +71,56 @@ def _covered(low: Floats, high: Floats, size: int) -> Floats:
     return np.asarray(
         np.clip(np.minimum(high[:, None] * size, edges[1:]) - np.maximum(low[:, None] * size, edges[:-1]), 0, 1)
     )
+
+
+# Heat maps for display ----------------------------------------------------------------------------------------------
+
+
+def stretch_contrast(scores: NDArray[np.floating]) -> Floats:
+    """Each row scaled so that its percentiles 2 and 98 become 0 and 1, clipped to [0, 1]: for display.
+
+    A row of equal scores is 0.5 throughout; where only outliers differ, they are 0 or 1 and the rest 0.5.
+
+    >>> stretch_contrast(np.array([[3.0, 3.0, 3.0]])).tolist()
+    [[0.5, 0.5, 0.5]]
+    """
+    values: Floats = np.asarray(scores, np.float64)
+    if not values.size:
+        return values
+    low, high = np.percentile(values, [LOW, HIGH], axis=-1, keepdims=True)
+    span = high - low
+    flat = span <= 1e-12 * np.maximum(np.abs(high), np.abs(low))
+    scaled = np.clip((values - low) / np.where(flat, 1, span), 0, 1)
+    outliers = np.where(np.isclose(values, low, rtol=1e-9, atol=0), 0, np.sign(values - low))
+    return np.where(flat, 0.5 + 0.5 * outliers, scaled)
+
+
+def heat(attribution: Attribution, rows: int, columns: int) -> Floats:
+    """Maps (words, rows, columns) over the whole image, each stretched to [0, 1]; what the model did not see is 0.
+
+    Elements that tile a window are enlarged smoothly; regions paint their score into their box, the highest on top.
+    """
+    stretched = stretch_contrast(attribution.scores)
+    if not stretched.shape[1]:
+        return np.zeros((len(attribution), rows, columns))
+    if attribution.grid is None:
+        return _highest(stretched, attribution.boxes, rows, columns)
+    left, top, right, bottom = (
+        round(edge * side) for edge, side in zip(attribution.window, (columns, rows) * 2, strict=True)
+    )
+    maps = np.zeros((len(attribution), rows, columns))
+    size = (max(right - left, 1), max(bottom - top, 1))
+    for number, cells in enumerate(stretched.reshape(-1, *attribution.grid)):
+        enlarged = Image.fromarray(cells.astype(np.float32)).resize(size, Image.Resampling.BICUBIC)
+        place = np.clip(np.asarray(enlarged), 0, 1)[: rows - top, : columns - left]
+        maps[number, top : top + place.shape[0], left : left + place.shape[1]] = place
+    return maps
+
+
+def _highest(scores: Floats, boxes: NDArray[np.floating], rows: int, columns: int) -> Floats:
+    maps = np.zeros((len(scores), rows, columns))
+    for element in range(len(boxes)):
+        x1, y1, x2, y2 = np.clip(boxes[element], 0, 1) * (columns, rows, columns, rows)
+        area = maps[:, math.floor(y1) : max(math.ceil(y2), 1), math.floor(x1) : max(math.ceil(x2), 1)]
+        np.maximum(area, scores[:, element, None, None], out=area)
+    return maps

@@ -23,8 +23,9 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
 
-from captrial.attribution.attribution import Array, Attribution
-from captrial.attribution.regions import region_scores, relative_boxes, stretch_contrast
+from captrial.attribution.elements import region_scores, relative_boxes
+from captrial.attribution.explanation import Attribution
+from captrial.attribution.maps import heat
 from captrial.files import atomic_path, atomic_write
 from captrial.html import Templates
 from captrial.records import Region
@@ -75,37 +76,6 @@ class ExplanationView:
         width, height = self.image.size
         scale = side / max(width, height)
         return heat(self.attribution, max(1, round(height * scale)), max(1, round(width * scale)))
-
-
-def heat(attribution: Attribution, rows: int, columns: int) -> Floats:
-    """Maps (words, rows, columns) over the whole image, each stretched to [0, 1]; what the model did not see is 0.
-
-    Elements that tile a window are enlarged smoothly; regions paint their score into their box, the highest on top.
-    """
-    stretched = stretch_contrast(attribution.scores)
-    if not stretched.shape[1]:
-        return np.zeros((len(attribution), rows, columns))
-    if attribution.grid is None:
-        return _painted(stretched, attribution.boxes, rows, columns)
-    left, top, right, bottom = (
-        round(edge * side) for edge, side in zip(attribution.window, (columns, rows) * 2, strict=True)
-    )
-    maps = np.zeros((len(attribution), rows, columns))
-    size = (max(right - left, 1), max(bottom - top, 1))
-    for number, cells in enumerate(stretched.reshape(-1, *attribution.grid)):
-        enlarged = Image.fromarray(cells.astype(np.float32)).resize(size, Image.Resampling.BICUBIC)
-        place = np.clip(np.asarray(enlarged), 0, 1)[: rows - top, : columns - left]
-        maps[number, top : top + place.shape[0], left : left + place.shape[1]] = place
-    return maps
-
-
-def _painted(scores: Floats, boxes: Array, rows: int, columns: int) -> Floats:
-    maps = np.zeros((len(scores), rows, columns))
-    for element in range(len(boxes)):
-        x1, y1, x2, y2 = np.clip(boxes[element], 0, 1) * (columns, rows, columns, rows)
-        area = maps[:, math.floor(y1) : max(math.ceil(y2), 1), math.floor(x1) : max(math.ceil(x2), 1)]
-        np.maximum(area, scores[:, element, None, None], out=area)
-    return maps
 
 
 def coloured(values: Floats) -> Image.Image:

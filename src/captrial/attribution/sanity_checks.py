@@ -1,8 +1,8 @@
-"""Sanity checks of explanations: do they depend on what the model learnt, and do they name what its words need?
+"""Sanity checks of attributions: parameter randomisation, and deletion and insertion.
 
-Completeness is part of every integrated-gradients result (`Attribution.errors`). Here are the other two: weights made
-random must change the map (Adebayo et al. 2018), and taking away the elements a word was attributed to must take away
-the word, faster than taking them away in any order (deletion and insertion: Petsiuk et al. 2018).
+Random weights must change the map (Adebayo et al. 2018). Deleting the elements that a word was attributed to must lower
+the word's probability faster than deleting elements in random order (Petsiuk et al. 2018). The third check,
+completeness, is part of every integrated-gradients result (`Attribution.errors`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from captrial.attribution.attribution import Array, Attribution
-from captrial.attribution.subject import Subject
-from captrial.attribution.targets import Targets
+from captrial.attribution.explanation import Array, Attribution
+from captrial.attribution.subject import Subject, Targets
 
-ROWS = 64  # images in flight
+ROWS = 64  # images at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The probability of `w` words while elements are taken away, or put back, in some order."""
+    """The probability of `w` words while elements are deleted, or inserted, in some order."""
 
-    fractions: Array  # (p,) of elements touched, from 0 to 1
+    fractions: Array  # (p,) of elements deleted or inserted, from 0 to 1
     deletion: Array  # (w, p)
     insertion: Array  # (w, p)
 
@@ -39,9 +38,9 @@ class Curves:
 
 
 def deletion_insertion(subject: Subject, targets: Targets, scores: Array, points: int = 11, rows: int = ROWS) -> Curves:
-    """Curves of every word, its elements taken away (put back into an empty image) in the order of its scores (w, e).
+    """Curves of every word, elements deleted (or inserted into an empty image) in the order of its scores (w, e).
 
-    An element that is away is zero: the baseline of integrated gradients. Give `random_order` for the chance level.
+    A deleted element is zero: the baseline of integrated gradients. Give `random_order` for the chance level.
     """
     targets = replace(targets, kind="log_probability").to(subject.inputs.device)
     order = np.argsort(-scores, axis=1, kind="stable")
@@ -53,7 +52,7 @@ def deletion_insertion(subject: Subject, targets: Targets, scores: Array, points
 
 
 def random_order(attribution: Attribution, seed: int = 0) -> Array:
-    """Scores that say nothing: the chance level of deletion and insertion."""
+    """Random scores: the chance level of deletion and insertion."""
     return np.random.default_rng(seed).random(attribution.scores.shape)
 
 
@@ -62,27 +61,29 @@ def _probabilities(subject: Subject, targets: Targets, keep: np.ndarray, rows: i
     """Probability of each word in its own row of images: `keep` (w, p, e) -> (w, p)."""
     words, points, elements = keep.shape
     flat = torch.from_numpy(keep.reshape(words * points, elements)).to(subject.inputs.device)
-    scores = torch.cat([targets.scores(_hear(subject, targets, part)) for part in torch.split(flat, rows)])  # (w p, w)
+    scores = torch.cat(
+        [targets.scores(_logits(subject, targets, part)) for part in torch.split(flat, rows)]
+    )  # (w p, w)
     own = scores.view(words, points, words).diagonal(dim1=0, dim2=2).T  # (w, p)
     return own.exp().double().cpu().numpy()
 
 
-def _hear(subject: Subject, targets: Targets, keep: Tensor) -> Tensor:
+def _logits(subject: Subject, targets: Targets, keep: Tensor) -> Tensor:
     """Logits with some elements or pixels only, `keep` (rows, e)."""
     shape = (len(keep), 1, *subject.inputs.shape[1:]) if subject.is_pixels else (*keep.shape, 1)
-    return subject.hear(subject.inputs * keep.view(shape).to(subject.inputs.dtype), targets.tokens).logits
+    return subject.forward(subject.inputs * keep.view(shape).to(subject.inputs.dtype), targets.tokens).logits
 
 
 def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
-    """A copy of a model whose weights are drawn anew, each tensor with its own mean and spread; the model stays."""
+    """A copy of a model with random weights, each tensor drawn with its own mean and standard deviation."""
     generator = torch.Generator().manual_seed(seed)
-    twin = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     with torch.no_grad():
-        for parameter in twin.parameters():
+        for parameter in copied.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(parameter)
             spread = parameter.std(correction=0) if parameter.numel() > 1 else parameter.abs().mean()
             parameter.copy_(parameter.mean() + spread * noise)
-    return twin
+    return copied
 
 
 def agreement(first: Attribution, second: Attribution) -> Array:

@@ -39,7 +39,7 @@ from captrial.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from captrial.attribution.word_attention import Looker
+    from captrial.attribution.dataset_attribution import CaptionAttributor
     from captrial.grounding.attention_study import Attended
     from captrial.language.similarity import Similarity
     from captrial.records import Sample
@@ -91,22 +91,22 @@ def attend(
     words = open_similarity(similarity, vectors)
     samples, _ = read_samples(data, images, boxes, split, limit)
     check_samples(samples)
-    lookers: list[Looker] = []
+    attributors: list[CaptionAttributor] = []
     results: list[Attended] = []
     for name, checkpoint in load_checkpoints(models).items():
         store = features_for(checkpoint, samples, features, out)
         for method in asked:
-            looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
-            found = measure(looker, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
+            attributor = ask(name, checkpoint, store, method, beam, over, samples, steps)
+            found = measure(attributor, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
             found.method += ", pixels" * goes_by_pixels(method, over)
             atomic_write(
                 out / "scores" / f"{study_name(name, method, over, steps)}.json", orjson.dumps(found.to_dict())
             )
-            lookers.append(looker)
+            attributors.append(attributor)
             results.append(found)
     tables = all_tables(results, samples, seed)
     write_tables(tables, out)
-    draw(lookers, results, samples, settings, out, examples, words)
+    draw(attributors, results, samples, settings, out, examples, words)
     if json:
         print_json({table.name: table.to_dict() for table in tables})
     else:
@@ -114,7 +114,7 @@ def attend(
 
 
 def draw(
-    lookers: Sequence[Looker],
+    attributors: Sequence[CaptionAttributor],
     results: Sequence[Attended],
     samples: Sequence[Sample],
     settings: Sequence[str],
@@ -132,7 +132,7 @@ def draw(
         values = {name: improvements(result, setting) for name, result in zip(names, results, strict=True)}
         draw_histograms(values, out / f"histogram-{setting}.png", f"{setting} captions")
         if most:
-            draw_side_by_side(lookers, results, samples, setting, out / f"examples-{setting}.png", most, similarity)
+            draw_side_by_side(attributors, results, samples, setting, out / f"examples-{setting}.png", most, similarity)
     boxed = [sample for sample in samples if any(region.label for region in sample.regions)]
     if most and boxed:
-        draw_targets(boxed[: min(most, 4)], lookers[0].preprocess, out / "targets.png", similarity)
+        draw_targets(boxed[: min(most, 4)], attributors[0].preprocess, out / "targets.png", similarity)

@@ -57,10 +57,11 @@ def explain(
 
     captrial explain photo.jpg --out explained
     """
-    from captrial.attribution.explain import check_question
+    from captrial.attribution.elements import relative_boxes
+    from captrial.attribution.explain import check_request
     from captrial.attribution.explain import explain as explain_words
+    from captrial.attribution.methods.registry import AttributionSettings
     from captrial.attribution.page import save_figure, words_figure, write_page
-    from captrial.attribution.regions import relative_boxes
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.shipped import DEFAULT
     from captrial.data.images import open_image
@@ -69,7 +70,8 @@ def explain(
 
     check_regions(regions, GRID, NO_REGIONS)
     contrasts = _contrasts(contrast or [])
-    check_question(method, over, contrasts)
+    check_request(method, contrasts)
+    settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps)  # type: ignore[arg-type]
     opened = open_image(image)
     found, labels = _regions(regions, opened)
     explanation = explain_words(
@@ -78,10 +80,8 @@ def explain(
         method,
         words=words,
         contrast=contrasts,
-        over=over,  # type: ignore[arg-type]
+        settings=settings,
         boxes=relative_boxes(found, *opened.size) if found else None,
-        tolerance=tolerance,
-        steps=steps,
     )
     grounded = ground_explanation(explanation, found, Grounder(labels))
     view = grounded.view()
@@ -100,7 +100,7 @@ def _regions(name: str, image: Any) -> tuple[list[Any], list[str]]:
     if name == NO_REGIONS:
         return [], []
     if name == GRID:
-        from captrial.attribution.regions import grid_regions
+        from captrial.attribution.elements import grid_regions
 
         return grid_regions(CELLS, CELLS, *image.size), []
     from captrial.vision.registry import load_detector

@@ -13,7 +13,7 @@ from captrial.cli.output import console_err, print_table
 from captrial.errors import DatasetError, InputError
 
 if TYPE_CHECKING:
-    from captrial.attribution.word_attention import Looker
+    from captrial.attribution.dataset_attribution import CaptionAttributor
     from captrial.captioners.checkpoint import Checkpoint
     from captrial.grounding.tables import Table
     from captrial.language.similarity import Similarity
@@ -110,11 +110,11 @@ def features_for(checkpoint: Checkpoint, samples: Sequence[Sample], given: Path 
 
 def method_names(methods: str) -> list[str]:
     """The methods between commas; refused before any work is done where there is no such method."""
-    from captrial.attribution.word_attribution import check_method
+    from captrial.attribution.methods.registry import dataset_method
 
     names = [name.strip() for name in methods.split(",")]
     for name in names:
-        check_method(name)
+        dataset_method(name)
     return names
 
 
@@ -135,9 +135,9 @@ def check_regions(regions: str, *others: str) -> None:
 
 def goes_by_pixels(method: str, over: str) -> bool:
     """Whether a method attributes to pixels: attention knows visual elements only, whatever is asked for."""
-    from captrial.attribution.word_attribution import OVER_ELEMENTS
+    from captrial.attribution.methods.registry import dataset_method
 
-    return over == "pixels" and method not in OVER_ELEMENTS
+    return over == "pixels" and dataset_method(method).by_gradients
 
 
 def study_name(model: str, method: str, over: str, steps: int | None) -> str:
@@ -155,18 +155,20 @@ def ask(
     over: str,
     samples: Sequence[Sample],
     steps: int | None = None,
-) -> Looker:
+) -> CaptionAttributor:
     """A captioner asked by one method where it looks: over its visual elements, or over the pixels of the images."""
-    from captrial.attribution.methods.registry import Settings
-    from captrial.attribution.word_attribution import make_looker
+    from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSource
+    from captrial.attribution.methods.registry import AttributionSettings
     from captrial.vision.registry import load_backbone
 
-    settings = Settings(steps=steps)
+    settings = AttributionSettings(steps=steps)
     if not goes_by_pixels(method, over):
-        return make_looker(name, checkpoint, store, method, beam, settings=settings)
+        return DatasetAttributor(name, checkpoint, store, method, beam, settings=settings)
     images = {sample.id: sample.image.path for sample in samples if sample.image.path is not None}
     backbone = load_backbone(checkpoint.vision)
-    return make_looker(name, checkpoint, store, method, beam, backbone=backbone, images=images, settings=settings)
+    return DatasetAttributor(
+        name, checkpoint, store, method, beam, settings=settings, pixels=PixelSource(backbone, images)
+    )
 
 
 def open_similarity(mode: str, vectors: Path | None) -> Similarity:

@@ -105,18 +105,18 @@ def ground(
         store = features_for(checkpoint, samples, features, out)
         seen, labels = shared or elements_of(samples, store)
         for method in asked:
-            looker = ask(name, checkpoint, store, method, beam, over, samples, steps)
+            attributor = ask(name, checkpoint, store, method, beam, over, samples, steps)
             grounder = Grounder(labels, words, threshold)
             keep = out / "nouns" / f"{study_name(name, method, over, steps)}.jsonl"
             heading = describe(checkpoint.vision) + ", pixels" * goes_by_pixels(method, over)
             if not wants_engine(engine, workers):
                 made_with = {"regions": regions, "beam": beam, **stamps(boxes=boxes, checkpoint=paths[name])}
-                results.append(measure(looker, seen, grounder, heading, keep, made_with))
+                results.append(measure(attributor, seen, grounder, heading, keep, made_with))
                 continue
             where, parts = chosen_engine(engine, workers, ray_address), keep.with_suffix(".parts")
             results.append(
                 ground_all(
-                    looker,
+                    attributor,
                     seen,
                     grounder,
                     heading,

@@ -174,13 +174,13 @@ def attention(
 
     captrial reproduce attention --data toyworld --split test --models runs/implicit,runs/strong,runs/weak
     """
-    from captrial.attribution.word_attribution import check_method
+    from captrial.attribution.methods.registry import dataset_method
     from captrial.data.images import with_size
     from captrial.grounding.attention_study import check_samples
     from captrial.papers.captioners import Split
     from captrial.papers.liu2017 import Attention, AttentionSettings
 
-    check_method(method)
+    dataset_method(method)
     words = open_similarity(similarity, vectors)
     samples, known = read_samples(data, images, boxes, split, limit)
     check_samples(samples)

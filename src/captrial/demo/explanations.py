@@ -9,9 +9,9 @@ from pathlib import Path
 
 import orjson
 
+from captrial.attribution.dataset_attribution import DatasetAttributor
 from captrial.attribution.explain import explain, explain_features
 from captrial.attribution.page import ExplanationView, panel
-from captrial.attribution.word_attribution import make_looker
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
 from captrial.data.images import open_image
@@ -42,8 +42,8 @@ def measure_grounding(
     for name, run in runs.items():
         checkpoint = Checkpoint.from_pretrained(run / "best")
         for method in METHODS:
-            looker = make_looker(name, checkpoint, features, method, plan.beam)
-            results.append(ground(looker, samples, grounder, plan.backbone))
+            attributor = DatasetAttributor(name, checkpoint, features, method, plan.beam)
+            results.append(ground(attributor, samples, grounder, plan.backbone))
     write_tables([grounding_table(results, checkable=True), verdict_table(results)], folder)
 
 
@@ -51,12 +51,12 @@ def measure_attention(
     plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
 ) -> None:
     """Attention correctness, implicit against supervised; the phrases that gained most, side by side."""
-    lookers, results = [], []
+    attributors, results = [], []
     for name in (IMPLICIT, SUPERVISED):
         checkpoint = Checkpoint.from_pretrained(runs[name] / "best")
-        lookers.append(make_looker(name, checkpoint, features, "attention", plan.beam))
-        results.append(attend(lookers[-1], samples))
-    draw_side_by_side(lookers, results, samples, FORCED, folder / "examples.png", EXAMPLES)
+        attributors.append(DatasetAttributor(name, checkpoint, features, "attention", plan.beam))
+        results.append(attend(attributors[-1], samples))
+    draw_side_by_side(attributors, results, samples, FORCED, folder / "examples.png", EXAMPLES)
     write_tables([correctness_table(results)], folder)
 
 

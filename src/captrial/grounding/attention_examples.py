@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from captrial.attribution.dataset_attribution import CaptionAttributor
 from captrial.attribution.maps import square_maps
-from captrial.attribution.word_attention import Looker
 from captrial.data.images import open_image, size_of, with_size
 from captrial.grounding.attention_correctness import attention_correctness
 from captrial.grounding.attention_figures import Floats, Panel, draw_panels
@@ -47,7 +47,7 @@ def draw_targets(
 
 
 def draw_side_by_side(
-    lookers: Sequence[Looker], results: Sequence[Attended], samples: Sequence[Sample], setting: str, path: Path,
+    attributors: Sequence[CaptionAttributor], results: Sequence[Attended], samples: Sequence[Sample], setting: str, path: Path,
     most: int = 6, similarity: Similarity | None = None,
 ) -> Path | None:  # fmt: skip
     """Liu 2017 Fig. 5 (forced) and 6 (generated): phrases on which the last model gains most over the first, a row each.
@@ -65,11 +65,11 @@ def draw_side_by_side(
     for number in np.argsort(-gains, kind="stable"):
         score = shared[0][number]
         sample = with_size(by_id[score.image])
-        image = None if score.image in shown else _square(sample, lookers[0].preprocess)
+        image = None if score.image in shown else _square(sample, attributors[0].preprocess)
         if image is None:
             continue
         own = [scores[number] for scores in shared]
-        rows.append((image, _panels(lookers, results, own, sample, setting, similarity or Similarity.default())))
+        rows.append((image, _panels(attributors, results, own, sample, setting, similarity or Similarity.default())))
         captions.append(f"{score.text!r}: {_caption(sample, results[-1], own[-1], setting)}")
         shown.add(score.image)
         if len(rows) == most:
@@ -78,7 +78,7 @@ def draw_side_by_side(
 
 
 def _panels(
-    lookers: Sequence[Looker],
+    attributors: Sequence[CaptionAttributor],
     results: Sequence[Attended],
     scores: Sequence[PhraseScore],
     sample: Sample,
@@ -86,17 +86,17 @@ def _panels(
     similarity: Similarity,
 ) -> list[Panel]:
     panels = [Panel("image")]
-    for looker, result, score in zip(lookers, results, scores, strict=True):
+    for attributor, result, score in zip(attributors, results, scores, strict=True):
         words = tokenize_all([_caption(sample, result, score, setting)])[0].split()
         regions = _regions(sample, result, score, setting, similarity)
-        look = looker.look([sample.id], [[words]])[0][0]
-        maps = square_maps(look.weights[score.start : score.start + len(score.text.split())], look.boxes, look.grid)
+        found = attributor.attribute([sample.id], [[words]])[0][0]
+        maps = square_maps(found.weights[score.start : score.start + len(score.text.split())], found.boxes, found.grid)
         width, height = size_of(sample)
-        mask = union_on_square([Region(region.box) for region in regions], width, height, looker.preprocess)
+        mask = union_on_square([Region(region.box) for region in regions], width, height, attributor.preprocess)
         best = maps[int(attention_correctness(maps, mask).argmax())]
-        moved = (looker.preprocess.move_box(region.box, width, height) for region in regions)
+        moved = (attributor.preprocess.move_box(region.box, width, height) for region in regions)
         boxes = tuple(box for box in moved if isinstance(box, Box))
-        panels.append(Panel(looker.name, best, boxes, f"{score.correctness:.2f} (uniform {score.area:.2f})"))
+        panels.append(Panel(attributor.name, best, boxes, f"{score.correctness:.2f} (uniform {score.area:.2f})"))
     return panels
 
 

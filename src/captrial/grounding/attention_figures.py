@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
 
-from captrial.attribution.regions import stretch_contrast
+from captrial.attribution.maps import stretch_contrast
 from captrial.errors import InputError
 from captrial.files import atomic_path
 from captrial.records import Box

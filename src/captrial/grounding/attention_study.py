@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
+from captrial.attribution.dataset_attribution import CaptionAttributor, WordWeights
 from captrial.attribution.maps import square_maps
-from captrial.attribution.word_attention import Look, Looker
 from captrial.data.images import with_size
 from captrial.errors import DatasetError
 from captrial.grounding.attention_correctness import Reduction, measure_phrase
@@ -82,7 +82,7 @@ class Attended:
 
 
 def attend(
-    looker: Looker,
+    attributor: CaptionAttributor,
     samples: Sequence[Sample],
     settings: Sequence[str] = (FORCED, GENERATED),
     *,
@@ -94,12 +94,12 @@ def attend(
     check_samples(samples)
     similarity = similarity or Similarity.default()
     samples = [with_size(sample) for sample in samples]
-    found = Attended(looker.name, looker.method)
+    found = Attended(attributor.name, attributor.method)
     for setting in settings:
-        placer = Placer(looker.preprocess, masks)
-        jobs = _forced(samples, similarity) if setting == FORCED else _generated(looker, samples, similarity, found)
-        for start in track(range(0, len(jobs), BATCH), f"{looker.name}, {setting}"):
-            found.scores += _measure(looker, setting, jobs[start : start + BATCH], placer, reduction)
+        placer = Placer(attributor.preprocess, masks)
+        jobs = _forced(samples, similarity) if setting == FORCED else _generated(attributor, samples, similarity, found)
+        for start in track(range(0, len(jobs), BATCH), f"{attributor.name}, {setting}"):
+            found.scores += _measure(attributor, setting, jobs[start : start + BATCH], placer, reduction)
         found.dropped[setting] = placer.dropped
     return found
 
@@ -137,23 +137,25 @@ def _forced(samples: Sequence[Sample], similarity: Similarity) -> list[_Job]:
     ]
 
 
-def _generated(looker: Looker, samples: Sequence[Sample], similarity: Similarity, found: Attended) -> list[_Job]:
+def _generated(
+    attributor: CaptionAttributor, samples: Sequence[Sample], similarity: Similarity, found: Attended
+) -> list[_Job]:
     ids = [sample.id for sample in samples]
-    for start in track(range(0, len(ids), BATCH), f"{looker.name}, captioning"):
+    for start in track(range(0, len(ids), BATCH), f"{attributor.name}, captioning"):
         part = ids[start : start + BATCH]
-        found.captions.update(zip(part, looker.caption(part), strict=True))
+        found.captions.update(zip(part, attributor.caption(part), strict=True))
     mentions = generated_mentions(samples, found.captions, similarity)
     words = tokenize_all([found.captions[image] for image in ids])
     return [_Job(sample, [said.split()], [meant]) for sample, said, meant in zip(samples, words, mentions, strict=True)]
 
 
 def _measure(
-    looker: Looker, setting: str, jobs: Sequence[_Job], placer: Placer, reduction: Reduction
+    attributor: CaptionAttributor, setting: str, jobs: Sequence[_Job], placer: Placer, reduction: Reduction
 ) -> Iterator[PhraseScore]:
-    looks = looker.look([job.sample.id for job in jobs], [job.sentences for job in jobs])
-    for job, looked in zip(jobs, looks, strict=True):
-        for number, (look, mentions) in enumerate(zip(looked, job.mentions, strict=True)):
-            yield from _phrases(looker.name, setting, job.sample, number, look, mentions, placer, reduction)
+    weights = attributor.attribute([job.sample.id for job in jobs], [job.sentences for job in jobs])
+    for job, captions in zip(jobs, weights, strict=True):
+        for number, (found, mentions) in enumerate(zip(captions, job.mentions, strict=True)):
+            yield from _phrases(attributor.name, setting, job.sample, number, found, mentions, placer, reduction)
 
 
 def _phrases(
@@ -161,19 +163,19 @@ def _phrases(
     setting: str,
     sample: Sample,
     caption: int,
-    look: Look,
+    found: WordWeights,
     mentions: Sequence[Mentioned],
     placer: Placer,
     reduction: Reduction,
 ) -> Iterator[PhraseScore]:
     for mention in mentions:
-        if mention.end > len(look.weights):
+        if mention.end > len(found.weights):
             placer.dropped[CUT] += 1
             continue
         placed = placer.place(sample, mention.text, mention.start, mention.end, mention.regions)
         if placed is None:
             continue
-        maps = square_maps(look.weights[mention.start : mention.end], look.boxes, look.grid)
+        maps = square_maps(found.weights[mention.start : mention.end], found.boxes, found.grid)
         measures = measure_phrase(maps, placed.mask, reduction)
         yield PhraseScore(
             model, setting, sample.id, caption, mention.text, mention.start, placed.area, **measures.to_dict()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from captrial.attribution.elements import top_labels
 from captrial.attribution.explanation import Explanation
 from captrial.attribution.page import ExplanationView, WordMark
-from captrial.attribution.regions import top_labels
 from captrial.grounding.grounding_score import DELTAS, CaptionGrounding, Grounder, Noun, Verdict, name_delta
 from captrial.language.token_spans import words_of_tokens
 from captrial.records import Region

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from captrial.attribution.attribution import on_image
-from captrial.attribution.regions import top_labels
+from captrial.attribution.dataset_attribution import CaptionAttributor, WordWeights
+from captrial.attribution.elements import on_image, top_labels
 from captrial.attribution.subject import seen_window
-from captrial.attribution.word_attention import Look, Looker
 from captrial.data.images import size_of, with_size
 from captrial.errors import DatasetError, MismatchError
 from captrial.grounding.grounding_score import (
@@ -98,7 +97,7 @@ class Grounded:
 
 
 def ground(
-    looker: Looker,
+    attributor: CaptionAttributor,
     samples: Sequence[Sample],
     grounder: Grounder,
     features: str = "",
@@ -112,38 +111,38 @@ def ground(
     """
     if not samples:
         raise DatasetError("no images to ground captions on")
-    result = Grounded(looker.name, features, looker.method, grounder.description)
+    result = Grounded(attributor.name, features, attributor.method, grounder.description)
     made_with = {"made with": result.description, **(settings or {})}
     done = {image.image: image for image in _read(keep, made_with)}
     todo = [sample for sample in samples if sample.id not in done]
-    for start in track(range(0, len(todo), BATCH), f"{looker.name}, {looker.method}"):
+    for start in track(range(0, len(todo), BATCH), f"{attributor.name}, {attributor.method}"):
         part = [with_size(sample) for sample in todo[start : start + BATCH]]
-        found = ground_batch(looker, part, grounder)
+        found = ground_batch(attributor, part, grounder)
         _append(keep, found, made_with)
         done.update({image.image: image for image in found})
     result.images = [done[sample.id] for sample in samples]
     return result
 
 
-def ground_batch(looker: Looker, samples: Sequence[Sample], grounder: Grounder) -> list[GroundedImage]:
+def ground_batch(attributor: CaptionAttributor, samples: Sequence[Sample], grounder: Grounder) -> list[GroundedImage]:
     """Caption and ground some images."""
     ids = [sample.id for sample in samples]
-    captions = looker.caption(ids)
+    captions = attributor.caption(ids)
     words = [text.split() for text in tokenize_all(captions)]
-    looks = looker.look(ids, [[said] for said in words])
+    weights = attributor.attribute(ids, [[text] for text in words])
     nouns = grounder.nouns(captions)
     found = []
-    for sample, caption, said, (look,), meant in zip(samples, captions, words, looks, nouns, strict=True):
-        looked = looked_at(look, sample, looker.preprocess)
-        found.append(GroundedImage(sample.id, caption, grounder.ground(said, meant, looked)))
+    for sample, caption, text, (own,), named in zip(samples, captions, words, weights, nouns, strict=True):
+        labels = top_region_labels(own, sample, attributor.preprocess)
+        found.append(GroundedImage(sample.id, caption, grounder.ground(text, named, labels)))
     return found
 
 
-def looked_at(look: Look, sample: Sample, preprocess: Preprocess) -> list[str]:
+def top_region_labels(found: WordWeights, sample: Sample, preprocess: Preprocess) -> list[str]:
     """The class of the top region at every word (words,); empty where no region with a label was seen."""
     width, height = size_of(sample)
-    elements = on_image(look.boxes, seen_window(preprocess, width, height))
-    return top_labels(look.weights, elements, sample.regions, width, height)
+    elements = on_image(found.boxes, seen_window(preprocess, width, height))
+    return top_labels(found.weights, elements, sample.regions, width, height)
 
 
 def grounding_table(results: Sequence[Grounded], *, checkable: bool = False, seed: int = 0) -> Table:

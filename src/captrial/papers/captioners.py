@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from captrial.attribution.word_attention import (
-    AttentionLooker,
-    Look,
-    Looker,
-    Sentence,
+from captrial.attribution.dataset_attribution import (
+    CaptionAttributor,
+    DatasetAttributor,
+    Words,
+    WordWeights,
 )
 from captrial.captioners.checkpoint import Checkpoint, architecture_of
 from captrial.captioners.registry import ARCHITECTURES
@@ -79,24 +79,24 @@ class Split:
 
 
 class Recalling:
-    """A looker that captions nothing twice: it recalls what was said."""
+    """A attributor that captions nothing twice: it recalls what was said."""
 
-    def __init__(self, looker: Looker, captions: Mapping[str, str]) -> None:
-        self.looker, self.captions = looker, captions
-        self.name, self.method = looker.name, looker.method
+    def __init__(self, attributor: CaptionAttributor, captions: Mapping[str, str]) -> None:
+        self.attributor, self.captions = attributor, captions
+        self.name, self.method = attributor.name, attributor.method
 
     @property
     def preprocess(self) -> Preprocess:
-        """That of the looker."""
-        return self.looker.preprocess
+        """That of the attributor."""
+        return self.attributor.preprocess
 
     def caption(self, image_ids: Sequence[str]) -> list[str]:
         """What was said of each image."""
         return [self.captions[image] for image in image_ids]
 
-    def look(self, image_ids: Sequence[str], sentences: Sequence[Sequence[Sentence]]) -> list[list[Look]]:
-        """As the looker looks."""
-        return self.looker.look(image_ids, sentences)
+    def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:
+        """As the attributor looks."""
+        return self.attributor.attribute(image_ids, captions)
 
 
 def work_folder(folder: Path, settings: Mapping[str, Any], but: Sequence[str]) -> Path:
@@ -112,10 +112,10 @@ def captions_of(subject: Subject, split: Split, beam: int, keep: Path) -> dict[s
     """What a captioner says of every image, by beam search; read from `keep` (JSON) where it was asked before."""
     said: dict[str, str] = orjson.loads(keep.read_bytes()) if keep.is_file() else {}
     todo = [image for image in split.ids if image not in said]
-    looker = AttentionLooker(subject.name, subject.checkpoint, subject.store, beam)
+    attributor = DatasetAttributor(subject.name, subject.checkpoint, subject.store, beam=beam)
     for start in track(range(0, len(todo), BATCH), f"{subject.name}, captioning {split.name}"):
         part = todo[start : start + BATCH]
-        said.update(zip(part, looker.caption(part), strict=True))
+        said.update(zip(part, attributor.caption(part), strict=True))
         atomic_write(keep, orjson.dumps(said))
     return {image: said[image] for image in split.ids}
 

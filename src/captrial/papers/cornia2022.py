@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from captrial.attribution.attribution import Attribution, on_image
-from captrial.attribution.explanation import Explanation
-from captrial.attribution.methods.registry import Settings
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor
+from captrial.attribution.elements import on_image
+from captrial.attribution.explanation import Attribution, Explanation
+from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.page import ExplanationView, save_figure, words_figure
 from captrial.attribution.subject import seen_window
-from captrial.attribution.word_attention import Looker
-from captrial.attribution.word_attribution import make_looker
 from captrial.data.images import open_image
 from captrial.grounding.ground import ground_explanation
 from captrial.grounding.grounding_score import DELTAS, Grounder, Verdict, name_delta
@@ -172,15 +171,17 @@ class Grounding:
 
     def _result(self, subject: Subject, name: str, method: str) -> Grounded:
         split = self.splits[name]
-        recalling = Recalling(self.looker(subject, method), self.captions(subject, split))
+        recalling = Recalling(self.attributor(subject, method), self.captions(subject, split))
         keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
         return ground(recalling, split.samples, self.grounder(split), subject.features, keep)
 
-    def looker(self, subject: Subject, method: str) -> Looker:
+    def attributor(self, subject: Subject, method: str) -> CaptionAttributor:
         """A captioner that is asked by one method where it looks."""
         chosen = self.settings
-        settings = Settings(steps=chosen.steps)
-        return make_looker(subject.name, subject.checkpoint, subject.store, method, chosen.beam, settings=settings)
+        settings = AttributionSettings(steps=chosen.steps)
+        return DatasetAttributor(
+            subject.name, subject.checkpoint, subject.store, method, chosen.beam, settings=settings
+        )
 
     def grounder(self, split: Split) -> Grounder:
         """How nouns are compared with the labels of a split."""
@@ -284,11 +285,11 @@ class Grounding:
     def view(self, subject: Subject, split: Split, sample: Sample, caption: str, method: str) -> ExplanationView:
         """Where a captioner looked with every word of a caption it said, as it is measured for the tables."""
         assert sample.image.path is not None
-        opened, looker, words = open_image(sample.image.path), self.looker(subject, method), tokenize(caption)
-        ((look,),) = looker.look([sample.id], [[words]])
-        window = seen_window(looker.preprocess, *opened.size)
-        boxes = on_image(look.boxes, window)
-        attribution = Attribution(tuple(words), look.weights, boxes, method, grid=look.grid, window=window)
+        opened, attributor, words = open_image(sample.image.path), self.attributor(subject, method), tokenize(caption)
+        ((found,),) = attributor.attribute([sample.id], [[words]])
+        window = seen_window(attributor.preprocess, *opened.size)
+        boxes = on_image(found.boxes, window)
+        attribution = Attribution(tuple(words), found.weights, boxes, method, grid=found.grid, window=window)
         regions = [region for region in sample.regions if region.label]
         grounded = ground_explanation(Explanation(attribution, subject.name, opened), regions, self.grounder(split))
         return grounded.view()

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from captrial.attribution.word_attention import Looker
-from captrial.attribution.word_attribution import make_looker
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor
 from captrial.files import atomic_write
 from captrial.grounding.attention_examples import draw_side_by_side, draw_targets
 from captrial.grounding.attention_figures import draw_histograms
@@ -103,25 +102,27 @@ class Attention:
         return work_folder(self.folder, self.describe(), but=("models", "seed", "examples"))
 
     @cached_property
-    def lookers(self) -> list[Looker]:
+    def attributors(self) -> list[CaptionAttributor]:
         """Each captioner, and what it said."""
-        return [self._looker(subject) for subject in self.subjects]
+        return [self._attributor(subject) for subject in self.subjects]
 
-    def _looker(self, subject: Subject) -> Looker:
+    def _attributor(self, subject: Subject) -> CaptionAttributor:
         keep = self.work / "captions" / f"{subject.name}-{subject.mark}.json"
         said = captions_of(subject, self.split, self.settings.beam, keep)
-        looker = make_looker(subject.name, subject.checkpoint, subject.store, self.settings.method, self.settings.beam)
-        return Recalling(looker, said)
+        attributor = DatasetAttributor(
+            subject.name, subject.checkpoint, subject.store, self.settings.method, self.settings.beam
+        )
+        return Recalling(attributor, said)
 
     @cached_property
     def results(self) -> list[Attended]:
         """What each captioner scored, phrase by phrase."""
-        return [self._measure(*both) for both in zip(self.lookers, self.subjects, strict=True)]
+        return [self._measure(*both) for both in zip(self.attributors, self.subjects, strict=True)]
 
-    def _measure(self, looker: Looker, subject: Subject) -> Attended:
+    def _measure(self, attributor: CaptionAttributor, subject: Subject) -> Attended:
         kept = self.work / "scores" / f"{subject.name}-{subject.mark}.json"
         if not kept.is_file():
-            found = attend(looker, self.split.samples, similarity=self.similarity)
+            found = attend(attributor, self.split.samples, similarity=self.similarity)
             atomic_write(kept, orjson.dumps(found.to_dict()))
         return Attended.from_dict(orjson.loads(kept.read_bytes()))
 
@@ -133,7 +134,7 @@ class Attention:
         if not boxed or boxed[0].image.path is None:
             return Made(missing="no image has regions with labels")
         path = self.folder / "figures" / "figure-3.png"
-        draw_targets(boxed[:TARGETS], self.lookers[0].preprocess, path, self.similarity)
+        draw_targets(boxed[:TARGETS], self.attributors[0].preprocess, path, self.similarity)
         return Made(images=[(path, "Here")])
 
     def correctness(self) -> Made:
@@ -194,7 +195,7 @@ class Attention:
         """Fig. 5 and 6."""
         path = self.folder / "figures" / f"{key}.png"
         drawn = draw_side_by_side(
-            self.lookers, self.results, self.split.samples, setting, path, self.settings.examples, self.similarity
+            self.attributors, self.results, self.split.samples, setting, path, self.settings.examples, self.similarity
         )
         if drawn is None:
             return Made(missing=f"no phrase of the {setting} captions is shared by all captioners")

@@ -97,9 +97,9 @@ class Workshop:
         grounder: Grounder,
         method: str,
     ) -> dict[str, Any]:
+        from captrial.attribution.elements import relative_boxes
         from captrial.attribution.explain import explain
         from captrial.attribution.page import panel
-        from captrial.attribution.regions import relative_boxes
         from captrial.grounding.ground import ground_explanation
 
         boxes = relative_boxes(regions, *image.size) if regions else None

@@ -14,11 +14,16 @@ Floats = NDArray[np.float64]
 
 def iou_matrix(first: ArrayLike, second: ArrayLike) -> Floats:
     """Intersection over union of every box (n, 4) with every other (m, 4): (n, m); 0 for empty boxes."""
+    common = common_areas(first, second)
+    union = areas(first)[:, None] + areas(second)[None] - common
+    return np.asarray(common / np.where(union > 0, union, 1))
+
+
+def common_areas(first: ArrayLike, second: ArrayLike) -> Floats:
+    """Areas of the intersection of every box (n, 4) with every other (m, 4): (n, m)."""
     a, b = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (first, second))
     sides = np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2])
-    common = np.prod(np.clip(sides, 0, None), -1)
-    union = areas(a)[:, None] + areas(b)[None] - common
-    return np.asarray(common / np.where(union > 0, union, 1))
+    return np.asarray(np.prod(np.clip(sides, 0, None), -1))
 
 
 def areas(boxes: ArrayLike) -> Floats:

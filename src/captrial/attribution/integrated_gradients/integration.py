@@ -1,40 +1,46 @@
-"""Integrated Gradients (Sundararajan et al. 2017) of all words of a caption, as exactly as asked for.
+"""Integrated Gradients (Sundararajan et al. 2017) of all words of a caption, to a given tolerance.
 
-    A = (I_0 - I_b) * integral over alpha in [0, 1] of dS(I_b + alpha (I_0 - I_b)) / dI    (Cornia 2022 Eq. 12, sign corrected)
+    A = (I_0 - I_b) * integral over alpha in [0, 1] of dS(I_b + alpha (I_0 - I_b)) / dI
+    (Cornia 2022 Eq. 12, sign corrected)
 
-The quadrature was chosen by measurement on trained captioners (`python -m benchmarks.speed.explain --quadrature`). Two things
-make the integrand hard: nearly all change happens close to the baseline, hence the bent path of `quadrature`; and
-thousands of ReLUs switch along the way, each making every gradient jump, which no choice of nodes can see. So each node
-of a Gauss-Legendre rule lets every ReLU act with its mean derivative over the node's share of the path
-(`relus.AveragedRelus`) instead of that at the node alone. Steps grow until the completeness error of
-every word is under the tolerance: sums of attributions are compared with S(image) - S(baseline), computed directly.
-Where they grow in vain, as scores jump somewhere on the path, it is cut there: `panels`.
+The quadrature was chosen by measurement on trained captioners (`python -m benchmarks.speed.explain --quadrature`). Two
+things make the integrand hard. Nearly all change happens close to the baseline, hence the bent path of `quadrature`.
+And thousands of ReLUs switch along the path; each makes every gradient jump, which no choice of nodes can see. So each
+node of a Gauss-Legendre rule lets every ReLU act with its mean derivative over the node's share of the path
+(`relus.AveragedRelus`) instead of that at the node. Steps grow until the completeness error of every word is under the
+tolerance: sums of attributions are compared with S(image) - S(baseline), computed directly.
+
+On some models scores jump: a fine-tuned ViT may turn from one word to another within a ten-thousandth of the path,
+which no rule over the whole path sees. But the integral over any panel of the path is known without gradients: it is
+the difference of the scores at its ends. So a path on which more steps do not help is divided into panels; a panel
+that misses its difference is halved, one that does not is kept (`integrate_panels`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from captrial.attribution.integrated_gradients.panels import even_ends, integrate_panels
+from captrial.attribution.gradients.path_gradients import PathGradients
 from captrial.attribution.integrated_gradients.quadrature import (
     Array,
     Bend,
-    Rule,
+    QuadratureRule,
+    even_ends,
     find_bend,
     gauss_legendre,
 )
-from captrial.attribution.methods.gradients import PathGradients
+from captrial.attribution.methods.registry import AttributionSettings, RuleName
 from captrial.errors import InputError
 
-RuleName = Literal["averaged", "gauss_legendre"]
-FIRST, SMOOTH, MOST = 12, 96, 384  # steps of the first try, of the last over the whole path, and of the last in panels
-PANELS = 8  # to begin with
-_SCOUTS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 17)])
+FIRST, SMOOTH = 12, 96  # steps of the first and of the last attempt over the whole path
+PANELS, NODES = 8, 4  # the first panels, and the nodes of a panel
+ALPHAS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 17)])
 
 
 class Integral(NamedTuple):
@@ -48,71 +54,71 @@ class Integral(NamedTuple):
 
     @property
     def attribution(self) -> Tensor:
-        """The mean gradient times the way, (w, *input)."""
+        """The mean gradient times the direction, (w, *input)."""
         return self.gradient * self.direction
 
 
-def integrate(
-    path: PathGradients,
-    tolerance: float = 0.01,
-    steps: int | None = None,
-    rule: RuleName = "averaged",
-    max_steps: int = MOST,
-) -> Integral:
-    """Integrate along `path`, with `steps` nodes or with as many as bring every word's error under `tolerance`.
+@dataclass(frozen=True)
+class Refinement:
+    """Rules of `first` nodes, then of more, up to `most`, until every word's error is under the tolerance."""
 
-    `rule="gauss_legendre"` is the textbook's: straight path, plain gradients, the same numbers as captum's. Where
-    `max_steps` do not reach the tolerance the errors say so.
+    bend: Bend
+    tolerance: float
+    first: int
+    most: int
+    averaged: bool = True  # ReLUs act with their mean derivative over a node's share of the path
+
+
+def integrate(path: PathGradients, settings: AttributionSettings | None = None) -> Integral:
+    """Integrate along `path`, with `settings.steps` nodes or with as many as every word's `tolerance` needs.
+
+    `rule="gauss_legendre"` is the textbook's: straight path, plain gradients, the same numbers as captum's. If
+    `max_steps` do not reach the tolerance, `errors` tell by how much.
     """
-    check_asked(tolerance, steps, rule)
-    averaged = rule == "averaged"
-    scouted = scout(path) if averaged else None
-    bend = Bend() if scouted is None else find_bend(_SCOUTS, scouted)
-    if steps is not None:
-        return _apply(path, gauss_legendre(steps, bend), averaged)
-    if scouted is None:
-        return refine(path, bend, tolerance, min(FIRST, max_steps), max_steps, averaged)
-    whole = refine(path, bend, tolerance, min(FIRST, max_steps), min(SMOOTH, max_steps))
-    if worst_error(whole) <= tolerance or max_steps <= SMOOTH:
+    settings = settings or AttributionSettings()
+    check_quadrature(settings)
+    tolerance, most = settings.tolerance, settings.max_steps
+    averaged = settings.rule == "averaged"
+    known = path_scores(path) if averaged else None
+    bend = Bend() if known is None else find_bend(ALPHAS, known)
+    if settings.steps is not None:
+        return _apply(path, gauss_legendre(settings.steps, bend), averaged)
+    if known is None:
+        return refine(path, Refinement(bend, tolerance, min(FIRST, most), most, averaged))
+    whole = refine(path, Refinement(bend, tolerance, min(FIRST, most), min(SMOOTH, most)))
+    if worst_error(whole) <= tolerance or most <= SMOOTH:
         return whole
-    return min(whole, _in_panels(path, scouted, tolerance, max_steps), key=worst_error)
+    return min(whole, _in_panels(path, known, tolerance, most), key=worst_error)
 
 
-def check_asked(tolerance: float, steps: int | None, rule: str) -> None:
-    """Refuse what cannot be integrated."""
-    if rule not in ("averaged", "gauss_legendre"):
-        raise InputError(f"no quadrature rule {rule!r}; there are: averaged, gauss_legendre")
-    if (steps is not None and steps < 1) or tolerance <= 0:
+def check_quadrature(settings: AttributionSettings) -> None:
+    """Refuse settings that cannot be integrated with."""
+    if settings.rule not in get_args(RuleName):
+        raise InputError(f"no quadrature rule {settings.rule!r}; there are: {', '.join(get_args(RuleName))}")
+    if (settings.steps is not None and settings.steps < 1) or settings.tolerance <= 0:
         raise InputError("integrated gradients need at least one step and a tolerance above 0")
 
 
-def refine(
-    path: PathGradients,
-    bend: Bend,
-    tolerance: float,
-    nodes: int,
-    most: int,
-    averaged: bool = True,
-    scale: Tensor | None = None,
-) -> Integral:
-    """Take more and more nodes until every word's error, relative to `scale` (w,), is under the tolerance."""
+def refine(path: PathGradients, refinement: Refinement, scale: Tensor | None = None) -> Integral:
+    """Take more nodes until every word's error, relative to `scale` (w,), is under the tolerance."""
     before: Integral | None = None
+    nodes, tolerance = refinement.first, refinement.tolerance
     while True:
-        found = _apply(path, gauss_legendre(nodes, bend), averaged, scale)
+        found = _apply(path, gauss_legendre(nodes, refinement.bend), refinement.averaged, scale)
         best = found if before is None else min(found, extrapolate(path, before, found, scale), key=worst_error)
-        if worst_error(best) <= tolerance or nodes >= most:
+        if worst_error(best) <= tolerance or nodes >= refinement.most:
             return best
-        nodes, before = min(most, more_steps(nodes, worst_error(found), tolerance)), found
+        nodes, before = min(refinement.most, more_steps(nodes, worst_error(found), tolerance)), found
 
 
-def scout(path: PathGradients) -> Array:
-    """Scores (18, w) along the path, looked at without gradients: where should it be walked slowly?"""
-    return path.scores(torch.as_tensor(_SCOUTS).to(path.start)).double().cpu().numpy()
+def path_scores(path: PathGradients) -> Array:
+    """Scores (18, w) along the path, without gradients: they tell where nodes are needed."""
+    return path.scores(torch.as_tensor(ALPHAS).to(path.start)).double().cpu().numpy()
 
 
-def _in_panels(path: PathGradients, scouted: Array, tolerance: float, most: int) -> Integral:
+def _in_panels(path: PathGradients, known: Array, tolerance: float, most: int) -> Integral:
     limit = tolerance * error_scale(path.ends[1] - path.ends[0]) / 8  # of a panel: there are many, their signs differ
-    gradient, steps = integrate_panels(path, even_ends(_SCOUTS, scouted, PANELS), limit, most)
+    gradient, steps = integrate_panels(path, even_ends(ALPHAS, known, PANELS), limit, most)
     return _checked(path, gradient, steps, None)
 
 
@@ -122,7 +128,7 @@ def worst_error(integral: Integral) -> float:
 
 
 def extrapolate(path: PathGradients, coarse: Integral, fine: Integral, scale: Tensor | None = None) -> Integral:
-    """Two tries as one (Richardson), for an error that falls with the square of the steps."""
+    """Two integrals as one (Richardson), for an error that falls with the square of the steps."""
     share = 1 / ((fine.steps / coarse.steps) ** 2 - 1)
     gradient = fine.gradient + share * (fine.gradient - coarse.gradient)
     return _checked(path, gradient, fine.steps, scale)
@@ -139,7 +145,7 @@ def more_steps(nodes: int, error: float, tolerance: float) -> int:
 
 
 def completeness_errors(sums: Tensor, changes: Tensor, scale: Tensor | None = None) -> Tensor:
-    """|sum A - dS| / max(|dS|, 0.05 max |dS|) a word; 0 where nothing changes at all."""
+    """|sum A - dS| / max(|dS|, 0.05 max |dS|) for each word; 0 if nothing changes."""
     scale = error_scale(changes) if scale is None else scale
     missed = (sums - changes).abs()
     return torch.where(missed == 0, missed, missed / scale.clamp(min=torch.finfo(scale.dtype).tiny))
@@ -151,7 +157,7 @@ def error_scale(changes: Tensor) -> Tensor:
     return size.clamp(min=float(0.05 * size.max())) if len(size) else size
 
 
-def _apply(path: PathGradients, rule: Rule, averaged: bool, scale: Tensor | None = None) -> Integral:
+def _apply(path: PathGradients, rule: QuadratureRule, averaged: bool, scale: Tensor | None = None) -> Integral:
     alphas, weights, ends = (torch.as_tensor(part).to(path.start) for part in rule)
     pulled = path.pull(alphas, weights, ends if averaged else None)
     return _checked(path, pulled.gradient, len(alphas), scale)
@@ -162,3 +168,74 @@ def _checked(path: PathGradients, gradient: Tensor, steps: int, scale: Tensor | 
     changes = path.ends[1] - path.ends[0]
     sums = (gradient * path.direction).double().flatten(1).sum(1).to(changes)
     return Integral(gradient, path.direction, changes, completeness_errors(sums, changes, scale), steps)
+
+
+# Panels ---------------------------------------------------------------------------------------------------------------
+
+_RULE = gauss_legendre(NODES)
+
+
+class QuadraturePanel(NamedTuple):
+    """A part of the path, and the scores (w,) at its ends."""
+
+    start: float
+    stop: float
+    before: Tensor
+    after: Tensor
+
+
+def integrate_panels(path: PathGradients, ends: Array, limit: Tensor, most: int) -> tuple[Tensor, int]:
+    """The mean gradient (w, *input) over the path, and how many nodes it has; up to about `most` are tried.
+
+    `ends` (p + 1,) are those of the first panels. Panels with an error above `limit` (w,) of some word are halved,
+    again and again, the worst first if not all can be; the rest is taken as it is.
+    """
+    scores = path.scores(torch.as_tensor(ends).to(path.start))
+    panels = [
+        QuadraturePanel(float(ends[p]), float(ends[p + 1]), scores[p], scores[p + 1]) for p in range(len(ends) - 1)
+    ]
+    gradient = torch.zeros(len(path.targets), *path.start.shape, dtype=path.start.dtype, device=path.start.device)
+    limit = limit.clamp(min=torch.finfo(limit.dtype).tiny)
+    tried = kept = 0
+    while panels:
+        wrong: list[tuple[float, QuadraturePanel, Tensor]] = []
+        for panel in panels:
+            part, errors = _pull_panel(path, panel)
+            error = float((errors / limit).max())
+            if error > 1 and _has_a_middle(panel, path.start):
+                wrong.append((error, panel, part))
+            else:
+                gradient += part
+                kept += NODES
+        tried += NODES * len(panels)
+        budget = max(0, most - tried) // (2 * NODES)  # for so many to be halved
+        wrong.sort(key=lambda item: -item[0])
+        for _, _, part in wrong[budget:]:
+            gradient += part
+            kept += NODES
+        panels = _halve(path, [panel for _, panel, _ in wrong[:budget]])
+    return gradient, kept
+
+
+def _pull_panel(path: PathGradients, panel: QuadraturePanel) -> tuple[Tensor, Tensor]:
+    """The gradient's part (w, *input) of a panel, and how far it is from its change of score (w,)."""
+    way = panel.stop - panel.start
+    alphas, ends = (torch.as_tensor(panel.start + way * part).to(path.start) for part in (_RULE.alphas, _RULE.ends))
+    weights = torch.as_tensor(way * _RULE.weights).to(path.start)
+    pulled = path.pull(alphas, weights, ends)
+    return pulled.gradient, (weights @ pulled.slopes - (panel.after - panel.before)).abs()
+
+
+def _has_a_middle(panel: QuadraturePanel, like: Tensor) -> bool:
+    """Whether there is a number of the path's precision between the ends."""
+    start, middle, stop = like.new_tensor([panel.start, (panel.start + panel.stop) / 2, panel.stop])
+    return bool(start < middle) and bool(middle < stop)
+
+
+def _halve(path: PathGradients, panels: list[QuadraturePanel]) -> list[QuadraturePanel]:
+    middles = [(panel.start + panel.stop) / 2 for panel in panels]
+    scores = path.scores(path.start.new_tensor(middles)) if middles else ()
+    halves: list[QuadraturePanel] = []
+    for panel, middle, score in zip(panels, middles, scores, strict=True):
+        halves += [panel._replace(stop=middle, after=score), panel._replace(start=middle, before=score)]
+    return halves

@@ -1,8 +1,8 @@
-"""Where on the path from baseline to image gradients are taken, and with which weights.
+"""Nodes and weights on the path from baseline to image.
 
-Scores change most where an image has just begun to appear: on trained captioners half of all change lies below one to
-seven per cent of the way. So the path is walked in `v`, with `alpha = bend * ((1 + 1 / bend)^v - 1)`, which gives every
-power of ten between `bend` and 1 its share of the steps.
+Scores change most close to the baseline: on trained captioners half of all change lies below one to seven per cent of
+the path. So nodes are placed in `v`, with `alpha = bend * ((1 + 1 / bend)^v - 1)`, which gives every power of ten
+between `bend` and 1 its share of the nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STRAIGHT = float("inf")  # the bend of no bend: alpha = v
 
 @dataclass(frozen=True)
 class Bend:
-    """The change of variable; `at` is where the path begins to be walked evenly in the logarithm of alpha."""
+    """The change of variable; from `at` on nodes are spread evenly in the logarithm of alpha."""
 
     at: float = STRAIGHT
 
@@ -41,7 +41,7 @@ class Bend:
         return (self.alpha(v) + self.at) * float(np.log1p(1 / self.at))
 
 
-class Rule(NamedTuple):
+class QuadratureRule(NamedTuple):
     """Nodes on the path with their weights, and the ends of the share of the path that each node stands for."""
 
     alphas: Array  # (m,) in (0, 1)
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     ends: Array  # (m + 1,) from 0 to 1, node j lies between ends j and j + 1
 
 
-def gauss_legendre(nodes: int, bend: Bend | None = None) -> Rule:
+def gauss_legendre(nodes: int, bend: Bend | None = None) -> QuadratureRule:
     """Gauss-Legendre in the bent variable; without a bend, captum's nodes and weights.
 
     The share of a node is as long as its weight: by the separation theorem of Chebyshev, Markov and Stieltjes it
@@ -63,7 +63,7 @@ def gauss_legendre(nodes: int, bend: Bend | None = None) -> Rule:
     x, w = np.polynomial.legendre.leggauss(nodes)
     v, w = (x + 1) / 2, w / 2
     ends = np.concatenate([[0.0], np.cumsum(w)[:-1], [1.0]])
-    return Rule(bend.alpha(v), w * bend.density(v), bend.alpha(ends))
+    return QuadratureRule(bend.alpha(v), w * bend.density(v), bend.alpha(ends))
 
 
 def find_bend(alphas: Array, scores: Array, share: float = 0.35) -> Bend:
@@ -79,3 +79,20 @@ def find_bend(alphas: Array, scores: Array, share: float = 0.35) -> Bend:
     done = np.concatenate([[0.0], np.cumsum((change / np.where(total > 0, total, 1)).mean(1))])
     reached = int(np.searchsorted(done, share * done[-1]))
     return Bend(float(np.clip(alphas[reached], 1e-4, 1.0)))
+
+
+def even_ends(alphas: Array, scores: Array, panels: int) -> Array:
+    """Ends (panels + 1,) of panels between which scores (m, w), known at `alphas`, change by equal amounts.
+
+    Half of the measure is the length of a panel, so that no panel is long.
+
+    >>> even_ends(np.array([0.0, 0.5, 1.0]), np.array([[0.0], [3.0], [4.0]]), 2).round(2).tolist()
+    [0.0, 0.4, 1.0]
+    """
+    change = np.abs(np.diff(scores, axis=0))
+    total = change.sum(0)
+    share = (change / np.where(total > 0, total, 1)).mean(1)
+    done = np.concatenate([[0.0], np.cumsum(share)])
+    measure = alphas if done[-1] == 0 else (alphas + done / done[-1]) / 2
+    ends: Array = np.interp(np.linspace(0, 1, panels + 1), measure, alphas)
+    return ends

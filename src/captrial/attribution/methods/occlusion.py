@@ -1,4 +1,4 @@
-"""Occlusion: what a captioner no longer says when a region is covered. Needs nothing but captions."""
+"""Occlusion: which words leave the caption when a region is covered. Needs nothing but captions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image, ImageFilter, ImageStat
 
-from captrial.attribution.attribution import Array, Attribution, tile
-from captrial.attribution.maps import grid_of
+from captrial.attribution.elements import Array, grid_of, tile
+from captrial.attribution.explanation import Attribution
 from captrial.captioners.runner import AnyCaptioner
 from captrial.errors import InputError
 from captrial.language.nouns import analyse
@@ -25,10 +25,10 @@ def occlude(
     caption: str | None = None,
     covers: Sequence[str] = ("mean",),
 ) -> Attribution:
-    """A word's score for a region is the share of `covers` under which its lemma is no longer said.
+    """A word's score for a region is the share of `covers` under which its lemma leaves the caption.
 
     `boxes` (e, 4) are relative to the image, by default a grid of 5 x 5 cells; `covers` are names of `COVERS`. The
-    caption is the captioner's own unless one is given. Words it does not say of the uncovered image either score 0.
+    caption is the captioner's own unless one is given. Words that the caption of the uncovered image lacks score 0.
     """
     places = tile(*GRID) if boxes is None else np.asarray(boxes, np.float64).reshape(-1, 4)
     image = image.convert("RGB")

@@ -1,167 +1,205 @@
-"""Attribution methods by name: one call gives every word's scores over all visual elements."""
+"""The attribution methods. Adding one takes a module with its function and one entry in the list below.
+
+Help texts, error messages, the studio and the tables of `captrial ground` and `captrial attend` read this registry. It
+imports no torch: functions are named as `module:function` and imported when they are used.
+
+A method has at least one of three functions:
+
+- `attribute(subject, targets, settings) -> Attribution`: one caption of a captioner that gives gradients or attention;
+- `attend(captioner, features, tokens) -> weights (b, n, t, k)`: many captions in one pass, for data sets;
+- `black_box(captioner, image, boxes, caption) -> Attribution`: one image of anything that captions images.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from captrial.attribution.attribution import (
-    Array,
-    Attribution,
-    on_image,
-    tile,
-)
-from captrial.attribution.integrated_gradients.backbone_path import STRETCHES, BackbonePath
-from captrial.attribution.integrated_gradients.integration import (
-    MOST,
-    Integral,
-    RuleName,
-    check_asked,
-    integrate,
-)
-from captrial.attribution.maps import grid_of
-from captrial.attribution.methods.gradients import PathGradients
-from captrial.attribution.methods.relus import GuidedRelus
-from captrial.attribution.subject import Subject
-from captrial.attribution.targets import Targets
 from captrial.errors import InputError
 
-GRADIENT_METHODS = ("integrated_gradients", "saliency", "guided_backprop", "input_x_gradient")
-METHODS = (*GRADIENT_METHODS, "attention", "occlusion")
+if TYPE_CHECKING:
+    from captrial.attribution.explanation import Array, Attribution
+    from captrial.attribution.subject import ScoreKind, Subject, Targets
+
+Over = Literal["features", "pixels"]
+RuleName = Literal["averaged", "gauss_legendre"]
+DEFAULT_METHOD = "integrated_gradients"
 CHUNK_ELEMENTS, CHUNK_PIXELS = 192, 32  # pairs of a point and a word in flight, over elements and through a backbone
+_FUNCTIONS = "captrial.attribution.methods"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How gradients are taken; everything has a default that was measured."""
+class AttributionSettings:
+    """How an attribution is made; the defaults were measured (docs/explain.md)."""
 
+    over: Over = "features"  # what our own captioners are differentiated with respect to; others: always pixels
+    score: ScoreKind = "logit"  # of a word, before the softmax; or "log_probability"
+    boxes: Array | None = field(default=None, compare=False)  # (e, 4) relative regions that `occlusion` covers
     tolerance: float = 0.01  # completeness error of every word, for integrated gradients
-    steps: int | None = None  # a fixed number of steps (over pixels: of stretches) instead of a tolerance
+    steps: int | None = None  # a fixed number of steps (over pixels: of segments) instead of a tolerance
     rule: RuleName = "averaged"  # or "gauss_legendre": captum's nodes, plain gradients
-    max_steps: int = MOST
-    chunk: int | None = None  # bounds memory
-    shortcuts: bool = True  # see `shortcuts`
+    max_steps: int = 384
+    chunk: int | None = None  # pairs of a point and a word in flight: bounds memory
+    shortcuts: bool = True  # exact savings, see `captrial.attribution.gradients.path_gradients.Shortcuts`
+    beam: int = 5  # beam width of the caption that `explain_features` generates
+
+    def __post_init__(self) -> None:
+        if self.over not in get_args(Over):
+            raise InputError(f"nothing can be explained over {self.over!r}; there are: {', '.join(get_args(Over))}")
 
     def rows(self, subject: Subject) -> int:
         """Pairs of a point and a word in flight."""
         return self.chunk or (CHUNK_PIXELS if subject.is_pixels else CHUNK_ELEMENTS)
 
 
-def attribute(
-    subject: Subject, targets: Targets, method: str = "integrated_gradients", settings: Settings | None = None
-) -> Attribution:
-    """The attribution of every word to every visual element by one of `GRADIENT_METHODS` or by attention.
+class Needs(StrEnum):
+    """What a method needs of a captioner."""
 
-    Without any element (an image on which nothing was detected), or without any word, it is empty.
-    """
-    settings = settings or Settings()
-    if method == "attention":
-        return _attention(subject, targets)
-    if method not in GRADIENT_METHODS:
-        known = ", ".join((*GRADIENT_METHODS, "attention"))
-        raise InputError(f"no attribution method {method!r} here; there are: {known}")
-    if not len(targets) or not subject.inputs.numel():
-        return _empty(subject, targets, method)
-    if method == "integrated_gradients":
-        integral = integrated_gradients(subject, targets, settings)
-        return _result(subject, targets, method, integral.attribution, integral)
-    return _result(subject, targets, method, input_gradients(subject, targets, method, settings))
+    GRADIENTS = "gradients"
+    ATTENTION = "attention"
+    CAPTIONS = "captions"
 
 
-def integrated_gradients(subject: Subject, targets: Targets, settings: Settings | None = None) -> Integral:
-    """Integrated gradients (w, *input) from the zero tensor, with their completeness errors."""
-    settings = settings or Settings()
-    check_asked(settings.tolerance, settings.steps, settings.rule)
-    if subject.see is not None and settings.rule == "averaged":
-        found = _through_backbone(subject, targets, settings)
-        if found is not None:
+@dataclass(frozen=True)
+class AttributionMethod:
+    """An attribution method and its functions, each a callable or `module:function` (see the module's docstring)."""
+
+    name: str
+    title: str
+    description: str
+    needs: Needs
+    attribute: str | Callable[..., Any] | None = None
+    attend: str | Callable[..., Any] | None = None
+    black_box: str | Callable[..., Any] | None = None
+    check: str | Callable[..., Any] | None = None  # raises `InputError` for a captioner that the method cannot serve
+
+    @property
+    def explains(self) -> bool:
+        """Whether `captrial.explain` offers it."""
+        return self.attribute is not None or self.black_box is not None
+
+    @property
+    def on_datasets(self) -> bool:
+        """Whether `captrial ground` and `captrial attend` offer it."""
+        return self.attribute is not None or self.attend is not None
+
+    @property
+    def by_gradients(self) -> bool:
+        """Whether it differentiates a score: then it can go over pixels and compare a word with another one."""
+        return self.needs is Needs.GRADIENTS
+
+    def function(self, kind: Literal["attribute", "attend", "black_box", "check"]) -> Callable[..., Any]:
+        """One of its functions, imported."""
+        found: str | Callable[..., Any] | None = getattr(self, kind)
+        assert found is not None, f"{self.name} has no function {kind!r}"
+        if not isinstance(found, str):
             return found
-    path = _path(subject, targets, settings)
-    return integrate(path, settings.tolerance, settings.steps, settings.rule, settings.max_steps)
+        module, _, name = found.partition(":")
+        return getattr(import_module(module), name)  # type: ignore[no-any-return]
 
 
-def _through_backbone(subject: Subject, targets: Targets, settings: Settings) -> Integral | None:
-    """Stretch by stretch through a backbone of convolutions and ReLUs; None where it is another."""
-    stretches = settings.steps or min(STRETCHES, settings.max_steps)
-    path = BackbonePath(subject, targets, torch.zeros_like(subject.inputs), max(1, settings.rows(subject) // 16))
-    return path.integrate(settings.tolerance, stretches)
+_ENTRIES = (
+    AttributionMethod(
+        "integrated_gradients",
+        "Integrated Gradients",
+        "gradients integrated from an all-zero input to the image; scores add up to the change of the word's score",
+        Needs.GRADIENTS,
+        attribute=f"{_FUNCTIONS}.integrated_gradients:attribute",
+    ),
+    AttributionMethod(
+        "saliency",
+        "Saliency",
+        "the gradient at the image; fast",
+        Needs.GRADIENTS,
+        attribute=f"{_FUNCTIONS}.saliency:attribute",
+    ),
+    AttributionMethod(
+        "guided_backprop",
+        "Guided Backprop",
+        "the gradient, with every ReLU and ReLU6 passing only non-negative gradient; sharp, but says less of the model",
+        Needs.GRADIENTS,
+        attribute=f"{_FUNCTIONS}.guided_backprop:attribute",
+    ),
+    AttributionMethod(
+        "input_x_gradient",
+        "Input x Gradient",
+        "the gradient times the input; fast",
+        Needs.GRADIENTS,
+        attribute=f"{_FUNCTIONS}.saliency:attribute_times_input",
+    ),
+    AttributionMethod(
+        "attention",
+        "Attention",
+        "soft attention, or the last layer's cross-attention averaged over heads, as the captioner reports it",
+        Needs.ATTENTION,
+        attribute=f"{_FUNCTIONS}.cross_attention:attribute",
+        attend=f"{_FUNCTIONS}.cross_attention:attend",
+    ),
+    AttributionMethod(
+        "rollout",
+        "Attention rollout",
+        "cross-attention traced back through the encoder's self-attention (Transformers)",
+        Needs.ATTENTION,
+        attend=f"{_FUNCTIONS}.rollout:attend",
+        check=f"{_FUNCTIONS}.rollout:self_attentions",
+    ),
+    AttributionMethod(
+        "occlusion",
+        "Occlusion",
+        "whether the word's lemma is still in the caption when a region is covered; works for every captioner",
+        Needs.CAPTIONS,
+        black_box=f"{_FUNCTIONS}.occlusion:occlude",
+    ),
+)
+METHODS = {method.name: method for method in _ENTRIES}
 
 
-def input_gradients(
-    subject: Subject, targets: Targets, method: str = "saliency", settings: Settings | None = None
-) -> Tensor:
-    """Gradients (w, *input) at the image: plain, guided, or times the input; signed."""
-    settings = settings or Settings()
-    path = _path(subject, targets, settings)
-    here = torch.ones(1, dtype=path.start.dtype, device=path.start.device)
-    guided: AbstractContextManager[Any] = GuidedRelus() if method == "guided_backprop" else nullcontext()
-    with guided:
-        gradient = path.pull(here, here).gradient
-    return gradient * subject.inputs if method == "input_x_gradient" else gradient
+def explain_methods() -> list[str]:
+    """Names of the methods of `captrial.explain`."""
+    return [method.name for method in METHODS.values() if method.explains]
 
 
-def _path(subject: Subject, targets: Targets, settings: Settings) -> PathGradients:
-    if not torch.is_floating_point(subject.inputs):
-        raise InputError("gradients need floating-point input; use method='occlusion'")
-    start = torch.zeros_like(subject.inputs)
-    return PathGradients(subject, targets, start, settings.rows(subject), settings.shortcuts)
+def dataset_methods() -> list[str]:
+    """Names of the methods of `captrial ground` and `captrial attend`."""
+    return [method.name for method in METHODS.values() if method.on_datasets]
 
 
-def _result(
-    subject: Subject, targets: Targets, method: str, attribution: Tensor, integral: Integral | None = None
+def gradient_methods() -> list[str]:
+    """Names of the methods that differentiate a score."""
+    return [method.name for method in METHODS.values() if method.by_gradients]
+
+
+def explain_method(name: str) -> AttributionMethod:
+    """The method of that name for one image; an `InputError` that lists the methods if there is none."""
+    return _find(name, explain_methods(), f"no attribution method {name!r}")
+
+
+def dataset_method(name: str) -> AttributionMethod:
+    """The method of that name for a data set; an `InputError` that lists the methods if there is none."""
+    return _find(name, dataset_methods(), f"no attribution method {name!r} for a whole data set")
+
+
+def _find(name: str, known: Iterable[str], problem: str) -> AttributionMethod:
+    if name not in known:
+        raise InputError(f"{problem}; there are: {', '.join(known)}")
+    return METHODS[name]
+
+
+def title_of(name: str) -> str:
+    """The title of a method; the name itself if it is not registered."""
+    return METHODS[name].title if name in METHODS else name
+
+
+def attribute(
+    subject: Subject, targets: Targets, method: str = DEFAULT_METHOD, settings: AttributionSettings | None = None
 ) -> Attribution:
-    """Sum over features or colour channels."""
-    if not attribution.isfinite().all():
-        raise InputError(f"{method}: gradients of this caption are not finite; try another method or float64")
-    over = 1 if subject.is_pixels else 2
-    boxes, grid = _places(subject)
-    return Attribution(
-        targets.words,
-        attribution.abs().sum(over).flatten(1).cpu().numpy(),
-        boxes,
-        method,
-        attribution.sum(over).flatten(1).cpu().numpy(),
-        grid,
-        subject.window,
-        None if integral is None else integral.changes.cpu().numpy(),
-        None if integral is None else integral.errors.cpu().numpy(),
-        1 if integral is None else integral.steps,
-    )
+    """The attribution of every word to every visual element, by a method that has the function `attribute`.
 
-
-@torch.no_grad()
-def _attention(subject: Subject, targets: Targets) -> Attribution:
-    """Soft attention, or the last layer's cross-attention: whatever the captioner reports."""
-    targets = targets.to(subject.inputs.device)
-    if not len(targets) or not subject.inputs.numel():
-        return _empty(subject, targets, "attention")
-    attention = subject.hear(subject.inputs.unsqueeze(0), targets.tokens).attention
-    if attention is None or subject.cells is None:
-        raise InputError("this captioner does not tell where it looks; use method='integrated_gradients'")
-    weights = targets.merge(attention[0, 0])  # (w, k)
-    cells = subject.cells.double().cpu().numpy()
-    boxes, grid = on_image(cells, subject.window), grid_of(cells)
-    return Attribution(targets.words, weights.cpu().numpy(), boxes, "attention", grid=grid, window=subject.window)
-
-
-def _empty(subject: Subject, targets: Targets, method: str) -> Attribution:
-    boxes, grid = _places(subject)
-    nothing = np.zeros((len(targets), len(boxes)), np.float32)
-    complete = np.zeros(len(targets), np.float32) if method == "integrated_gradients" else None
-    return Attribution(targets.words, nothing, boxes, method, nothing, grid, subject.window, complete, complete)
-
-
-def _places(subject: Subject) -> tuple[Array, tuple[int, int] | None]:
-    """Boxes of the input's elements relative to the whole image, and their grid."""
-    if subject.is_pixels:
-        grid = subject.inputs.shape[1], subject.inputs.shape[2]
-        return tile(*grid, subject.window), grid
-    if subject.cells is None:
-        return np.tile(np.array(subject.window), (len(subject.inputs), 1)), None
-    cells = subject.cells.double().cpu().numpy()
-    return on_image(cells, subject.window), grid_of(cells)
+    It is empty without any element (an image on which nothing was detected) or without any word.
+    """
+    known = [entry.name for entry in METHODS.values() if entry.attribute is not None]
+    entry = _find(method, known, f"no attribution method {method!r} here")
+    return entry.function("attribute")(subject, targets, settings or AttributionSettings())  # type: ignore[no-any-return]

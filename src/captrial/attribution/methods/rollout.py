@@ -1,45 +1,35 @@
 """Attention rollout (Abnar and Zuidema 2020): cross-attention traced back through the encoder.
 
-What a decoder looks at are encoded elements, each of which has looked at others before. Every encoder layer hands on
-half of an element itself (the residual) and half of what it attended to; the product of the layers says how much of
-each encoded element comes from which element of the image.
+A decoder attends to encoded elements, each of which attended to others before. Every encoder layer passes on half of
+an element itself (the residual) and half of what it attended to; the product of the layers says how much of each
+encoded element comes from which element of the image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from captrial.attribution.word_attention import AttentionLooker
+from captrial.attribution.methods import cross_attention
 from captrial.captioners.architectures.attention import MultiHeadAttention
 from captrial.captioners.base import Captioner
 from captrial.errors import InputError
 from captrial.vision.features.visual_features import Features
 
 
-@dataclass(eq=False)
-class RolloutLooker(AttentionLooker):
-    """A Transformer's cross-attention, carried back through its encoder's self-attention."""
-
-    method: str = "rollout"
-
-    def __post_init__(self) -> None:
-        self_attentions(self.checkpoint.captioner)  # refuses a captioner without them before any work is done
-
-    def attend(self, features: Features, tokens: Tensor) -> Tensor:
-        """Where it looks while it reads (b, n, t) tokens, (b, n, t, k)."""
-        with self_attention(self.checkpoint.captioner) as seen:
-            attention = super().attend(features, tokens)
-        return torch.einsum("bntk,bkj->bntj", attention, roll_out(seen, features.mask))
+def attend(captioner: Captioner, features: Features, tokens: Tensor) -> Tensor:
+    """Rolled-out attention (b, n, t, k) while the captioner is fed (b, n, t) tokens."""
+    with recorded_self_attention(captioner) as recorded:
+        attention = cross_attention.attend(captioner, features, tokens)
+    return torch.einsum("bntk,bkj->bntj", attention, roll_out(recorded, features.mask))
 
 
 def self_attentions(captioner: Captioner) -> list[MultiHeadAttention]:
-    """The self-attention of every encoder layer."""
+    """The self-attention of every encoder layer; an `InputError` if the captioner has none."""
     found = [getattr(layer, "attention", None) for layer in getattr(captioner, "encoder", ())]
     layers = [layer for layer in found if isinstance(layer, MultiHeadAttention)]
     if not layers or len(layers) < len(found):
@@ -51,16 +41,16 @@ def self_attentions(captioner: Captioner) -> list[MultiHeadAttention]:
 
 
 @contextmanager
-def self_attention(captioner: Captioner) -> Iterator[list[Tensor]]:
+def recorded_self_attention(captioner: Captioner) -> Iterator[list[Tensor]]:
     """Inside `with`, the weights (b, heads, k, k + slots) of every encoder layer, as they are computed."""
-    seen: list[Tensor] = []
+    recorded: list[Tensor] = []
 
     def keep(_: nn.Module, __: Any, result: tuple[Tensor, Tensor]) -> None:
-        seen.append(result[1])
+        recorded.append(result[1])
 
     hooks = [layer.register_forward_hook(keep) for layer in self_attentions(captioner)]
     try:
-        yield seen
+        yield recorded
     finally:
         for hook in hooks:
             hook.remove()
@@ -75,7 +65,7 @@ def roll_out(layers: Sequence[Tensor], mask: Tensor) -> Tensor:
     identity = torch.eye(k, dtype=layers[0].dtype, device=layers[0].device)
     made = identity.expand(len(mask), k, k)
     for weights in layers:
-        looked = weights.mean(1)[..., :k] * mask.unsqueeze(1)
-        looked = looked / looked.sum(-1, keepdim=True).clamp(min=1e-12)
-        made = (identity + looked) / 2 @ made
+        attended = weights.mean(1)[..., :k] * mask.unsqueeze(1)
+        attended = attended / attended.sum(-1, keepdim=True).clamp(min=1e-12)
+        made = (identity + attended) / 2 @ made
     return made

@@ -9,7 +9,7 @@ from typing import ClassVar
 import orjson
 import pyarrow as pa
 
-from captrial.attribution.word_attention import Looker
+from captrial.attribution.dataset_attribution import CaptionAttributor
 from captrial.data.images import size_of
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import entry_parts, stamps
@@ -43,7 +43,7 @@ class GroundJob(Job):
         similarity: tuple[str, str | None],
         threshold: float | None,
     ) -> None:
-        from captrial.attribution.word_attribution import make_looker
+        from captrial.attribution.dataset_attribution import DatasetAttributor
         from captrial.captioners.checkpoint import Checkpoint
         from captrial.language.similarity import Similarity
         from captrial.language.vectors import WordVectors
@@ -52,12 +52,12 @@ class GroundJob(Job):
         loaded, (mode, vectors) = Checkpoint.from_pretrained(checkpoint), similarity
         usual = mode == "table+vectors" and vectors is None
         words = Similarity.default() if usual else Similarity(WordVectors.open(vectors), mode=mode)  # type: ignore[arg-type]
-        self.looker = make_looker("", loaded, FeatureStore(features, loaded.vision), method, beam)
+        self.attributor = DatasetAttributor("", loaded, FeatureStore(features, loaded.vision), method, beam)
         self.grounder = Grounder(labels, words, threshold)
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """One line of a study an image."""
-        found = ground_batch(self.looker, [read_sample(row["id"], row["item"]) for row in rows], self.grounder)
+        found = ground_batch(self.attributor, [read_sample(row["id"], row["item"]) for row in rows], self.grounder)
         return [{"grounded": orjson.dumps(image.to_dict()).decode()} for image in found]
 
 
@@ -75,7 +75,7 @@ def read_sample(name: str, line: str) -> Sample:
 
 
 def ground_all(
-    looker: Looker,
+    attributor: CaptionAttributor,
     samples: Sequence[Sample],
     grounder: Grounder,
     seen: str,
@@ -88,14 +88,14 @@ def ground_all(
     similarity: tuple[str, Path | None] = ("table+vectors", None),
     threshold: float | None = None,
 ) -> Grounded:
-    """`captrial.grounding.grounding_study.ground` on an engine; `looker` and `grounder` are what workers make again.
+    """`captrial.grounding.grounding_study.ground` on an engine; workers make `attributor` and `grounder` again.
 
     An image that cannot be done is in `failed` and a note of the tables, not the end of the run.
     """
     arguments = {
         "checkpoint": str(checkpoint.absolute()),
         "features": str(features.absolute()),
-        "method": looker.method,
+        "method": attributor.method,
         "beam": beam,
         "labels": grounder.labels,
         "similarity": (similarity[0], str(similarity[1]) if similarity[1] else None),
@@ -103,7 +103,7 @@ def ground_all(
     }
     parts = entry_parts("items", ((sample.id, write_sample(sample)) for sample in samples), PART)
     run(JobSpec(GroundJob, arguments, BATCH, stamps(model=checkpoint, vectors=similarity[1])), parts, out, engine)
-    result = Grounded(looker.name, seen, looker.method, grounder.description)
+    result = Grounded(attributor.name, seen, attributor.method, grounder.description)
     for row in OutputFolder(out).rows():
         if row["error"]:
             result.failed[row["id"]] = row["error"]

@@ -1,8 +1,8 @@
-"""ReLUs seen while they run: guided for Guided Backpropagation, averaged over a stretch of a path for integration.
+"""Torch function modes that see every ReLU that runs, and replace its derivative.
 
-Torch function modes see every ReLU that runs, module or functional, in place or not. No module is hooked or replaced:
-the model is never touched. ReLU6 (and a hard tanh from 0 up) is treated alike. GELU, SiLU, CELU and leaky ReLUs are
-smooth or pass negative values themselves, and keep their true gradient, as in captum.
+They see module and functional ReLUs, in place or not. No module is hooked or replaced: the model is never touched.
+ReLU6 (and a hard tanh from 0 up) is treated alike. GELU, SiLU, CELU and leaky ReLUs are smooth or pass negative values
+themselves, and keep their true gradient, as in captum.
 """
 
 from __future__ import annotations
@@ -43,35 +43,8 @@ class ReluMode(TorchFunctionMode):
         return x.copy_(result) if _in_place(func, args, kwargs) else result
 
 
-class _PassPositive(torch.autograd.Function):
-    """The identity, whose gradient is max(gradient, 0)."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        return gradients[0].clamp(min=0)
-
-
-class GuidedRelus(ReluMode):
-    """Guided Backpropagation (Springenberg et al. 2015): every ReLU passes only non-negative gradient."""
-
-    def relu(self, x: Tensor, ceiling: float | None) -> Tensor:
-        """An ordinary ReLU behind an identity that clips the gradient."""
-        passed: Tensor = _PassPositive.apply(x)  # type: ignore[no-untyped-call]
-        return plain_relu(passed, ceiling)
-
-
 class RecordedRelus(ReluMode):
-    """Remembers what went into every ReLU, in order, for `AveragedRelus`."""
+    """Records the input of every ReLU, in order, for `AveragedRelus`."""
 
     sees_maxout = True
 
@@ -105,22 +78,22 @@ class _Sloped(torch.autograd.Function):
 
 
 class AveragedRelus(ReluMode):
-    """The derivative of every ReLU is its mean between two ends of a stretch instead of that at one point.
+    """The derivative of every ReLU is its mean between two ends of a segment instead of that at one point.
 
-    `recorded` are the ReLU inputs at the `m + 1` ends of `m` neighbouring stretches; the pass made inside `with` is
-    that of `m` points between them. Where a ReLU's input moves evenly along a stretch this is its exact mean.
+    `recorded` are the ReLU inputs at the `m + 1` ends of `m` neighbouring segments; the pass made inside `with` is
+    that of `m` points between them. If a ReLU's input moves evenly along a segment this is its exact mean.
     """
 
     sees_maxout = True
 
-    def __init__(self, recorded: list[Tensor], stretches: int) -> None:
+    def __init__(self, recorded: list[Tensor], segments: int) -> None:
         super().__init__()
         self.recorded: Iterator[Tensor] = iter(recorded)
-        self.stretches = stretches
+        self.segments = segments
 
     def relu(self, x: Tensor, ceiling: float | None) -> Tensor:
         """A ReLU with its mean derivative; a plain one where rows cannot be told apart."""
-        ends, m = next(self.recorded), self.stretches
+        ends, m = next(self.recorded), self.segments
         if not x.requires_grad or x.shape[1:] != ends.shape[1:] or len(ends) * m != len(x) * (m + 1):
             return plain_relu(x, ceiling)
         rows = ends.reshape(m + 1, -1)

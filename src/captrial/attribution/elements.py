@@ -1,0 +1,124 @@
+"""Visual elements and regions: boxes, grids, and scores of regions from scores of elements.
+
+Elements are the cells, patches, pixels or regions that a captioner reads. Boxes are (n, 4) `x1 y1 x2 y2` in [0, 1],
+relative to the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.errors import InputError
+from captrial.records import Box, Region
+from captrial.vision.boxes import common_areas
+
+Array = NDArray[np.floating[Any]]
+Floats = NDArray[np.float64]
+WHOLE = (0.0, 0.0, 1.0, 1.0)
+WHOLE_AREA = 0.999
+NEAR = 5e-4  # feature stores keep boxes in half precision: the distance of neighbouring numbers near 1
+
+# Boxes of elements ----------------------------------------------------------------------------------------------------
+
+
+def tile(rows: int, columns: int, window: tuple[float, float, float, float] = WHOLE) -> Array:
+    """Boxes (rows x columns, 4) of cells that tile `window`, row by row.
+
+    >>> tile(1, 2).tolist()
+    [[0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0]]
+    """
+    left, top, right, bottom = window
+    x, y = np.linspace(left, right, columns + 1), np.linspace(top, bottom, rows + 1)
+    y1, x1 = np.meshgrid(y[:-1], x[:-1], indexing="ij")
+    y2, x2 = np.meshgrid(y[1:], x[1:], indexing="ij")
+    return np.stack([x1, y1, x2, y2], -1).reshape(-1, 4)
+
+
+def on_image(boxes: Array, window: tuple[float, float, float, float]) -> Array:
+    """Boxes (e, 4) relative to `window` as boxes relative to the whole image."""
+    left, top, right, bottom = window
+    found: Array = np.array([left, top] * 2) + boxes * np.array([right - left, bottom - top] * 2)
+    return found
+
+
+def grid_of(boxes: Array) -> tuple[int, int] | None:
+    """Rows and columns if boxes (k, 4) tile the unit square row by row, else None.
+
+    >>> grid_of(np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1]]))
+    (1, 2)
+    """
+    columns, rows = (len(np.unique(np.round(boxes[:, side], 3))) for side in (0, 1))
+    if not len(boxes) or rows * columns != len(boxes):
+        return None
+    y, x = np.divmod(np.arange(len(boxes)), columns)
+    cells = np.stack([x / columns, y / rows, (x + 1) / columns, (y + 1) / rows], 1)
+    return (rows, columns) if np.allclose(boxes, cells, atol=2e-3) else None  # stores keep float16
+
+
+def class_token(boxes: Array) -> NDArray[np.bool_]:
+    """Which elements (k, 4) cover the whole square while all others tile it: a ViT's class token, or none."""
+    whole = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) >= WHOLE_AREA
+    tiled = whole.any() and not whole.all() and grid_of(boxes[~whole]) is not None
+    return np.asarray(whole & tiled)
+
+
+# Regions --------------------------------------------------------------------------------------------------------------
+
+
+def relative_boxes(regions: Sequence[Region], width: int, height: int) -> Floats:
+    """Boxes (n, 4) of regions relative to an image of that size, clipped to it."""
+    boxes = np.array([region.box for region in regions], np.float64).reshape(-1, 4)
+    return np.clip(boxes / np.array([width, height, width, height], np.float64), 0, 1)
+
+
+def grid_regions(rows: int, columns: int, width: int, height: int) -> list[Region]:
+    """Regions that tile an image, row by row. They have no label, so they ground no noun."""
+    x, y = np.linspace(0, width, columns + 1), np.linspace(0, height, rows + 1)
+    return [
+        Region(Box(float(x[column]), float(y[row]), float(x[column + 1]), float(y[row + 1])))
+        for row in range(rows)
+        for column in range(columns)
+    ]
+
+
+def region_scores(scores: Array, elements: Array, regions: Floats) -> Floats:
+    """(words, elements) -> (words, regions): the mean of the scores inside each region, by area.
+
+    A region that is itself one of the elements has that element's score, whatever else overlaps it. A region outside
+    of what the model saw (it was cropped away) scores 0.
+    """
+    found: Floats = np.asarray(scores, np.float64)
+    places: Floats = np.asarray(elements, np.float64)
+    if places.shape == regions.shape and np.allclose(places, regions, rtol=0, atol=NEAR):
+        return found
+    shared = common_areas(regions, places)
+    means = found @ (shared / np.maximum(shared.sum(1, keepdims=True), 1e-300)).T
+    same = shared > 0
+    for side in range(4):
+        same &= np.abs(regions[:, None, side] - places[:, side]) <= NEAR
+    return np.asarray(np.where(same.any(1), found[:, same.argmax(1)], means) if places.size else means)
+
+
+def top_regions(scores: Floats) -> NDArray[np.int64]:
+    """(words, regions) -> (words,): the region with the highest score, before any stretching; the first of equals."""
+    if scores.shape[1] == 0:
+        raise InputError("no region has a score: the image has no detection")
+    return np.asarray(scores.argmax(1))
+
+
+def top_labels(scores: Array, elements: Array, regions: Sequence[Region], width: int, height: int) -> list[str]:
+    """The label of the top region of every word (words,); empty if the model saw no region with a label.
+
+    `scores` (words, elements) are those of the elements at `elements` (e, 4); regions are in pixels of the image.
+    """
+    boxes = relative_boxes(regions, width, height)
+    seen: NDArray[np.bool_] = np.asarray(common_areas(boxes, elements).any(1))
+    usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
+    if not usable:
+        return []
+    best = top_regions(region_scores(scores, elements, boxes)[:, usable])
+    return [str(regions[usable[number]].label) for number in best]

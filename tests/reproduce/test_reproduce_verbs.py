@@ -221,7 +221,7 @@ def test_attention(place: Path, tmp_path: Path) -> None:
     assert "0.4329" in check_page(tmp_path, "attention")
     kept = list((tmp_path / "work").rglob("scores/*.json"))
     assert {path.stem.rpartition("-")[0] for path in kept} == {"implicit", "strong"}
-    with pytest.raises(InputError, match="no method 'gaze' for a whole data set"):
+    with pytest.raises(InputError, match="no attribution method 'gaze' for a whole data set"):
         run(*arguments, "--method", "gaze", "--out", tmp_path / "gaze")
     assert not (tmp_path / "gaze").exists()  # said before anything was done
     (tmp_path / "exhibits" / "table-1.json").unlink()

@@ -67,11 +67,11 @@ else:
 # The new model joins: what was selected and labelled stays, its own pairs are added.
 
 # %%
-before = set(competition.images())
+before = set(competition.selected_images())
 if "watcher" not in competition.models:
     competition.add_model("watcher", OUT / "watcher.json")
     competition.select()
-print(f"{len(set(competition.images()) - before)} new images to label")
+print(f"{len(set(competition.selected_images()) - before)} new images to label")
 for row in competition.rank("cider", competition.labels(OUT / "labels.json")).rows():
     print(f"{row['rank']}. {row['model']:8} {row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]")
 

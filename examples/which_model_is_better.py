@@ -55,10 +55,10 @@ print(f"{len(waiting)} of {IMAGES} images to label, first {waiting[:3]}")
 
 # %%
 labels_file = OUT / "labels.json"
-labels_file.write_text(json.dumps({name: truth[name][1:] for name in competition.images()}))
+labels_file.write_text(json.dumps({name: truth[name][1:] for name in competition.selected_images()}))
 labels = competition.labels(labels_file)
-verdict = competition.rank("cider", labels)
-for row in verdict.rows():
+ranking = competition.rank("cider", labels)
+for row in ranking.rows():
     print(f"{row['rank']}. {row['model']:7} {row['score']:.3f}, first in {row['first']:.0%} of the replicates")
-print(flip_report(competition.jury(labels).evidence("cider")).sentence())
+print(flip_report(competition.scorer(labels).score("cider")).summary())
 print(write_competition_report(competition, labels, ["cider"], OUT / "report"))

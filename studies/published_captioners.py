@@ -19,13 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from captrial.compete import Competition, SelectionSettings, verdict
+from captrial.compete import Competition, SelectionSettings, rank_models
 from captrial.compete.analysis.flip import flip_report
-from captrial.compete.analysis.planner import plan
+from captrial.compete.analysis.planner import PlanSettings, plan_labels
 from captrial.compete.analysis.stability import spearman, stability
 from captrial.compete.ranking.dominance import ratios
-from captrial.compete.ranking.evidence import Evidence
-from captrial.compete.ranking.pair_scores import Contest, Jury
+from captrial.compete.ranking.pair_scores import PairImages, PairScorer, PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector, ranks
 from captrial.progress import track
 from captrial.report import charts
@@ -45,36 +44,36 @@ class Study:
         self.competition.select(SelectionSettings(k, k, skip_broken=skip_broken), workers=2)
         self.models = self.competition.models
         self.labels = self.competition.labels(KARPATHY_TEST / "references.json")
-        self.jury = self.competition.jury(self.labels)
+        self.scorer = self.competition.scorer(self.labels)
         self.everything = self._everything(files)
 
-    def _everything(self, files: dict[str, Path]) -> Jury:
-        """A jury that has seen all 5 000 images; one contest holds them all."""
+    def _everything(self, files: dict[str, Path]) -> PairScorer:
+        """A scorer that has seen all 5 000 images; one contest holds them all."""
         texts = [
             {str(row["image_id"]): row["caption"] for row in json.loads(path.read_text())} for path in files.values()
         ]
         captions = {image: tuple(text[image] for text in texts) for image in self.references}
-        contests = [Contest((model, (model + 1) % len(texts)), tuple(captions)) for model in range(len(texts))]
-        return Jury(self.models, contests, captions, self.references)
+        contests = [PairImages((model, (model + 1) % len(texts)), tuple(captions)) for model in range(len(texts))]
+        return PairScorer(self.models, contests, captions, self.references)
 
     def scores_everywhere(self, metric: str) -> np.ndarray:
         """(m,) each model's score on all 5 000 images."""
-        return np.array([self.everything.scores_on_own(metric, model) for model in range(len(self.models))])
+        return np.array([self.everything.score_on_own_images(metric, model) for model in range(len(self.models))])
 
     def selected_scores(self, metric: str, k: int) -> np.ndarray:
         """(m,) the ranking vector from the first k images of every pair."""
-        return ranking_vector(ratios(self.jury.evidence(metric, k).scores()))
+        return ranking_vector(ratios(self.scorer.score(metric, k).matrix()))
 
     def budget(self, k: int) -> int:
         """How many different images the first k of every pair are."""
-        return len({image for contest in self.jury.contests for image in contest.images[:k]})
+        return len({image for contest in self.scorer.pairs for image in contest.images[:k]})
 
 
 def ranking_tables(study: Study, metrics: Sequence[str]) -> None:
     print(f"\n## Selection\n\n{study.budget(70)} different images in 36 sets of 70.\n")
     for metric in metrics:
         start = time.perf_counter()
-        found = verdict(study.jury.evidence(metric))
+        found = rank_models(study.scorer.score(metric))
         everywhere = study.scores_everywhere(metric)
         places = ranks(everywhere)
         print(f"\n## {metric}\n")
@@ -88,16 +87,16 @@ def ranking_tables(study: Study, metrics: Sequence[str]) -> None:
             print(
                 f"| {row['rank']} | {row['model']} | {row['score']:.4f} | {row['low']:.4f}–{row['high']:.4f} "
                 f"| {row['rank_low']}–{row['rank_high']} | {100 * row['first']:.1f}% | {100 * everywhere[model]:.2f} "
-                f"| {places[model]} | {change:+d} | {100 * study.jury.scores_on_own(metric, model):.1f} |"
+                f"| {places[model]} | {change:+d} | {100 * study.scorer.score_on_own_images(metric, model):.1f} |"
             )
         print(f"\nSRCC with the ranking from all 5 000: {spearman(found.scores, everywhere):.3f}; ", end="")
         sure = np.maximum(found.replicates.beats, found.replicates.beats.T)
         upper = sure[np.triu_indices(len(sure), 1)]
         print(f"{(upper >= 0.95).sum()} of {len(upper)} pairs decided at 95%; ", end="")
         print(f"Bradley-Terry SRCC {spearman(found.strengths.strength, found.scores):.3f}")
-        report = flip_report(study.jury.evidence(metric))
-        print(f"\n{report.sentence()} ({report.method}) Margin {report.margin:.3f}.")
-        curve = stability(lambda k, metric=metric: study.jury.evidence(metric, k))  # type: ignore[misc]
+        report = flip_report(study.scorer.score(metric))
+        print(f"\n{report.summary()} ({report.method}) Margin {report.margin:.3f}.")
+        curve = stability(lambda k, metric=metric: study.scorer.score(metric, k))  # type: ignore[misc]
         print(f"\nSRCC of top-k above 0.9 from k = {curve.settled()} on. [{time.perf_counter() - start:.0f} s]")
 
 
@@ -118,7 +117,7 @@ def against_random(study: Study, metric: str, draws: int, out: Path) -> None:
             chance.append(spearman(scores.mean(axis=1), truth))
             winners.append(int(np.argmax(scores.mean(axis=1))) == int(np.argmax(truth)))
             decided.append(pairs_decided(scores))
-        beats = verdict(study.jury.evidence(metric, k), replicates=500).replicates.beats
+        beats = rank_models(study.scorer.score(metric, k), replicates=500).replicates.beats
         sure = np.maximum(beats, beats.T)[np.triu_indices(len(beats), 1)]
         rows.append(
             (k, labels, spearman(selected, truth), float(np.mean(chance)), *np.quantile(chance, [0.05, 0.95]).tolist(),
@@ -153,9 +152,9 @@ def two_models(study: Study, metric: str, draws: int) -> None:
     print(f"\n## Two models at a time, {metric} (36 pairs, {draws} draws each)\n")
     table_head(["labels", "right, selected", "right, random", "size of log f, selected", "size of log f, random"])
     for n in (5, 10, 20, 40, 70):
-        p = study.jury.evidence(metric, n).scores()
+        p = study.scorer.score(metric, n).matrix()
         right, lucky, apart, apart_by_chance = [], [], [], []
-        for pair in study.jury.evidence(metric, n).pairs:
+        for pair in study.scorer.score(metric, n).pairs:
             i, j = pair.models
             better = truth[i] > truth[j]
             right.append((p[i, j] > p[j, i]) == better)
@@ -179,18 +178,20 @@ def table_head(columns: Sequence[str]) -> None:
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
 
 
-def random_scores(jury: Jury, metric: str, images: np.ndarray, models: Sequence[int] | None = None) -> np.ndarray:
+def random_scores(
+    scorer: PairScorer, metric: str, images: np.ndarray, models: Sequence[int] | None = None
+) -> np.ndarray:
     """(models, n) image scores on these images, document frequencies being theirs."""
-    models = range(len(jury.models)) if models is None else models
+    models = range(len(scorer.models)) if models is None else models
     if metric == "cider":
-        return np.stack([jury._panel(True).scores(model, images) for model in models])
-    return np.stack([image_scores(jury, metric, model)[images] for model in models])
+        return np.stack([scorer.cider_panel(True).scores(model, images) for model in models])
+    return np.stack([image_scores(scorer, metric, model)[images] for model in models])
 
 
 @cache
-def image_scores(jury: Jury, metric: str, model: int) -> np.ndarray:
+def image_scores(scorer: PairScorer, metric: str, model: int) -> np.ndarray:
     """(5 000,) of a metric without document frequencies."""
-    return jury.evidence(metric).pairs[model].per_image[:, 0]
+    return scorer.score(metric).pairs[model].per_image[:, 0]
 
 
 def pairs_decided(scores: np.ndarray, replicates: int = 200) -> int:
@@ -203,7 +204,7 @@ def pairs_decided(scores: np.ndarray, replicates: int = 200) -> int:
 
 def planner_simulation(study: Study, metric: str, goal: str, runs: int, out: Path) -> None:
     """Label by plan, by use (images that most pairs share first) and at random; when is the goal reached for good?"""
-    final = ranking_vector(ratios(study.jury.evidence(metric).scores()))
+    final = ranking_vector(ratios(study.scorer.score(metric).matrix()))
     policies = ("plan", "shared first", "random")
     reached: dict[str, list[int]] = {policy: [] for policy in policies}
     stopped: dict[str, list[tuple[int, bool, float]]] = {policy: [] for policy in policies}
@@ -214,7 +215,7 @@ def planner_simulation(study: Study, metric: str, goal: str, runs: int, out: Pat
             reached[policy].append(at)
             stopped[policy].append(stop)
             curves[policy].append(curve)
-    total = len(study.jury.images)
+    total = len(study.scorer.images)
     print(f"\n## Budget planner, {metric}, goal: {goal} ({runs} runs, {total} images in D)\n")
     table_head(["labels by", "right for good after", "says stop after", "right when it says stop", "SRCC then"])
     for policy in policies:
@@ -233,24 +234,24 @@ def simulate(
 ) -> tuple[int, tuple[int, bool, float], np.ndarray]:
     """One experiment: labels until the goal stays reached; (labels, right?, SRCC) when the planner says stop; SRCC."""
     generator = np.random.default_rng(seed)
-    jury, images = study.jury, list(study.jury.images)
+    scorer, images = study.scorer, list(study.scorer.images)
     order = generator.permutation(images).tolist()
     if policy == "shared first":
-        uses = {image: sum(image in contest.images for contest in jury.contests) for image in images}
+        uses = {image: sum(image in contest.images for contest in scorer.pairs) for image in images}
         order.sort(key=lambda image: -uses[image])
     labelled: list[str] = order[:BATCH] if policy != "plan" else generator.permutation(images)[:BATCH].tolist()
     right_since, stop, curve = BATCH, None, []
     while True:
         known = set(labelled)
-        evidence = jury.evidence(metric, only=known)
-        waiting = [[p for p in contest.images if p not in known] for contest in jury.contests]
-        scores = scores_so_far(evidence)
+        pairwise = scorer.score(metric, only=known)
+        waiting = [[p for p in contest.images if p not in known] for contest in scorer.pairs]
+        scores = scores_so_far(pairwise)
         curve.append(spearman(scores, final))
         right = reaches(scores, final, goal)
         if not right:
             right_since = len(labelled) + BATCH
         ahead = (
-            plan(evidence, waiting, goal, most=BATCH, replicates=100, seed=seed)
+            plan_labels(pairwise, waiting, PlanSettings(goal, most=BATCH, replicates=100, seed=seed))
             if stop is None or policy == "plan"
             else None
         )
@@ -263,14 +264,14 @@ def simulate(
         labelled += batch
 
 
-def scores_so_far(evidence: Evidence) -> np.ndarray:
+def scores_so_far(pairwise: PairwiseScores) -> np.ndarray:
     """The ranking vector, or equal scores while models are not connected."""
     try:
-        return ranking_vector(ratios(evidence.scores()))
+        return ranking_vector(ratios(pairwise.matrix()))
     except Exception as error:
         if "label more images" not in str(error):
             raise
-        return np.ones(len(evidence.models))
+        return np.ones(len(pairwise.models))
 
 
 def reaches(scores: np.ndarray, final: np.ndarray, goal: str) -> bool:

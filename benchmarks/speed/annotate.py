@@ -132,7 +132,7 @@ def prepare_world(folder: Path) -> Path:
         folder.mkdir(parents=True)
         competition = make_competition(folder)
         images = ImageServer(competition.directory / "served", competition.image_source)
-        images.prepare(competition.images(), threading.Event(), rest=0)
+        images.prepare(competition.selected_images(), threading.Event(), rest=0)
         (folder / "ready").touch()
     return folder
 

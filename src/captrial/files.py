@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,6 +44,23 @@ def atomic_write(path: Path | str, content: bytes | str) -> None:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    """Write a table, whole or not at all."""
+    atomic_write(path, csv_table(columns, rows))
+    return path
+
+
+def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """A table as CSV; text that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    >>> csv_table(["id", "caption"], [[1, "=SUM(1)"], [2, "a dog"]])
+    b"id,caption\\r\\n1,'=SUM(1)\\r\\n2,a dog\\r\\n"
+    """
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([_escaped(cell) for cell in row] for row in [columns, *rows])
+    return text.getvalue().encode()
+
+
 def content_hash(content: bytes | str, digits: int = 16) -> str:
     """A short, stable fingerprint of some content (blake2b, hexadecimal)."""
     data = content.encode() if isinstance(content, str) else content
@@ -55,6 +74,11 @@ def cache_directory() -> Path:
     directory = Path(chosen) if chosen else base / "captrial"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+def _escaped(cell: object) -> object:
+    risky = isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"}
+    return f"'{cell}" if risky else cell
 
 
 @contextmanager

@@ -160,12 +160,12 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
             qualify(writer)
         draft_and_undo(writers[0])
         refused = writers[0].item
-        before = set(room.competition.images())
+        before = set(room.competition.selected_images())
         written = 0
         for _ in range(2):  # the replacement arrives when some have finished
             for number, writer in enumerate(writers):
                 written += write(writer, f"writer{number}", refused if number < 2 else None)
-        after = set(room.competition.images())
+        after = set(room.competition.selected_images())
         assert room.image_id(refused or 0) not in after
         assert len(after - before) >= 1
         inspectors = [Desk(browser, link) for link in links[3:]]

@@ -94,7 +94,7 @@ def test_simulated_people_finish_an_experiment(directory: Path, references: Path
     with room.store.change() as connection:
         write_settings(room.store, connection, Settings(judges=1))
         room.refresh_images(connection)
-    refused = room.competition.images()[0]
+    refused = room.competition.selected_images()[0]
     room.close()
     known = json.loads(references.read_text())
     del known[refused]
@@ -102,7 +102,7 @@ def test_simulated_people_finish_an_experiment(directory: Path, references: Path
     outcome = simulate_experiment(directory, known, noise=0.2, seed=1)
     competition = Competition.open(directory)
     assert outcome["replaced_images"] == 1
-    assert refused not in competition.images()
+    assert refused not in competition.selected_images()
     assert outcome["discarded"] > 0
     assert outcome["min_refs"] >= 2
     assert len(competition.rank("cider").rows()) == 3

@@ -25,8 +25,8 @@ from captrial.annotate.service import Room
 from captrial.annotate.settings import Settings, write_settings
 from captrial.annotate.web.images import ImageServer
 from captrial.compete.competition import Competition
-from captrial.compete.storage.image_source import ImageSource
 from captrial.compete.storage.manifest import SelectionSettings
+from captrial.data.image_source import ImageSource
 from captrial.data.pools import build_pool
 from captrial.errors import ImageError, MismatchError, StateError
 
@@ -181,7 +181,7 @@ def test_the_live_ranking_is_computed_elsewhere_and_remembered(
     room = Room(directory)
     ranking = live_ranking.LiveRanking(room)
     assert ranking.get("cider") == {"ready": False, "labelled": 0}
-    import_references(room, {image: [SENTENCE, f"{SENTENCE} again"] for image in room.competition.images()})
+    import_references(room, {image: [SENTENCE, f"{SENTENCE} again"] for image in room.competition.selected_images()})
     with monkeypatch.context() as here:  # one other process is enough: it is the one below
         here.setattr(
             live_ranking, "_elsewhere", lambda of, metric: live_ranking.live_ranking(Competition.open(of), metric)

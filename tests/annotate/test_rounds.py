@@ -56,7 +56,7 @@ def test_every_image_gets_exactly_three_sentences_by_different_people(room: Room
     with room.store.read() as connection:
         rows = connection.execute(select(sentences.c.image, sentences.c.person)).all()
     pairs = [tuple(row) for row in rows]
-    assert len(set(pairs)) == len(pairs) == 3 * len(room.competition.images())
+    assert len(set(pairs)) == len(pairs) == 3 * len(room.competition.selected_images())
 
 
 def test_two_refusals_replace_a_image_in_every_pair(room: Room) -> None:
@@ -103,7 +103,7 @@ def test_accepted_sentences_rank_the_models(room: Room) -> None:
     inspect_everything(room)
     room.flush()
     competition = Competition.open(room.directory)
-    assert set(competition.labels().references) == set(competition.images())
+    assert set(competition.labels().references) == set(competition.selected_images())
     assert len(competition.rank("cider").rows()) == 3
 
 
@@ -241,7 +241,7 @@ def test_qualification_teaches_and_gates(room: Room) -> None:
     with room.store.read() as connection:
         assert accounts.by_id(connection, person.id) == replace(person, qualified=True)
     with room.store.change() as connection, pytest.raises(InputError, match="in the competition"):
-        set_images(room.store, connection, {room.competition.images()[0]: [SENTENCE]})
+        set_images(room.store, connection, {room.competition.selected_images()[0]: [SENTENCE]})
 
 
 def test_removing_a_person_erases_their_work(room: Room) -> None:
@@ -297,7 +297,7 @@ def test_people_who_stand_out_are_marked_with_the_reason(room: Room, clock: Cloc
 
 
 def test_import_counts_as_accepted(room: Room) -> None:
-    wanted = {image: [SENTENCE, f"{SENTENCE} indeed"] for image in room.competition.images()}
+    wanted = {image: [SENTENCE, f"{SENTENCE} indeed"] for image in room.competition.selected_images()}
     taken, unknown = import_references(room, {**wanted, "elsewhere": [SENTENCE]})
     assert (taken, unknown) == (2 * len(wanted), 1)
     assert import_references(room, wanted)[0] == 0
@@ -319,7 +319,7 @@ def test_the_store_reopens_where_it_was(room: Room, clock: Clock) -> None:
     write_everything(room)
     again = Room(room.directory, Store(room.store.engine.url.render_as_string(hide_password=False)))
     with again.store.read() as connection:
-        assert len(connection.execute(select(sentences)).all()) == 3 * len(room.competition.images())
+        assert len(connection.execute(select(sentences)).all()) == 3 * len(room.competition.selected_images())
         assert connection.execute(select(images)).first()
     again.close()
 
@@ -365,7 +365,7 @@ def test_whose_lease_has_ended_does_not_take_the_place_of_who_holds_one(room: Ro
     item = room.next("write", late)["item"]
     clock.now += 60 * 60
     holders: list[accounts.Person] = []
-    for number in range(3 * len(room.competition.images())):
+    for number in range(3 * len(room.competition.selected_images())):
         person, _ = join(room, f"on time {number}", "annotator")
         if room.next("write", person)["item"] == item:
             holders.append(person)

@@ -28,7 +28,7 @@ from captrial.annotate.web.app import create_app
 from captrial.annotate.web.context import Context
 from captrial.annotate.web.sessions import COOKIE
 from captrial.cli import main
-from captrial.compete.storage.image_source import find_image
+from captrial.data.image_source import find_image
 from captrial.web.security import CLIENT_HEADER, MAX_BODY, RateLimit
 
 Site = tuple[Room, SignIn]
@@ -396,7 +396,7 @@ def test_an_annotator_never_sees_others_sentences_or_models(site: Site) -> None:
     seen = " ".join(ben.get(path).text for path in asked)
     assert "zebra" not in seen
     assert not any(model in seen for model in room.competition.models)
-    assert not any(image in seen for image in room.competition.images())  # nor file names
+    assert not any(image in seen for image in room.competition.selected_images())  # nor file names
     judged = ben.get("/api/next/judge").json()
     assert set(judged) >= {"item", "image", "captions"}
 

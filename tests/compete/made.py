@@ -1,4 +1,4 @@
-"""Evidence and competitions made up for tests: small, random, with known shapes."""
+"""PairwiseScores and competitions made up for tests: small, random, with known shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.evidence import Evidence, PairEvidence
+from captrial.compete.ranking.pair_scores import PairStatistics, PairwiseScores
 
 NOUNS = ["dog", "cat", "bird", "horse", "sheep", "cow", "bear", "zebra", "giraffe", "elephant"]
 PLACES = ["grass", "street", "beach", "field", "bed", "couch", "table", "road", "hill", "boat"]
@@ -21,7 +21,9 @@ def mean(totals: np.ndarray) -> np.ndarray:
     return totals[..., 0] / totals[..., 1]
 
 
-def evidence(models: int = 3, images: int = 12, share: float = 0.5, seed: int = 0, zeros: bool = False) -> Evidence:
+def pairwise(
+    models: int = 3, images: int = 12, share: float = 0.5, seed: int = 0, zeros: bool = False
+) -> PairwiseScores:
     """Random scores: model 0 is better than model 1 and so on, each D_ij holds some of the images."""
     generator = np.random.default_rng(seed)
     pairs = []
@@ -31,18 +33,18 @@ def evidence(models: int = 3, images: int = 12, share: float = 0.5, seed: int = 
         if zeros:
             values[:, 1] = 0.0
         statistics = np.stack([values, np.ones_like(values)], axis=2)
-        pairs.append(PairEvidence((i, j), chosen, statistics, values, len(chosen)))
+        pairs.append(PairStatistics((i, j), chosen, statistics, values, len(chosen)))
     names = tuple(f"m{index}" for index in range(models))
-    return Evidence("made", names, tuple(f"{index:03}" for index in range(images)), tuple(pairs), mean)
+    return PairwiseScores("made", names, tuple(f"{index:03}" for index in range(images)), tuple(pairs), mean)
 
 
-def restrict(evidence: Evidence, keep: Sequence[NDArray[np.int64]]) -> Evidence:
+def restrict(pairwise: PairwiseScores, keep: Sequence[NDArray[np.int64]]) -> PairwiseScores:
     """Only some images of each pair: `keep[pair]` are positions in that pair's list."""
     pairs = [
         replace(pair, images=pair.images[rows], statistics=pair.statistics[rows], per_image=pair.per_image[rows])
-        for pair, rows in zip(evidence.pairs, keep, strict=True)
+        for pair, rows in zip(pairwise.pairs, keep, strict=True)
     ]
-    return replace(evidence, pairs=tuple(pairs))
+    return replace(pairwise, pairs=tuple(pairs))
 
 
 def captions(images: int, models: int, seed: int = 0) -> dict[str, dict[str, str]]:

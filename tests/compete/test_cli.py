@@ -148,7 +148,7 @@ def test_small_sets_and_single_references_are_said(
     run(capsys, "select", tmp_path / "c", "--k", 3)
     assert "fewer than 5 images" in run(capsys, "stability", tmp_path / "c", "--references", single)
     assert "the median of all models' captions" in run(capsys, "statistics", tmp_path / "c", "--references", single)
-    assert "people's own sentences" in run(capsys, "statistics", tmp_path / "c", "--references", files[1])
+    assert "the lower quartile of human captions" in run(capsys, "statistics", tmp_path / "c", "--references", files[1])
 
 
 def test_people_s_judgements_appear_beside_the_ranking(small: Small, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,8 +38,8 @@ def test_opening_again_gives_the_same(small: Small) -> None:
     again = Competition.open(small.directory)
     assert again.models == small.competition.models
     assert again.selections() == small.competition.selections()
-    assert again.images() == sorted({image for s in again.selections().values() for image in s.images})
-    assert again.captions_of(again.images()[0]).keys() == set(again.models)
+    assert again.selected_images() == sorted({image for s in again.selections().values() for image in s.images})
+    assert again.captions_of(again.selected_images()[0]).keys() == set(again.models)
 
 
 def test_a_second_new_is_refused_and_overwrites_nothing(small: Small) -> None:
@@ -102,7 +102,7 @@ def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
 
 def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_path: Path) -> None:
     labels = small.competition.labels(small.references)
-    before, p = contents(small.directory), small.competition.jury(labels).evidence("cider").scores()
+    before, p = contents(small.directory), small.competition.scorer(labels).score("cider").matrix()
     fourth = made.captions(60, 4, seed=9)
     rows = [{"image_id": int(image), "caption": text} for image, text in fourth["model3"].items()]
     (tmp_path / "fourth.json").write_text(json.dumps(rows))
@@ -113,7 +113,7 @@ def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_pat
     assert {name: data for name, data in after.items() if name in before and name not in changing} == {
         name: data for name, data in before.items() if name not in changing
     }
-    grown = small.competition.jury(labels).evidence("cider").scores()
+    grown = small.competition.scorer(labels).score("cider").matrix()
     assert grown.shape == (4, 4)
     assert (grown[:3, :3][p == p] == p[p == p]).all()
     small.competition.add_model("fourth", tmp_path / "fourth.json")  # the same again: nothing to do
@@ -128,7 +128,7 @@ def test_missing_and_surplus_images_are_named(tmp_path: Path, files: tuple[dict[
     with pytest.raises(MismatchError, match=r"model model1 has no caption for image 0 and 1 more.*--common"):
         Competition.create(tmp_path / "one", files[0])
     assert not (tmp_path / "one").exists()
-    assert Competition.create(tmp_path / "two", files[0], common=True).state.image_count == 58
+    assert Competition.create(tmp_path / "two", files[0], common=True).manifest.image_count == 58
     files[0]["model1"].write_text(json.dumps([*rows, {"image_id": 999, "caption": "a dog"}]))
     with pytest.raises(MismatchError, match="has a caption that others lack for image 999"):
         Competition.create(tmp_path / "three", files[0])
@@ -178,7 +178,7 @@ def test_changed_captions_are_noticed(small: Small) -> None:
 def test_an_indescribable_image_leaves_every_pair_and_reserves_move_up(small: Small) -> None:
     competition = small.competition
     before = competition.selections()
-    shared = max(competition.images(), key=lambda image: sum(image in s.images for s in before.values()))
+    shared = max(competition.selected_images(), key=lambda image: sum(image in s.images for s in before.values()))
     competition.mark_indescribable(shared)
     competition.mark_indescribable(shared)
     for pair, active in competition.selections().items():
@@ -208,18 +208,18 @@ def test_an_exhausted_reserve_leaves_a_smaller_set(small: Small) -> None:
 def test_labels_in_the_directory(small: Small) -> None:
     competition = small.competition
     truth = json.loads(small.references.read_text())
-    images = competition.images()
+    images = competition.selected_images()
     lines = [json.dumps({"id": image, "captions": truth[image]}) for image in images[:-1]]
     (small.directory / "references.jsonl").write_text("\n".join(lines))
     assert competition.images_to_label() == images[-1:]
     with_one_bad = [*lines, json.dumps({"id": images[-1], "indescribable": True})]
     (small.directory / "references.jsonl").write_text("\n".join(with_one_bad) + "\n")
-    assert images[-1] not in competition.images()
+    assert images[-1] not in competition.selected_images()
     waiting = competition.images_to_label()
     assert set(waiting).isdisjoint(images)  # only replacements are left to label
-    verdict = competition.rank("cider", replicates=50)
-    assert len(verdict.rows()) == 3
-    assert any("not fully labelled" in note for note in verdict.notes) == bool(waiting)
+    ranking = competition.rank("cider", replicates=50)
+    assert len(ranking.rows()) == 3
+    assert any("not fully labelled" in note for note in ranking.notes) == bool(waiting)
 
 
 def test_ranking_needs_labels_and_a_selection(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
@@ -234,8 +234,8 @@ def test_ranking_needs_labels_and_a_selection(tmp_path: Path, files: tuple[dict[
 def test_the_better_model_wins(small: Small) -> None:
     labels = small.competition.labels(small.references)
     for metric in ("cider", "rouge_l", "bleu_4"):
-        verdict = small.competition.rank(metric, labels, replicates=50)
-        assert verdict.rows()[0]["model"] == "model0"
+        ranking = small.competition.rank(metric, labels, replicates=50)
+        assert ranking.rows()[0]["model"] == "model0"
 
 
 def test_broken_captions_are_listed_and_can_be_left_out(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
@@ -244,7 +244,7 @@ def test_broken_captions_are_listed_and_can_be_left_out(tmp_path: Path, files: t
     files[0]["model2"].write_text(json.dumps(rows))
     competition = Competition.create(tmp_path / "broken", files[0])
     assert competition.broken() == {"5", "7"}
-    assert "2 broken captions" in competition.state.models[2].problems[-1]
+    assert "2 broken captions" in competition.manifest.models[2].problems[-1]
     competition.select(SelectionSettings(5, 5))
     assert "5" in competition.selection(0, 2).images  # an empty caption shares nothing with any other
     competition.select(SelectionSettings(5, 5, skip_broken=True), again=True)
@@ -262,11 +262,11 @@ def test_first_sentences_and_verbosity(tmp_path: Path, files: tuple[dict[str, Pa
         )
     files[0]["model2"].write_text(json.dumps(rows))
     long = Competition.create(tmp_path / "long", files[0])
-    assert "model2 writes" in (verbosity_note(long.state) or "")
+    assert "model2 writes" in (verbosity_note(long.manifest) or "")
     cut = Competition.create(tmp_path / "cut", files[0], first_sentence=True)
-    assert verbosity_note(cut.state) is None
+    assert verbosity_note(cut.manifest) is None
     cut.select(SelectionSettings(3, 3))
-    assert all("warm" not in cut.captions_of(image)["model2"] for image in cut.images())
+    assert all("warm" not in cut.captions_of(image)["model2"] for image in cut.selected_images())
 
 
 def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
@@ -287,7 +287,7 @@ def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path],
 
 
 def test_images_are_found_inside_the_root_only(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
-    from captrial.compete.storage.image_source import find_image
+    from captrial.data.image_source import find_image
 
     root = tmp_path / "images"
     (root / "dogs").mkdir(parents=True)
@@ -324,11 +324,11 @@ def test_images_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dict[
     for number, root in enumerate((folder, tmp_path / "pool")):
         competition = Competition.create(tmp_path / str(number), files[0], images=root)
         competition.select(SelectionSettings(6, 6, diverse=True))
-        image = competition.images()[0]
+        image = competition.selected_images()[0]
         assert competition.image_source is not None
         assert competition.image_source.path(image) == (folder / image).resolve()
         opened = competition.image_source.open(image)
         assert opened is not None
         assert opened.size == (96, 64)
         assert competition.image_source.open("nothing") is None
-        assert {competition.class_of(name) for name in competition.images()} == {"even", "odd"}
+        assert {competition.class_of(name) for name in competition.selected_images()} == {"even", "odd"}

@@ -1,4 +1,4 @@
-"""Weights, bootstrap, Bradley-Terry and stability on made-up evidence."""
+"""Weights, bootstrap, Bradley-Terry and stability on made-up pairwise."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from captrial.compete.analysis.stability import Stability, spearman, stability
-from captrial.compete.ranking.bootstrap import bootstrap
-from captrial.compete.ranking.bradley_terry import fit, wins_by_metric
+from captrial.compete.ranking.bradley_terry import bradley_terry, wins_by_metric
 from captrial.compete.ranking.dominance import ratios
-from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector
-from captrial.compete.ranking.result import rank_changes, verdict
+from captrial.compete.ranking.result import bootstrap, rank_changes, rank_models
 from compete import made
 
 
 def test_scores_are_means_over_each_pair() -> None:
-    found = made.evidence(seed=3)
-    p = found.scores()
+    found = made.score(seed=3)
+    p = found.matrix()
     for pair in found.pairs:
         i, j = pair.models
         np.testing.assert_allclose([p[i, j], p[j, i]], pair.per_image.mean(axis=0))
@@ -25,9 +24,9 @@ def test_scores_are_means_over_each_pair() -> None:
 
 
 def test_a_weight_is_shared_by_all_pairs_that_hold_the_image() -> None:
-    found = made.evidence(models=4, images=10, seed=1)
+    found = made.score(models=4, images=10, seed=1)
     weights = np.random.default_rng(0).integers(0, 3, (5, 10)).astype(float) + 0.5
-    p = found.scores(weights)
+    p = found.matrix(weights)
     for replicate in range(5):
         for pair in found.pairs:
             own = weights[replicate, pair.images]
@@ -37,15 +36,15 @@ def test_a_weight_is_shared_by_all_pairs_that_hold_the_image() -> None:
 
 
 def test_weights_of_one_change_nothing() -> None:
-    found = made.evidence(seed=2)
-    np.testing.assert_allclose(found.scores(np.ones((1, len(found.images))))[0], found.scores())
+    found = made.score(seed=2)
+    np.testing.assert_allclose(found.matrix(np.ones((1, len(found.images))))[0], found.matrix())
 
 
 def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
-    found = made.evidence(models=4, images=60, share=0.7, seed=5)
+    found = made.score(models=4, images=60, share=0.7, seed=5)
     first, second = bootstrap(found, 400, seed=7), bootstrap(found, 400, seed=7)
     np.testing.assert_array_equal(first.scores, second.scores)
-    q = ranking_vector(ratios(found.scores()))
+    q = ranking_vector(ratios(found.matrix()))
     low, high = first.score_interval()
     assert ((low < q) & (q < high)).all()
     rank_low, rank_high = first.rank_interval()
@@ -57,7 +56,7 @@ def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
 
 
 def test_intervals_shrink_with_images() -> None:
-    few, many = (bootstrap(made.evidence(images=n, share=1.0, seed=1), 300) for n in (20, 500))
+    few, many = (bootstrap(made.score(images=n, share=1.0, seed=1), 300) for n in (20, 500))
     width = [float(np.subtract(*r.score_interval()[::-1]).mean()) for r in (few, many)]
     assert width[1] < 0.4 * width[0]
 
@@ -65,8 +64,8 @@ def test_intervals_shrink_with_images() -> None:
 @pytest.mark.slow
 def test_intervals_hold_what_they_promise() -> None:
     """Draw many small competitions from one large one: 95% intervals must cover its ranking about that often."""
-    truth = made.evidence(models=3, images=4000, share=1.0, seed=0)
-    final = ranking_vector(ratios(truth.scores()))
+    truth = made.score(models=3, images=4000, share=1.0, seed=0)
+    final = ranking_vector(ratios(truth.matrix()))
     generator, covered = np.random.default_rng(1), []
     for _ in range(120):
         rows = generator.choice(4000, 80, replace=False)
@@ -80,20 +79,20 @@ def test_bradley_terry_recovers_strengths() -> None:
     games = 20_000.0
     wins = games * strength[:, None] / (strength[:, None] + strength[None, :])
     np.fill_diagonal(wins, 0.0)
-    found = fit(wins)
+    found = bradley_terry(wins)
     np.testing.assert_allclose(found.strength, strength, rtol=1e-3)
     assert (found.error < 0.02).all()
-    assert (fit(wins / 100).error > 5 * found.error).all()
+    assert (bradley_terry(wins / 100).error > 5 * found.error).all()
 
 
 def test_bradley_terry_is_finite_when_somebody_never_lost() -> None:
-    found = fit(np.array([[0.0, 5.0, 5.0], [0.0, 0.0, 3.0], [0.0, 2.0, 0.0]]))
+    found = bradley_terry(np.array([[0.0, 5.0, 5.0], [0.0, 0.0, 3.0], [0.0, 2.0, 0.0]]))
     assert found.strength[0] > 0.7
     assert np.isfinite(found.error).all()
 
 
 def test_wins_are_counted_image_by_image() -> None:
-    found = made.evidence(models=2, images=8, share=1.0, seed=4)
+    found = made.score(models=2, images=8, share=1.0, seed=4)
     first, second = found.pairs[0].per_image.T
     wins = wins_by_metric(found)
     assert wins[0, 1] == (first > second).sum()
@@ -107,22 +106,22 @@ def test_spearman_by_hand() -> None:
 
 
 def test_stability_ends_at_one_and_flags_few_models() -> None:
-    found = made.evidence(models=5, images=40, share=1.0, seed=2)
+    found = made.score(models=5, images=40, share=1.0, seed=2)
 
-    def first_images(k: int | None) -> Evidence:
+    def first_images(k: int | None) -> PairwiseScores:
         return made.restrict(found, [np.arange(k or 40)] * len(found.pairs))
 
     curve = stability(first_images, first=5)
     assert curve.k == tuple(range(5, 41))
     assert curve.srcc[-1] == 1
     assert not curve.weak
-    assert stability(lambda k: made.evidence(models=3)).weak
+    assert stability(lambda k: made.score(models=3)).weak
 
 
 def test_stability_begins_where_labels_connect_all_models() -> None:
-    found = made.evidence(models=3, images=40, share=1.0, seed=2)
+    found = made.score(models=3, images=40, share=1.0, seed=2)
 
-    def labelled_late(k: int | None) -> Evidence:
+    def labelled_late(k: int | None) -> PairwiseScores:
         """Nothing is labelled among the first ten images of the pairs of the last model."""
         rows = np.arange(k or 40)
         return made.restrict(found, [rows, rows[10:], rows[10:]])
@@ -136,20 +135,20 @@ def test_settled_is_the_last_crossing() -> None:
     assert Stability("m", (5, 6), (0.95, 1.0), 5).settled(0.9) == 5
 
 
-def test_verdict_says_what_is_missing_and_what_was_added() -> None:
-    partly = made.evidence(models=3, images=12, seed=1)
+def test_ranking_says_what_is_missing_and_what_was_added() -> None:
+    partly = made.score(models=3, images=12, seed=1)
     partly = made.restrict(partly, [np.arange(6), np.arange(2), np.arange(0)])
-    found = verdict(partly, replicates=50)
+    found = rank_models(partly, replicates=50)
     assert any("2 of 3 pairs are not fully labelled, 1 of them not at all" in note for note in found.notes)
     alone = made.restrict(partly, [np.arange(1), np.arange(1), np.arange(0)])
-    assert "2 of 3 pairs have one labelled image, over which there is no interval" in verdict(alone, 50).notes
-    smoothed = verdict(made.evidence(models=2, zeros=True), replicates=50)
+    assert "2 of 3 pairs have one labelled image, over which there is no interval" in rank_models(alone, 50).notes
+    smoothed = rank_models(made.score(models=2, zeros=True), replicates=50)
     assert any("was added to every p" in note for note in smoothed.notes)
     assert smoothed.rows()[0]["model"] == "m0"
 
 
-def test_verdict_as_json() -> None:
-    found = verdict(made.evidence(models=3, images=30, share=1.0), replicates=50).to_json()
+def test_ranking_as_json() -> None:
+    found = rank_models(made.score(models=3, images=30, share=1.0), replicates=50).to_json()
     assert found["p"][0][0] is None
     assert found["f"][0][0] == 1
     assert [row["rank"] for row in found["ranking"]] == [1, 2, 3]
@@ -158,7 +157,7 @@ def test_verdict_as_json() -> None:
 
 
 def test_rank_change_is_old_minus_new() -> None:
-    found = verdict(made.evidence(models=3, images=200, share=1.0, seed=1), replicates=20)
+    found = rank_models(made.score(models=3, images=200, share=1.0, seed=1), replicates=20)
     assert [row["model"] for row in found.rows()] == ["m0", "m1", "m2"]
     assert rank_changes(found, {"m0": 1.0, "m1": 3.0, "m2": 2.0, "other": 9.0}) == {
         "m0": (3, 1, 2),

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captrial.compete import CaptionPool, select
-from captrial.compete.analysis.repetition import repetition
+from captrial.compete import CaptionPool, SearchOptions, select
+from captrial.compete.analysis.repetition import find_repetition
 from captrial.compete.analysis.statistics import (
     annotation_statistics,
     class_distribution,
-    outcomes,
+    pair_outcomes,
     right_threshold,
 )
-from captrial.compete.ranking.pair_scores import Contest, Jury
-from captrial.compete.ranking.preferences import agreement, ranking_by_people
-from captrial.compete.selection.diversity import select_diverse
-from captrial.compete.selection.similarities import Resemblance, resemblance_named
+from captrial.compete.ranking.bradley_terry import metric_agreement, rank_by_judgements
+from captrial.compete.ranking.pair_scores import PairImages, PairScorer
+from captrial.compete.selection.registry import CaptionSimilarity, similarity_named
+from captrial.compete.selection.selection import select_diverse
 from captrial.compete.storage.labels import Judgement, read_judgements, read_labels
 from captrial.errors import InputError, MissingExtraError
 from captrial.metrics import Corpus, DocumentFrequencies, cider
@@ -86,70 +86,70 @@ def test_judgements(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def jury() -> Jury:
+def scorer() -> PairScorer:
     made_up = made.captions(30, 3, seed=1)
     truth = made_up.pop("truth")
     captions = {image: tuple(texts[image] for texts in made_up.values()) for image in truth}
     references = {image: [text, f"there is {text}"] for image, text in truth.items() if int(image) < 25}
-    contests = [
-        Contest((0, 1), tuple(map(str, range(14)))),
-        Contest((0, 2), tuple(map(str, range(8, 22)))),
-        Contest((1, 2), tuple(map(str, range(16, 30)))),
+    pairs = [
+        PairImages((0, 1), tuple(map(str, range(14)))),
+        PairImages((0, 2), tuple(map(str, range(8, 22)))),
+        PairImages((1, 2), tuple(map(str, range(16, 30)))),
     ]
-    return Jury(list(made_up), contests, captions, references, tokenize=same)
+    return PairScorer(list(made_up), pairs, captions, references, tokenize=same)
 
 
-def corpus_of(jury: Jury, model: int, images: list[str]) -> Corpus:
-    index = {image: number for number, image in enumerate(jury.images)}
-    return jury.corpus(model, np.array([index[image] for image in images if image in index]))
+def corpus_of(scorer: PairScorer, model: int, images: list[str]) -> Corpus:
+    index = {image: number for number, image in enumerate(scorer.images)}
+    return scorer.corpus(model, np.array([index[image] for image in images if image in index]))
 
 
 @pytest.mark.parametrize("metric", ["cider", "cider_plain", "bleu_4", "bleu_1", "rouge_l"])
-def test_p_is_the_metric_of_the_pair_s_own_images(jury: Jury, metric: str) -> None:
-    p = jury.evidence(metric).scores()
-    for contest in jury.contests:
-        i, j = contest.models
+def test_p_is_the_metric_of_the_pair_s_own_images(scorer: PairScorer, metric: str) -> None:
+    p = scorer.score(metric).matrix()
+    for pair in scorer.pairs:
+        i, j = pair.models
         for model, other in ((i, j), (j, i)):
-            corpus = corpus_of(jury, model, list(contest.images))
+            corpus = corpus_of(scorer, model, list(pair.images))
             state = choose_metrics([metric], MetricOptions())[0].state(corpus, MetricOptions())
             parts = {part.name: part.corpus for part in state.scores().flat()}
             assert p[model, other] == pytest.approx(parts[metric], abs=1e-12)
 
 
-def test_first_k_images_only(jury: Jury) -> None:
-    p = jury.evidence("cider", k=6).scores()
-    corpus = corpus_of(jury, 1, [str(number) for number in range(6)])
+def test_first_k_images_only(scorer: PairScorer) -> None:
+    p = scorer.score("cider", k=6).matrix()
+    corpus = corpus_of(scorer, 1, [str(number) for number in range(6)])
     assert p[1, 0] == pytest.approx(cider(corpus).corpus)
-    assert [pair.wanted for pair in jury.evidence("cider", k=6).pairs] == [6, 6, 6]
+    assert [pair.wanted for pair in scorer.score("cider", k=6).pairs] == [6, 6, 6]
 
 
-def test_document_frequencies_can_come_from_elsewhere(jury: Jury) -> None:
-    everything = jury.evidence("cider", frequencies="all").scores()
-    table = DocumentFrequencies.of(corpus_of(jury, 0, list(jury.images)))
-    from_table = jury.evidence("cider", frequencies=table).scores()
+def test_document_frequencies_can_come_from_elsewhere(scorer: PairScorer) -> None:
+    everything = scorer.score("cider", frequencies="all").matrix()
+    table = DocumentFrequencies.of(corpus_of(scorer, 0, list(scorer.images)))
+    from_table = scorer.score("cider", frequencies=table).matrix()
     np.testing.assert_allclose(everything, from_table)
-    assert not np.allclose(everything[0, 1], jury.evidence("cider").scores()[0, 1])
+    assert not np.allclose(everything[0, 1], scorer.score("cider").matrix()[0, 1])
     with pytest.raises(InputError, match="come from"):
-        jury.evidence("cider", frequencies="elsewhere")
+        scorer.score("cider", frequencies="elsewhere")
 
 
-def test_partly_labelled_pairs_count_with_what_they_have(jury: Jury) -> None:
-    assert jury.evidence("cider").labelled.tolist() == [14, 14, 9]
-    assert [pair.wanted for pair in jury.evidence("cider").pairs] == [14, 14, 14]
+def test_partly_labelled_pairs_count_with_what_they_have(scorer: PairScorer) -> None:
+    assert scorer.score("cider").labelled.tolist() == [14, 14, 9]
+    assert [pair.wanted for pair in scorer.score("cider").pairs] == [14, 14, 14]
 
 
-def test_signed_and_inverted_metrics_become_positive(jury: Jury) -> None:
-    repeats = jury.evidence("repetition").scores()
+def test_signed_and_inverted_metrics_become_positive(scorer: PairScorer) -> None:
+    repeats = scorer.score("repetition").matrix()
     np.testing.assert_allclose(repeats[~np.isnan(repeats)], 1.0)  # nobody repeats anything: lower is better
     with pytest.raises(InputError, match="does not judge"):
-        jury.evidence("length")
+        scorer.score("length")
     with pytest.raises(InputError, match="no metric 'beauty'"):
-        jury.evidence("beauty")
+        scorer.score("beauty")
 
 
-def test_scores_on_own_images(jury: Jury) -> None:
-    own = sorted({image for contest in jury.contests if 1 in contest.models for image in contest.images})
-    assert jury.scores_on_own("cider", 1) == pytest.approx(cider(corpus_of(jury, 1, own)).corpus)
+def test_scores_on_own_images(scorer: PairScorer) -> None:
+    own = sorted({image for pair in scorer.pairs if 1 in pair.models for image in pair.images})
+    assert scorer.score_on_own_images("cider", 1) == pytest.approx(cider(corpus_of(scorer, 1, own)).corpus)
 
 
 # Statistics
@@ -163,12 +163,12 @@ def test_table_2() -> None:
     assert annotation_statistics([]) is None
 
 
-def test_classes_and_outcomes(jury: Jury) -> None:
+def test_classes_and_pair_outcomes(scorer: PairScorer) -> None:
     assert class_distribution(["dog", "cat", "dog", None]) == {"dog": 2, "cat": 1}
-    evidence = jury.evidence("cider")
-    threshold = right_threshold(jury, "cider").value
-    assert threshold == pytest.approx(np.quantile(jury.people("cider"), 0.25))
-    for found, pair in zip(outcomes(evidence, threshold), evidence.pairs, strict=True):
+    pairwise = scorer.score("cider")
+    threshold = right_threshold(scorer, "cider").value
+    assert threshold == pytest.approx(np.quantile(scorer.human_scores("cider"), 0.25))
+    for found, pair in zip(pair_outcomes(pairwise, threshold), pairwise.pairs, strict=True):
         right = pair.per_image >= threshold
         assert found.both == (right[:, 0] & right[:, 1]).sum()
         assert found.both + found.first + found.second + found.neither == len(pair.images)
@@ -186,7 +186,7 @@ def test_repetition_by_model_and_word() -> None:
         },
         block=2,
     )
-    first, second = repetition(pool, tokenize=lambda texts: [text.replace(".", " ") for text in texts])
+    first, second = find_repetition(pool, tokenize=lambda texts: [text.replace(".", " ") for text in texts])
     assert (first.captions, first.repeated, first.share) == (4, 2, 0.5)
     assert first.words == {"dog": 1, "no": 1, "yes": 1}
     assert first.examples[0] == ("1", "a dog dog dog", "dog")
@@ -201,12 +201,12 @@ def test_near_duplicates_are_passed_over() -> None:
     one = ["red green blue black white"] * 20 + [f"one{number} two{number}" for number in range(20)]
     two = ["dog cat bird cow horse"] * 20 + [f"three{number} four{number}" for number in range(20)]
     pool = CaptionPool(images, {"A": one, "B": two}, block=7)
-    plain = select(pool, 10, reserve=0, tokenize=same)[0]
-    diverse = select_diverse(pool, 10, reserve=5, tokenize=same)[0]
+    plain = select(pool, 10, 0, SearchOptions(tokenize=same))[0]
+    diverse = select_diverse(pool, 10, 5, SearchOptions(tokenize=same))[0]
     repeated = {image for image in images[:20] if image in (*diverse.images, *diverse.reserve)}
     assert len(repeated) == 1
     assert sum(image in images[:20] for image in plain.images) > 1
-    order = select(pool, 40, reserve=0, tokenize=same)[0].images
+    order = select(pool, 40, 0, SearchOptions(tokenize=same))[0].images
     places = [order.index(image) for image in (*diverse.images, *diverse.reserve)]
     assert places == sorted(places)  # the order itself is unchanged
     assert (len(diverse.images), len(diverse.reserve)) == (10, 5)
@@ -216,22 +216,24 @@ def test_look_alike_images_are_passed_over() -> None:
     images = [str(number) for number in range(12)]
     captions = {name: [f"{name}{number} is here" for number in range(12)] for name in "AB"}
     looks = {image: 0xFFFF << 16 * (int(image) // 4) for image in images}
-    found = select_diverse(CaptionPool(images, captions), 12, tokenize=same, fingerprint=looks.get)[0]
+    found = select_diverse(
+        CaptionPool(images, captions), 12, options=SearchOptions(tokenize=same), fingerprint=looks.get
+    )[0]
     assert len(found.images) == 3
 
 
 def test_similarities_by_name() -> None:
-    assert resemblance_named("ngsm") is None
-    assert resemblance_named("os.path:commonprefix") is not None
+    assert similarity_named("ngsm") is None
+    assert similarity_named("os.path:commonprefix") is not None
     with pytest.raises(InputError, match="choose from ngsm, nouns"):
-        resemblance_named("telepathy")
+        similarity_named("telepathy")
     for wrong in ("os.path:nothing", "no_such_module:f", ":f"):
         with pytest.raises(InputError, match="Python can import"):
-            resemblance_named(wrong)
+            similarity_named(wrong)
 
 
 @pytest.mark.parametrize(
-    ("resemblance", "message"),
+    ("similarity", "message"),
     [
         (lambda first, second: 0.5, "one number for each pair"),
         (lambda first, second: [0.5], "one number for each pair"),
@@ -239,60 +241,60 @@ def test_similarities_by_name() -> None:
         (lambda first, second: [0.5, 1e7], "image 2: 10000000.0 cannot be a similarity"),
     ],
 )
-def test_a_similarity_that_makes_no_sense_is_said(resemblance: Resemblance, message: str) -> None:
+def test_a_similarity_that_makes_no_sense_is_said(similarity: CaptionSimilarity, message: str) -> None:
     pool = CaptionPool(["1", "2"], {"A": ["a dog", "a cat"], "B": ["a dog", "a tree"]})
     with pytest.raises(InputError, match=message):
-        select(pool, 1, resemblance=resemblance, tokenize=same)
+        select(pool, 1, options=SearchOptions(similarity=similarity, tokenize=same))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["nouns", "spice"])
 def test_meaning_counts_for_other_similarities(name: str) -> None:
-    resemblance = resemblance_named(name)
-    assert resemblance is not None
+    similarity = similarity_named(name)
+    assert similarity is not None
     first = ["a man rides a horse", "a man rides a horse", "a dog"]
     second = ["a horse is ridden by a man", "two pizzas on a table", "a dog"]
-    values = np.asarray(resemblance(first, second))
+    values = np.asarray(similarity(first, second))
     assert values[0] > values[1]
     assert values[2] == pytest.approx(1)
-    np.testing.assert_allclose(values, np.asarray(resemblance(second, first)))
+    np.testing.assert_allclose(values, np.asarray(similarity(second, first)))
 
 
 def test_sentence_embeddings_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    resemblance = resemblance_named("embedding")
-    assert resemblance is not None
+    similarity = similarity_named("embedding")
+    assert similarity is not None
     with pytest.raises(MissingExtraError, match="sentence-transformers"):
-        resemblance(["a"], ["b"])
+        similarity(["a"], ["b"])
 
 
 # People
 
 
 def test_people_rank_and_judge_the_metric(small: Small) -> None:
-    evidence = small.competition.jury(small.competition.labels(small.references)).evidence("cider")
+    pairwise = small.competition.scorer(small.competition.labels(small.references)).score("cider")
     judgements = []
-    for pair in evidence.pairs:
-        first, second = (evidence.models[model] for model in pair.models)
+    for pair in pairwise.pairs:
+        first, second = (pairwise.models[model] for model in pair.models)
         for image, (a, b) in zip(pair.images, pair.per_image, strict=True):
             if a != b:
-                judgements.append(Judgement(evidence.images[image], second, first, float(b > a)))
-    found = agreement(evidence, judgements)
+                judgements.append(Judgement(pairwise.images[image], second, first, float(b > a)))
+    found = metric_agreement(pairwise, judgements)
     assert (found.tau, found.low, found.high) == (1, 1, 1)
     assert found.judgements == len(judgements)
     opposite = [Judgement(j.image, j.first, j.second, 1 - j.outcome) for j in judgements]
-    assert agreement(evidence, opposite).tau == -1
-    half = agreement(evidence, judgements[::2] + opposite[1::2])
+    assert metric_agreement(pairwise, opposite).tau == -1
+    half = metric_agreement(pairwise, judgements[::2] + opposite[1::2])
     assert -0.5 < half.tau < 0.5
     assert half.low < half.tau < half.high
     unknown = [Judgement("nowhere", "model0", "model1", 1.0), Judgement(judgements[0].image, "model0", "model1", 0.5)]
-    assert (agreement(evidence, unknown).judgements, agreement(evidence, unknown).left_out) == (0, 1)
-    alone = agreement(evidence, judgements[:1])
+    assert (metric_agreement(pairwise, unknown).judgements, metric_agreement(pairwise, unknown).left_out) == (0, 1)
+    alone = metric_agreement(pairwise, judgements[:1])
     assert (alone.tau, alone.judgements) == (1, 1)
     assert np.isnan([alone.low, alone.high]).all()  # there is no interval over one image
-    evidence.pairs[0].per_image[0, 0] = np.nan  # the metric has nothing to say there
-    silent = [j for j in judgements if j.image == evidence.images[evidence.pairs[0].images[0]] and j.first == "model1"]
-    assert agreement(evidence, silent).left_out == len(silent)
-    strengths = ranking_by_people(evidence.models, judgements).strength
+    pairwise.pairs[0].per_image[0, 0] = np.nan  # the metric has nothing to say there
+    silent = [j for j in judgements if j.image == pairwise.images[pairwise.pairs[0].images[0]] and j.first == "model1"]
+    assert metric_agreement(pairwise, silent).left_out == len(silent)
+    strengths = rank_by_judgements(pairwise.models, judgements).strength
     assert int(np.argmax(strengths)) == 0

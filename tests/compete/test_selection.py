@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.compete.selection.selection import (
-    Ordered,
     PairSelection,
+    RankedImages,
+    SearchOptions,
     merge,
     select,
 )
@@ -53,7 +54,9 @@ def test_equals_a_full_sort(captions, k, block, workers, seed, random) -> None: 
     images = list(captions["A"])
     random.shuffle(images)
     shuffled = {model: [texts[image] for image in images] for model, texts in captions.items()}
-    found = select(CaptionPool(images, shuffled, block=block), k, seed=seed, workers=workers, tokenize=split)
+    found = select(
+        CaptionPool(images, shuffled, block=block), k, options=SearchOptions(seed=seed, workers=workers, tokenize=split)
+    )
     tokens = {model: {image: text.split() for image, text in texts.items()} for model, texts in captions.items()}
     assert as_pairs(found) == direct.selection(tokens, k, seed)
     assert all(len(pair.images) == min(k, len(images)) for pair in found)
@@ -63,7 +66,9 @@ def test_equals_a_full_sort(captions, k, block, workers, seed, random) -> None: 
 def test_everything_tied_is_ordered_by_hash_alone() -> None:
     images = [f"{number}.jpg" for number in range(5000)]
     captions = {"A": ["a"] * 5000, "B": ["b"] * 5000}
-    found = as_pairs(select(CaptionPool(images, captions, block=512), 30, workers=2, tokenize=split))
+    found = as_pairs(
+        select(CaptionPool(images, captions, block=512), 30, options=SearchOptions(workers=2, tokenize=split))
+    )
     tokens = {model: dict.fromkeys(images, texts[0].split()) for model, texts in captions.items()}
     assert found == direct.selection(tokens, 30)
 
@@ -81,7 +86,7 @@ def test_real_captions(data: Path, workers: int) -> None:
     }
     images = sorted(captions[SYSTEMS[0]], reverse=workers > 1)
     pool = CaptionPool(images, {name: [texts[p] for p in images] for name, texts in captions.items()}, block=1700)
-    found = select(pool, 70, workers=workers, tokenize=split)
+    found = select(pool, 70, options=SearchOptions(workers=workers, tokenize=split))
     tokens = {name: {image: text.split() for image, text in texts.items()} for name, texts in captions.items()}
     assert as_pairs(found) == direct.selection(tokens, 70)
 
@@ -90,8 +95,8 @@ def test_only_new_pairs_are_searched_when_asked() -> None:
     images = [str(number) for number in range(40)]
     captions = {name: [f"{name} sees {number % 7} things" for number in range(40)] for name in "xyz"}
     pool = CaptionPool(images, captions)
-    everything = as_pairs(select(pool, 5, tokenize=split))
-    fresh = as_pairs(select(pool, 5, pairs=[(0, 2), (1, 2)], tokenize=split))
+    everything = as_pairs(select(pool, 5, options=SearchOptions(tokenize=split)))
+    fresh = as_pairs(select(pool, 5, options=SearchOptions([(0, 2), (1, 2)], tokenize=split)))
     assert fresh == {pair: everything[pair] for pair in [("x", "z"), ("y", "z")]}
 
 
@@ -99,7 +104,7 @@ def test_shards_merge_to_the_same_order() -> None:
     generator = np.random.default_rng(0)
     keys = generator.integers(0, 2, (60, 5)).astype(np.int64)
     ids, ties = np.array([f"{n:02}" for n in range(60)], object), generator.integers(0, 4, 60).astype(np.uint64)
-    parts = [Ordered(ids[at::4], keys[at::4], ties[at::4]) for at in range(4)]
+    parts = [RankedImages(ids[at::4], keys[at::4], ties[at::4]) for at in range(4)]
     merged = merge([merge(parts[:2], 20), merge(parts[2:], 20)], 20)
     expected = sorted(range(60), key=lambda row: (*keys[row], ties[row], ids[row]))[:20]
     assert merged.ids.tolist() == [ids[row] for row in expected]
@@ -107,7 +112,9 @@ def test_shards_merge_to_the_same_order() -> None:
 
 def test_another_similarity_keeps_ngsm_for_its_ties() -> None:
     pool = CaptionPool(["1", "2", "3"], {"A": ["a b", "a b", "a b"], "B": ["a b", "c d", "a d"]})
-    lengths = select(pool, 3, resemblance=lambda first, second: [0.5] * len(first), tokenize=split)[0]
+    lengths = select(
+        pool, 3, options=SearchOptions(similarity=lambda first, second: [0.5] * len(first), tokenize=split)
+    )[0]
     assert lengths.images == ("2", "3", "1")
     assert lengths.similarity == (0.5, 0.5, 0.5)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
-from captrial.compete.selection.selection import Ordered
+from captrial.compete.selection.selection import RankedImages
 from captrial.engines.engine import Engine
 from captrial.engines.jobs import score as score_job
 from captrial.engines.jobs import select
@@ -207,7 +207,7 @@ def competition(folder: Path, images: int = 300) -> Competition:
     texts["truth"] = {}
     files, _ = made.write_files(folder, texts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("captrial.compete.storage.caption_store.BLOCK", 16)
+        patch.setattr("captrial.compete.storage.caption_pool.BLOCK", 16)
         return Competition.create(folder / "competition", files)
 
 
@@ -229,7 +229,7 @@ def test_slices_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     kept: list[dict[str, object]] = []
     real = select.merge_slices
 
-    def spy(rows: object, pairs: int, depth: int) -> list[Ordered]:
+    def spy(rows: object, pairs: int, depth: int) -> list[RankedImages]:
         kept.extend(rows)  # type: ignore[arg-type]
         return real(iter(kept), pairs, depth)
 

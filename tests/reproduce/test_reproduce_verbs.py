@@ -134,7 +134,7 @@ def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path
 
     first = (made().directory / "pool.parquet").stat().st_ino
     assert (made().directory / "pool.parquet").stat().st_ino == first
-    assert made(seed=7).state.seed == 7
+    assert made(seed=7).manifest.seed == 7
     said = orjson.loads((data / "half.json").read_bytes())
     (data / "half.json").write_bytes(orjson.dumps({**said, "park/00.png": "something else"}))
     assert "something else" in [said["half"] for said in map(made(seed=7).captions_of, made(seed=7).images())]
@@ -142,7 +142,7 @@ def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path
     assert made(seed=7).models == ("half", "right", "wrong")
 
 
-# Cornia 2022 and Liu 2017 ---------------------------------------------------------------------------------------------------
+# Cornia 2022 and Liu 2017 ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

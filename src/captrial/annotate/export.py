@@ -23,9 +23,8 @@ from captrial.annotate.database.schema import (
 )
 from captrial.annotate.rounds.rounds import accepted, indescribable
 from captrial.annotate.settings import Settings
-from captrial.compete.storage.csv_export import csv_table
 from captrial.errors import InputError
-from captrial.files import atomic_write
+from captrial.files import atomic_write, csv_table
 
 REFERENCES, JUDGEMENTS = "references.jsonl", "judgements.jsonl"
 

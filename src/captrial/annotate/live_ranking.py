@@ -24,7 +24,7 @@ from captrial.errors import CaptrialError, StateError
 if TYPE_CHECKING:
     from captrial.annotate.service import Room
     from captrial.compete.competition import Competition
-    from captrial.compete.ranking.pair_scores import Jury
+    from captrial.compete.ranking.pair_scores import PairScorer
 
 REPLICATES = 200
 REST = 3
@@ -83,26 +83,26 @@ def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, A
 
     `ready` is False where no selected image has a label yet.
     """
-    from captrial.compete.analysis.planner import plan
-    from captrial.compete.ranking.result import verdict
+    from captrial.compete.analysis.planner import plan_labels
+    from captrial.compete.ranking.result import rank_models
 
     labels = competition.labels()
-    jury = competition.jury(labels)
-    if not jury.images:
+    scorer = competition.scorer(labels)
+    if not scorer.images:
         return {"ready": False, "labelled": 0}
-    evidence = jury.evidence(metric)
-    found = verdict(evidence, REPLICATES, competition.state.seed)
-    ahead = plan(evidence, jury.waiting)
+    pairwise = scorer.score(metric)
+    found = rank_models(pairwise, REPLICATES, competition.manifest.seed)
+    ahead = plan_labels(pairwise, scorer.unlabelled)
     return {
         "ready": True,
         "metric": metric,
-        "labelled": len(jury.images),
+        "labelled": len(scorer.images),
         "ranking": found.rows(),
         "risk": ahead.risk,
         "labels_needed": ahead.labels_needed,
         "notes": list(found.notes),
         "sentences": sentence_agreement(labels.references),
-        **_preferences(competition, jury),
+        **_preferences(competition, scorer),
     }
 
 
@@ -122,16 +122,16 @@ def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, flo
     return {"cider": cider(corpus).corpus, "rouge_l": rouge_l(corpus).corpus}
 
 
-def _preferences(competition: Competition, jury: Jury) -> dict[str, Any]:
+def _preferences(competition: Competition, scorer: PairScorer) -> dict[str, Any]:
     """Where the judging round has begun: ranks by Bradley-Terry, and Kendall's tau of metrics with people."""
+    from captrial.compete.ranking.bradley_terry import metric_agreement, rank_by_judgements
     from captrial.compete.ranking.perron import ranks
-    from captrial.compete.ranking.preferences import agreement, ranking_by_people
 
     judgements = competition.judgements()
     if not judgements:
         return {"people": {}, "agreement": []}
-    places = ranks(ranking_by_people(competition.models, judgements).strength)
-    found = [agreement(jury.evidence(name), judgements) for name in METRICS]
+    places = ranks(rank_by_judgements(competition.models, judgements).strength)
+    found = [metric_agreement(scorer.score(name), judgements) for name in METRICS]
     return {
         "people": {name: int(place) for name, place in zip(competition.models, places, strict=True)},
         "agreement": [

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from captrial.compete.storage.manifest import FILE
+from captrial.compete.storage.manifest import MANIFEST
 
 EVERY = 1.0  # seconds
 REST = 20  # times as long as the work took: it costs the people who work meanwhile
@@ -65,5 +65,5 @@ class Keeper:
 
     def _stamp(self) -> list[int]:
         """Changes when a model is added and when images are selected: both write whole files by renaming."""
-        paths = (self.directory / FILE, self.directory / "selection")
+        paths = (self.directory / MANIFEST, self.directory / "selection")
         return [path.stat().st_mtime_ns for path in paths if path.exists()]

@@ -55,15 +55,15 @@ def new(
 ) -> None:
     """Make a competition of caption files or captioners, one a model, about the same images."""
     from captrial.compete import Competition
-    from captrial.compete.storage.creation import refuse_taken
+    from captrial.compete.storage.creation import check_empty
 
-    refuse_taken(directory)  # before any captioner is run
+    check_empty(directory)  # before any captioner is run
     files = caption_files(directory, captioner, captions, images)
     made = Competition.create(directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common)
     if json:
-        print_json({"directory": str(directory), "models": list(made.models), "images": made.state.image_count})
+        print_json({"directory": str(directory), "models": list(made.models), "images": made.manifest.image_count})
         return
-    _print_models(made, f"{directory}: {made.state.image_count} images")
+    _print_models(made, f"{directory}: {made.manifest.image_count} images")
     say_next(f"captrial compete select {directory}", "select the images where captions differ most")
 
 
@@ -97,7 +97,7 @@ def select(
     from captrial.compete.storage.manifest import SelectionSettings
 
     competition = open_competition(directory, ignore_changes)
-    kept = competition.state.selection or SelectionSettings()
+    kept = competition.manifest.selection or SelectionSettings()
     count = k or kept.k
     settings = SelectionSettings(
         k=count,
@@ -130,19 +130,19 @@ def add(
 ) -> None:
     """Add a model: only its own pairs are selected and need labels, everything before stays as it is."""
     competition = open_competition(directory, ignore_changes)
-    before = set(competition.images())
+    before = set(competition.selected_images())
     files = caption_files(directory, captioner, captions, competition.image_root)
     if not files:
         raise InputError("nothing to add; give --captions NAME=FILE or --captioner NAME=RUN")
     for name, file in files.items():
         competition.add_model(name, file)
-    fresh = _select(competition, None, False, workers) if competition.state.selection else []
+    fresh = _select(competition, None, False, workers) if competition.manifest.selection else []
     if json:
         print_json({"models": list(competition.models), "new_pairs": len(fresh)})
         return
     _print_models(competition, f"{directory}: {len(competition.models)} models")
-    if competition.state.selection:
-        more = len(set(competition.images()) - before)
+    if competition.manifest.selection:
+        more = len(set(competition.selected_images()) - before)
         console.print(f"{len(fresh)} new pairs; {more} images more than before in all.")
     _say_next_step(competition)
 
@@ -165,7 +165,7 @@ def status(directory: Directory, json: JsonFlag = False) -> None:
 
 def _selection_json(competition: Competition) -> dict[str, Any]:
     """The shape that scripts rely on: k, and the images of every pair as they stand."""
-    settings = competition.state.selection
+    settings = competition.manifest.selection
     return {
         "k": settings.k if settings else None,
         "pairs": [
@@ -188,12 +188,12 @@ def _select(
 
 
 def _facts(competition: Competition) -> dict[str, Any]:
-    images = competition.images()
+    images = competition.selected_images()
     waiting = competition.images_to_label()
     return {
         "models": list(competition.models),
-        "pool": competition.state.image_count,
-        "selection": competition.state.selection,
+        "pool": competition.manifest.image_count,
+        "selection": competition.manifest.selection,
         "pairs": len(competition.pairs),
         "selected_pairs": len(competition.selected_pairs()),
         "images": len(images),
@@ -207,9 +207,11 @@ def _facts(competition: Competition) -> dict[str, Any]:
 def _print_models(competition: Competition, title: str) -> None:
     from captrial.compete.storage.creation import verbosity_note
 
-    rows = [[entry.name, round(entry.mean_words, 1), "; ".join(entry.problems)] for entry in competition.state.models]
+    rows = [
+        [entry.name, round(entry.mean_words, 1), "; ".join(entry.problems)] for entry in competition.manifest.models
+    ]
     print_table(title, ["model", "words a caption", "remarks"], rows)
-    note = verbosity_note(competition.state)
+    note = verbosity_note(competition.manifest)
     if note:
         warn(note)
 
@@ -227,7 +229,7 @@ def _print_selection(competition: Competition, fresh: int) -> None:
     ]
     columns = ["model", "model", "images", "least alike", "most alike", "reserve"]
     print_table("selected images", columns, rows)
-    images = len(competition.images())
+    images = len(competition.selected_images())
     done = "selected" if fresh else "were selected before; nothing to do for"
     console.print(f"{fresh or len(rows)} pairs {done}: {images} different images in all.")
     _say_next_step(competition)

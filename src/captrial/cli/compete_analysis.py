@@ -23,8 +23,8 @@ def stability(
     from captrial.compete.analysis.stability import stability as curve
 
     competition = open_competition(directory, ignore_changes)
-    jury = competition.labelled_jury(competition.labels(references, split))
-    found = curve(lambda k: jury.evidence(metric, k))
+    scorer = competition.labelled_scorer(competition.labels(references, split))
+    found = curve(lambda k: scorer.score(metric, k))
     if json:
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
         return
@@ -39,7 +39,7 @@ def stability(
 
 def repetition(directory: Directory, json: JsonFlag = False) -> None:
     """Captions in which one word stands three or more times in a row, by model and word."""
-    from captrial.compete.analysis.repetition import repetition as look
+    from captrial.compete.analysis.repetition import find_repetition as look
     from captrial.progress import progress_bar
 
     competition = open_competition(directory, ignore_changes=True)
@@ -60,7 +60,7 @@ def repetition(directory: Directory, json: JsonFlag = False) -> None:
         for part in found
     ]
     columns = ["model", "captions", "share", "different words", "most frequent"]
-    print_table(f"repetition in {competition.state.image_count} captions a model", columns, rows)
+    print_table(f"repetition in {competition.manifest.image_count} captions a model", columns, rows)
 
 
 def flip(
@@ -75,15 +75,15 @@ def flip(
     from captrial.compete.analysis.flip import flip_report
 
     competition = open_competition(directory, ignore_changes)
-    jury = competition.labelled_jury(competition.labels(references, split))
-    found = flip_report(jury.evidence(metric))
+    scorer = competition.labelled_scorer(competition.labels(references, split))
+    found = flip_report(scorer.score(metric))
     if json:
         print_json({"metric": metric, **asdict(found)})
         return
     rows = [[image, margin] for image, margin in found.influential]
     notes = [f"the winner's score is {found.margin:.4g} times the second's with all images"]
     print_table(f"most influential images, {metric}", ["image", "margin without it"], rows, notes)
-    console.print(found.sentence(), soft_wrap=True, markup=False)
+    console.print(found.summary(), soft_wrap=True, markup=False)
     if found.removed:
         console.print(f"  {', '.join(found.removed)}", style="dim", soft_wrap=True, markup=False)
 
@@ -100,12 +100,12 @@ def plan(
     json: JsonFlag = False,
 ) -> None:
     """How many more labels until the ranking is stable, and which images to label next."""
-    from captrial.compete.analysis.planner import plan as make_plan
+    from captrial.compete.analysis.planner import PlanSettings, plan_labels
 
     competition = open_competition(directory, ignore_changes)
-    jury = competition.jury(competition.labels(references, split))
-    found = make_plan(jury.evidence(metric), jury.waiting, goal, target, most=count)
-    left = len({image for pair in jury.waiting for image in pair})
+    scorer = competition.scorer(competition.labels(references, split))
+    found = plan_labels(scorer.score(metric), scorer.unlabelled, PlanSettings(goal, target, count))
+    left = len({image for pair in scorer.unlabelled for image in pair})
     if json:
         print_json({"metric": metric, "stable": found.stable, "to_label": left, **asdict(found)})
         return
@@ -132,11 +132,11 @@ def statistics(
     from captrial.compete.analysis import statistics as facts
 
     competition = open_competition(directory, ignore_changes)
-    jury = competition.labelled_jury(competition.labels(references, split))
-    annotations = facts.annotation_statistics(jury.references)
-    threshold = facts.right_threshold(jury, metric)
-    outcomes = facts.outcomes(jury.evidence(metric), threshold.value)
-    classes = facts.class_distribution(map(competition.class_of, competition.images()))
+    scorer = competition.labelled_scorer(competition.labels(references, split))
+    annotations = facts.annotation_statistics(scorer.references)
+    threshold = facts.right_threshold(scorer, metric)
+    outcomes = facts.pair_outcomes(scorer.score(metric), threshold.value)
+    classes = facts.class_distribution(map(competition.class_of, competition.selected_images()))
     if json:
         shape = {"annotations": annotations, "classes": classes, "threshold": threshold.value, "outcomes": outcomes}
         print_json({"metric": metric, **shape})
@@ -148,6 +148,6 @@ def statistics(
     if classes:
         print_table("classes of the selected images", ["class", "images"], list(classes.items())[:20])
     rows = [[*outcome.models, outcome.both, outcome.first, outcome.second, outcome.neither] for outcome in outcomes]
-    notes = [f"right: {metric} of at least {threshold.value:.4g} ({threshold.what})"]
+    notes = [f"right: {metric} of at least {threshold.value:.4g} ({threshold.description})"]
     columns = ["first", "second", "both right", "only first", "only second", "neither"]
     print_table("who was right", columns, rows, notes)

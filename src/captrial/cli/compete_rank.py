@@ -23,8 +23,8 @@ from captrial.cli.output import JsonFlag, print_json, print_table
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.compete import Competition, Verdict
-    from captrial.compete.ranking.pair_scores import Frequencies, Jury
+    from captrial.compete import Competition, RankingResult
+    from captrial.compete.ranking.pair_scores import Frequencies, PairScorer
 
 Changes = dict[str, tuple[int, int, int]]  # model -> old rank, new rank, old - new
 
@@ -48,19 +48,21 @@ def rank(
     json: JsonFlag = False,
 ) -> None:
     """Rank the models by the labels there are, with intervals on every rank."""
-    from captrial.compete import verdict
+    from captrial.compete import rank_models
 
     competition = open_competition(directory, ignore_changes)
-    jury = competition.labelled_jury(competition.labels(references, split))
-    found = verdict(jury.evidence(metric, frequencies=_frequencies(frequencies)), replicates, competition.state.seed)
+    scorer = competition.labelled_scorer(competition.labels(references, split))
+    found = rank_models(
+        scorer.score(metric, frequencies=_frequencies(frequencies)), replicates, competition.manifest.seed
+    )
     changes = _changes(found, against) if against else None
-    people = _people(competition, jury, metric)
+    people = _people(competition, scorer, metric)
     costs = costs_of(directory)
     if json:
         extra = {"changes": changes, "people": people, "costs": costs}
         print_json({**found.to_json(), **{name: value for name, value in extra.items() if value}})
         return
-    _print_verdict(found, changes)
+    _print_ranking(found, changes)
     _print_people(people)
     _print_costs(costs)
     again = f" --references {references}" if references else ""
@@ -73,26 +75,25 @@ def _frequencies(name: str) -> Frequencies:
     return name if name in ("pair", "all") else DocumentFrequencies.load(name)
 
 
-def _changes(found: Verdict, against: Path) -> Changes:
-    from captrial.compete.analysis.external_scores import read_scores
-    from captrial.compete.ranking.result import rank_changes
+def _changes(found: RankingResult, against: Path) -> Changes:
+    from captrial.compete.ranking.result import rank_changes, read_external_scores
 
-    scores = read_scores(against, found.metric)
-    changes = rank_changes(found, {name: row[found.metric] for name, row in scores.items() if found.metric in row})
+    scores = read_external_scores(against, found.metric)
+    changes = rank_changes(found, scores)
     if not changes:
         raise InputError(f"{against}: has no {found.metric} of any of these models: {', '.join(found.models)}")
     return changes
 
 
-def _people(competition: Competition, jury: Jury, metric: str) -> dict[str, Any]:
+def _people(competition: Competition, scorer: PairScorer, metric: str) -> dict[str, Any]:
     """What pairwise judgements say, where there are any."""
+    from captrial.compete.ranking.bradley_terry import metric_agreement, rank_by_judgements
     from captrial.compete.ranking.perron import ranks
-    from captrial.compete.ranking.preferences import agreement, ranking_by_people
 
     judgements = competition.judgements()
     if not judgements:
         return {}
-    strengths = ranking_by_people(competition.models, judgements).strength
+    strengths = rank_by_judgements(competition.models, judgements).strength
     places = ranks(strengths)
     metrics = dict.fromkeys([metric, "cider", "rouge_l", "bleu_4"])
     return {
@@ -101,11 +102,11 @@ def _people(competition: Competition, jury: Jury, metric: str) -> dict[str, Any]
             {"model": name, "strength": float(strengths[index]), "rank": int(places[index])}
             for index, name in enumerate(competition.models)
         ],
-        "agreement": [asdict(agreement(jury.evidence(name), judgements)) for name in metrics],
+        "agreement": [asdict(metric_agreement(scorer.score(name), judgements)) for name in metrics],
     }
 
 
-def _print_verdict(found: Verdict, changes: Changes | None) -> None:
+def _print_ranking(found: RankingResult, changes: Changes | None) -> None:
     columns = ["rank", "model", "score", "95% interval", "ranks", "wins", "Bradley-Terry rank"]
     rows = []
     for row in found.rows():

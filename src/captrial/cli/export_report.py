@@ -52,7 +52,7 @@ def export(
     json: JsonFlag = False,
 ) -> None:
     """The selection, the captions of the selected images and, where labelled, all results as CSV."""
-    from captrial.compete.storage.csv_export import export_tables
+    from captrial.report.csv_export import export_tables
 
     competition = open_competition(directory, ignore_changes)
     files = export_tables(competition, competition.labels(references, split), metric or ["cider"], out)

@@ -78,14 +78,14 @@ def mad(
 
     captrial reproduce mad --data ../shared/data/captioners/karpathy_test
     """
-    from captrial.compete.analysis.external_scores import read_scores
+    from captrial.compete.ranking.result import read_external_scores
     from captrial.papers.trial import MadSettings
     from captrial.papers.wan2022 import Mad
 
     settings = MadSettings(
         data,
         images,
-        read_scores(scores) if scores else None,
+        read_external_scores(scores) if scores else None,
         _read_objects(objects) if objects else None,
         tuple(metrics.split(",")),
         k,

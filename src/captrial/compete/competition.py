@@ -1,12 +1,12 @@
-"""A competition is a directory. Every step reads it, extends it by whole files, and can be repeated or resumed.
+"""A competition: a directory that every step reads and extends by whole files, so that it can be repeated or resumed.
 
-    competition.json         the models, fingerprints of where their captions came from, how images were selected
-    pool.parquet             image ids
-    captions/0.parquet       what model 0 said about them, and so on; captions/0.broken.jsonl lists broken captions
-    selection/0-1.json       D_01 and its reserve, and so on
-    selection/captions.parquet   captions of the selected images (derived; made again when out of date)
-    references.jsonl         what people said, judgements.jsonl what they preferred (see `labels`)
-    indescribable.json       images that were marked as impossible to describe
+    competition.json             the manifest: models, fingerprints of their caption files, selection settings
+    pool.parquet                 image ids
+    captions/0.parquet           the captions of model 0, and so on; captions/0.broken.jsonl lists broken captions
+    selection/0-1.json           D_01 and its reserve, and so on
+    selection/captions.parquet   captions of the selected images (derived; written again when out of date)
+    references.jsonl             reference captions; judgements.jsonl holds people's preferences (see `storage.labels`)
+    indescribable.json           images that were marked as impossible to describe
 
 `competition.json` is written last, so a directory without it is an interrupted `new`, which can be run again.
 """
@@ -20,46 +20,42 @@ from pathlib import Path
 
 import orjson
 
-from captrial.compete.ranking.pair_scores import Contest, Jury
-from captrial.compete.ranking.result import Verdict, verdict
-from captrial.compete.selection.diversity import select_diverse
+from captrial.compete.ranking.pair_scores import PairImages, PairScorer
+from captrial.compete.ranking.result import RankingResult, rank_models
+from captrial.compete.selection.registry import similarity_named
 from captrial.compete.selection.selection import (
     PairSelection,
     Ranker,
+    SearchOptions,
     all_pairs,
     select,
+    select_diverse,
 )
-from captrial.compete.selection.similarities import resemblance_named
 from captrial.compete.storage import creation
-from captrial.compete.storage.caption_store import StoredPool
-from captrial.compete.storage.image_source import ImageSource, class_of
-from captrial.compete.storage.labels import (
-    Judgement,
-    Labels,
-    read_judgements,
-    read_labels,
-)
-from captrial.compete.storage.manifest import SelectionSettings, State, changed
+from captrial.compete.storage.caption_pool import StoredPool
+from captrial.compete.storage.labels import Judgement, Labels, read_judgements, read_labels
+from captrial.compete.storage.manifest import Manifest, SelectionSettings, changed
 from captrial.compete.storage.selection_files import (
     ActiveSelection,
     Captions,
-    ChosenFiles,
     Pair,
-    without,
+    SelectionFiles,
+    active_selection,
 )
 from captrial.data import read_references
+from captrial.data.image_source import ImageSource, class_of
 from captrial.data.pools.duplicates import signature
 from captrial.errors import InputError, StateError
 from captrial.files import atomic_write
 
 
 class Competition:
-    """A competition in a directory; see the module's text for its files."""
+    """A competition in a directory; the module's docstring lists its files."""
 
-    def __init__(self, directory: Path, state: State) -> None:
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
         """Use `open` or `create`."""
-        self.directory, self._state = directory, state
-        self._files = ChosenFiles(directory)
+        self.directory, self._manifest = directory, manifest
+        self._files = SelectionFiles(directory)
 
     @classmethod
     def create(
@@ -72,17 +68,19 @@ class Competition:
         first_sentence: bool = False,
         common: bool = False,
     ) -> Competition:
-        """Make a competition of caption files, one a model (see `captrial.data.read_captions` for formats)."""
+        """Create a competition from caption files, one a model (see `captrial.data.read_captions` for formats)."""
         directory = Path(directory)
         files = {name: Path(path) for name, path in captions.items()}
         root = Path(images) if images is not None else None
-        state = creation.found(directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common)
-        return cls(directory, state)
+        manifest = creation.create(
+            directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common
+        )
+        return cls(directory, manifest)
 
     @classmethod
     def open(cls, directory: Path | str, check_sources: bool = False) -> Competition:
         """Open a competition; with `check_sources`, refuse if a caption file has changed since it was read."""
-        competition = cls(Path(directory), State.load(Path(directory)))
+        competition = cls(Path(directory), Manifest.load(Path(directory)))
         stale = competition.changed_sources() if check_sources else []
         if stale:
             raise StateError(
@@ -91,17 +89,17 @@ class Competition:
             )
         return competition
 
-    # What it is about ------------------------------------------------------------------------------------------
+    # Properties -----------------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> State:
-        """What `competition.json` says."""
-        return self._state
+    def manifest(self) -> Manifest:
+        """The content of `competition.json`."""
+        return self._manifest
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models, in the order in which they came."""
-        return tuple(entry.name for entry in self._state.models)
+        """Names of the models, in the order in which they were added."""
+        return tuple(entry.name for entry in self._manifest.models)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -111,7 +109,7 @@ class Competition:
     @property
     def image_root(self) -> Path | None:
         """The folder of the images, if one was given."""
-        return Path(self._state.images) if self._state.images else None
+        return Path(self._manifest.images) if self._manifest.images else None
 
     @property
     def pool(self) -> StoredPool:
@@ -120,7 +118,7 @@ class Competition:
 
     @cached_property
     def image_source(self) -> ImageSource | None:
-        """The images themselves, if a folder or a pool was given."""
+        """Access to the images by id, if a folder or a pool was given."""
         return ImageSource(self.image_root) if self.image_root else None
 
     def class_of(self, image_id: str) -> str | None:
@@ -129,10 +127,10 @@ class Competition:
 
     def changed_sources(self) -> list[str]:
         """Models whose caption file has changed since it was read."""
-        return [entry.name for entry in self._state.models if changed(entry)]
+        return [entry.name for entry in self._manifest.models if changed(entry)]
 
     def captions_of(self, image_id: str) -> dict[str, str]:
-        """What every model said about a selected image."""
+        """Every model's caption of a selected image."""
         captions = self.selected_captions()
         if image_id not in captions:
             raise InputError(f"image {image_id} is not among the selected ones")
@@ -141,8 +139,8 @@ class Competition:
     # Models and selection --------------------------------------------------------------------------------------
 
     def add_model(self, name: str, captions: Path | str) -> None:
-        """Add a model (Algorithm 2); its pairs wait for `select`, everything before stays as it is."""
-        self._state = creation.admit(self.directory, self._state, name, Path(captions))
+        """Add a model (Algorithm 2); its pairs are selected by the next `select`, everything else is unchanged."""
+        self._manifest = creation.add_model(self.directory, self._manifest, name, Path(captions))
 
     def select(
         self,
@@ -155,9 +153,9 @@ class Competition:
     ) -> list[Pair]:
         """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
 
-        `rank` is what searches the pool, if not this process: see `captrial.engines.jobs.select.EngineRanker`.
+        `rank` searches the pool elsewhere than in this process: see `captrial.engines.jobs.select.EngineRanker`.
         """
-        kept = self._state.selection
+        kept = self._manifest.selection
         settings = settings or kept or SelectionSettings()
         if kept not in (None, settings) and not again:
             raise StateError(
@@ -165,22 +163,23 @@ class Competition:
                 "are kept)"
             )
         if kept != settings:  # from here on, files made with other settings do not count
-            self._state = replace(self._state, selection=settings)
-            self._state.save(self.directory)
-        missing = [pair for pair in self.pairs if self._files.read(pair, self._state.selection) is None]
+            self._manifest = replace(self._manifest, selection=settings)
+            self._manifest.save(self.directory)
+        missing = [pair for pair in self.pairs if self._files.read(pair, self._manifest.selection) is None]
         if missing:
-            for pair, found in zip(missing, self._search(settings, missing, workers, progress, rank), strict=True):
+            options = self._search_options(settings, missing, workers, progress)
+            for pair, found in zip(missing, self._search(settings, options, rank), strict=True):
                 self._files.write(pair, settings, found)
         return missing
 
     def selected_pairs(self) -> list[Pair]:
         """Pairs that have their D_ij."""
-        return [pair for pair in self.pairs if self._files.read(pair, self._state.selection) is not None]
+        return [pair for pair in self.pairs if self._files.read(pair, self._manifest.selection) is not None]
 
-    def chosen(self, first: int | str, second: int | str) -> PairSelection:
-        """D_ij and its reserve as they were selected, whatever people said since."""
+    def original_selection(self, first: int | str, second: int | str) -> PairSelection:
+        """D_ij and its reserve as they were selected, including images marked as indescribable since."""
         pair = self._pair(first, second)
-        found = self._files.read(pair, self._state.selection)
+        found = self._files.read(pair, self._manifest.selection)
         if found is None:
             raise StateError(
                 f"no images are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
@@ -189,15 +188,15 @@ class Competition:
 
     def selection(self, first: int | str, second: int | str, bad: frozenset[str] | None = None) -> ActiveSelection:
         """D_ij without the images known to be indescribable (`bad`; by default those marked so far)."""
-        return without(self.chosen(first, second), self.indescribable() if bad is None else bad)
+        return active_selection(self.original_selection(first, second), self.indescribable() if bad is None else bad)
 
     def selections(self) -> dict[Pair, ActiveSelection]:
-        """All D_ij as they stand."""
+        """All D_ij, without indescribable images."""
         bad = self.indescribable()
         return {pair: self.selection(*pair, bad=bad) for pair in self.selected_pairs()}
 
-    def images(self) -> list[str]:
-        """D: all images of all D_ij as they stand, sorted."""
+    def selected_images(self) -> list[str]:
+        """D: the images of all D_ij, without indescribable ones, sorted."""
         return sorted({image for active in self.selections().values() for image in active.images})
 
     def selected_captions(self) -> Captions:
@@ -205,22 +204,22 @@ class Competition:
         wanted = {
             image
             for pair in self.selected_pairs()
-            for chosen in [self.chosen(*pair)]
-            for image in (*chosen.images, *chosen.reserve)
+            for selection in [self.original_selection(*pair)]
+            for image in (*selection.images, *selection.reserve)
         }
         return self._files.captions(wanted, self.pool)
 
     # Labels ----------------------------------------------------------------------------------------------------
 
     def labels(self, references: Path | str | None = None, split: str | None = None) -> Labels:
-        """What people said: from this file, or from `references.jsonl` in the directory."""
+        """Reference captions: from this file, or from `references.jsonl` in the directory."""
         kept = read_labels(self.directory / "references.jsonl")
         if references is None:
             return kept
         return Labels(read_references(references, split=split), kept.indescribable)
 
     def judgements(self) -> list[Judgement]:
-        """Preferences of people between two models' captions."""
+        """People's preferences between two models' captions."""
         return read_judgements(self.directory / "judgements.jsonl", self.models)
 
     def indescribable(self) -> frozenset[str]:
@@ -249,55 +248,49 @@ class Competition:
 
     # Results ---------------------------------------------------------------------------------------------------
 
-    def jury(self, labels: Labels | None = None) -> Jury:
-        """Scores the selected images' captions against the labels there are."""
+    def scorer(self, labels: Labels | None = None) -> PairScorer:
+        """A scorer of the selected images' captions against the labels there are."""
         labels = self.labels() if labels is None else labels
         active = self.selections()
         if not active:
             raise StateError(f"no images are selected yet; run `captrial compete select {self.directory}`")
-        contests = [Contest(pair, selection.images) for pair, selection in active.items()]
-        return Jury(self.models, contests, self.selected_captions(), labels.references)
+        pairs = [PairImages(pair, selection.images) for pair, selection in active.items()]
+        return PairScorer(self.models, pairs, self.selected_captions(), labels.references)
 
-    def labelled_jury(self, labels: Labels | None = None) -> Jury:
-        """As `jury`, where some selected image has a label; otherwise an error that says what to do."""
-        jury = self.jury(labels)
-        if not jury.images:
+    def labelled_scorer(self, labels: Labels | None = None) -> PairScorer:
+        """As `scorer`; an error where no selected image has a label yet."""
+        scorer = self.scorer(labels)
+        if not scorer.images:
             raise StateError(
                 "no selected image has a reference caption; give --references FILE, or label images with "
                 f"`captrial annotate serve {self.directory}`"
             )
-        return jury
+        return scorer
 
-    def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> Verdict:
-        """Rank the models by the labels there are."""
-        return verdict(self.labelled_jury(labels).evidence(metric), replicates, self._state.seed)
+    def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> RankingResult:
+        """Rank the models by the labels there are, with intervals from `replicates` bootstrap replicates."""
+        return rank_models(self.labelled_scorer(labels).score(metric), replicates, self._manifest.seed)
 
-    # Inside ----------------------------------------------------------------------------------------------------
+    # Helpers ---------------------------------------------------------------------------------------------------
 
-    def _search(
-        self,
-        settings: SelectionSettings,
-        pairs: Sequence[Pair],
-        workers: int,
-        progress: Callable[[], None],
-        rank: Ranker | None,
-    ) -> list[PairSelection]:
-        search = partial(select_diverse, fingerprint=self._fingerprint) if settings.diverse else select
-        return search(
-            self.pool,
-            settings.k,
-            reserve=settings.reserve,
-            seed=self._state.seed,
-            pairs=pairs,
-            resemblance=resemblance_named(settings.similarity),
+    def _search_options(
+        self, settings: SelectionSettings, pairs: Sequence[Pair], workers: int, progress: Callable[[], None]
+    ) -> SearchOptions:
+        return SearchOptions(
+            pairs,
+            self._manifest.seed,
+            similarity_named(settings.similarity),
             exclude=self.broken() if settings.skip_broken else frozenset(),
             workers=workers,
             progress=progress,
-            rank=rank,
         )
 
+    def _search(self, settings: SelectionSettings, options: SearchOptions, rank: Ranker | None) -> list[PairSelection]:
+        search = partial(select_diverse, fingerprint=self._fingerprint) if settings.diverse else select
+        return search(self.pool, settings.k, settings.reserve, options, rank)
+
     def _fingerprint(self, image_id: str) -> int | None:
-        """What an image looks like in 64 bits, or None where it cannot be seen."""
+        """A perceptual hash of an image, 64 bits, or None where the image is not available."""
         image = self.image_source.open(image_id) if self.image_source else None
         return signature(image)[0] if image else None
 

@@ -12,7 +12,7 @@ import orjson
 from PIL import Image
 
 from captrial.attribution.page import source
-from captrial.compete import Competition, Verdict
+from captrial.compete import Competition, RankingResult
 from captrial.demo.plan import Plan
 from captrial.files import atomic_write
 from captrial.report import charts
@@ -29,7 +29,7 @@ def write_page(
     report: Path,
     plan: Plan,
     competition: Competition,
-    verdict: Verdict,
+    ranking: RankingResult,
     labels: Mapping[str, Any],
     seconds: Mapping[str, float],
 ) -> Path:
@@ -41,15 +41,15 @@ def write_page(
     page = render(
         "demo.html",
         plan=plan,
-        ranking=verdict.rows(),
+        ranking=ranking.rows(),
         labels=labels,
         charts={
-            "ranking": _ranking_chart(verdict),
+            "ranking": _ranking_chart(ranking),
             "grounding": _grounding_chart(grounding["grounding-checkable"]["rows"]),
             "attention": _attention_chart(attention["correctness"]["rows"]),
         },
         sheet=_data_url(out / "toyworld.png", SHEET_SIDE),
-        cards=_cards(competition, verdict),
+        cards=_cards(competition, ranking),
         examples=_data_url(examples, SHEET_SIDE) if examples.exists() else None,
         grounding=[_grounding_row(row) for row in grounding["grounding-checkable"]["rows"]],
         verdicts=grounding["verdicts"]["rows"],
@@ -67,8 +67,8 @@ def write_page(
     return path
 
 
-def _ranking_chart(verdict: Verdict) -> Chart:
-    rows = [(row["model"], row["score"], row["low"], row["high"]) for row in verdict.rows()]
+def _ranking_chart(ranking: RankingResult) -> Chart:
+    rows = [(row["model"], row["score"], row["low"], row["high"]) for row in ranking.rows()]
     return charts.intervals("ranking", "Who captions best?", rows, "ranking score")
 
 
@@ -98,7 +98,7 @@ def _attention_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
     return charts.intervals("attention", "Do they look where a person would?", shown, "attention correctness")
 
 
-def _cards(competition: Competition, verdict: Verdict) -> list[dict[str, Any]]:
+def _cards(competition: Competition, ranking: RankingResult) -> list[dict[str, Any]]:
     """The first image of some pairs: what all captioners say of it, and what people say."""
     labels, captions, cards, shown = competition.labels(), competition.selected_captions(), [], set()
     root = competition.image_root
@@ -108,7 +108,7 @@ def _cards(competition: Competition, verdict: Verdict) -> list[dict[str, Any]]:
         if image is None:
             continue
         shown.add(image)
-        said = [(competition.models[index], captions[image][index], index in pair) for index in verdict.order]
+        said = [(competition.models[index], captions[image][index], index in pair) for index in ranking.order]
         people = labels.references[image]
         cards.append({"image": _data_url(root / image, CARD_SIDE), "said": said, "people": people[:2]})
         if len(cards) == CARDS:

@@ -70,9 +70,9 @@ class Demo:
         report = self.out / "report"
         self.say("writing the report")
         write_competition_report(judged, judged.labels(), [METRIC], report / "competition")
-        verdict, labels = judged.rank(METRIC), orjson.loads((self.out / "labels.json").read_bytes())
-        page = write_page(self.out, report, self.plan, judged, verdict, labels, self.steps.seconds)
-        return {"ranking": verdict.rows(), "labels": labels, "report": page}
+        ranking, labels = judged.rank(METRIC), orjson.loads((self.out / "labels.json").read_bytes())
+        page = write_page(self.out, report, self.plan, judged, ranking, labels, self.steps.seconds)
+        return {"ranking": ranking.rows(), "labels": labels, "report": page}
 
     def _learn(self) -> None:
         """Render the world, look at it, train the captioners."""

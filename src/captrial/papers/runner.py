@@ -10,9 +10,8 @@ from typing import Any
 
 import orjson
 
-from captrial.compete.storage.csv_export import write_csv
 from captrial.errors import InputError, MissingExtraError
-from captrial.files import atomic_write, content_hash
+from captrial.files import atomic_write, content_hash, write_csv
 from captrial.grounding.tables import Table
 from captrial.papers.exhibits import Exhibit, Paper
 from captrial.papers.results import (

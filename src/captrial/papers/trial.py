@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from captrial.compete import Competition, SelectionSettings, Verdict, verdict
-from captrial.compete.analysis.repetition import Repetition, repetition
-from captrial.compete.ranking.pair_scores import Jury
+from captrial.compete import Competition, RankingResult, SelectionSettings, rank_models
+from captrial.compete.analysis.repetition import ModelRepetition, find_repetition
+from captrial.compete.ranking.pair_scores import PairScorer
 from captrial.compete.storage.caption_pool import gather
 from captrial.compete.storage.labels import Labels
 from captrial.compete.storage.manifest import fingerprint
@@ -70,7 +70,7 @@ class Trial:
 
     def __init__(self, settings: MadSettings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
-        self._verdicts: dict[str, Verdict] = {}
+        self._rankings: dict[str, RankingResult] = {}
 
     @cached_property
     def competition(self) -> Competition:
@@ -84,7 +84,7 @@ class Trial:
             made = None
         if made is None:
             made = Competition.create(directory, chosen.caption_files(), images=chosen.images, seed=chosen.seed)
-        again = made.state.selection is not None and made.state.selection.k != chosen.k
+        again = made.manifest.selection is not None and made.manifest.selection.k != chosen.k
         made.select(SelectionSettings(chosen.k, chosen.k), again=again)
         return made
 
@@ -92,9 +92,9 @@ class Trial:
         chosen = self.settings
         images = None if chosen.images is None else chosen.images.resolve()
         kept = None if made.image_root is None else made.image_root.resolve()
-        read = {entry.name: entry.fingerprint for entry in made.state.models}
+        read = {entry.name: entry.fingerprint for entry in made.manifest.models}
         there = {name: fingerprint(path) for name, path in chosen.caption_files().items()}
-        return read == there and made.state.seed == chosen.seed and kept == images
+        return read == there and made.manifest.seed == chosen.seed and kept == images
 
     @cached_property
     def labels(self) -> Labels:
@@ -102,18 +102,18 @@ class Trial:
         return self.competition.labels(self.settings.data / REFERENCES)
 
     @cached_property
-    def jury(self) -> Jury:
+    def scorer(self) -> PairScorer:
         """Who scores the selected images."""
-        found = self.competition.jury(self.labels)
+        found = self.competition.scorer(self.labels)
         if not found.images:
             raise InputError(f"{self.settings.data / REFERENCES}: no selected image is in it; check the ids")
         return found
 
-    def verdict(self, metric: str) -> Verdict:
+    def ranking_by(self, metric: str) -> RankingResult:
         """The ranking by one metric."""
-        if metric not in self._verdicts:
-            self._verdicts[metric] = verdict(self.jury.evidence(metric), seed=self.settings.seed)
-        return self._verdicts[metric]
+        if metric not in self._rankings:
+            self._rankings[metric] = rank_models(self.scorer.score(metric), seed=self.settings.seed)
+        return self._rankings[metric]
 
     @cached_property
     def elsewhere(self) -> Mapping[str, Mapping[str, float]] | None:
@@ -121,12 +121,12 @@ class Trial:
         if self.settings.scores is not None:
             return self.settings.scores
         known = self.labels.references
-        if len(known) < self.competition.state.image_count:
+        if len(known) < self.competition.manifest.image_count:
             return None
         from captrial.metrics import score
 
         said = gather(self.competition.pool, list(known))
-        if len(said) < self.competition.state.image_count:
+        if len(said) < self.competition.manifest.image_count:
             return None
         captions = {
             name: {image: texts[number] for image, texts in said.items()}
@@ -136,6 +136,6 @@ class Trial:
         return {name: {key: value for key, value in row.items() if value is not None} for name, row in table.items()}
 
     @cached_property
-    def repeated(self) -> list[Repetition]:
+    def repeated(self) -> list[ModelRepetition]:
         """Who repeats itself, most first."""
-        return sorted(repetition(self.competition.pool), key=lambda part: -part.repeated)
+        return sorted(find_repetition(self.competition.pool), key=lambda part: -part.repeated)

@@ -61,20 +61,20 @@ class Mad(Trial):
 
     def annotations(self) -> Made:
         """Table 2."""
-        found = facts.annotation_statistics(self.jury.references)
+        found = facts.annotation_statistics(self.scorer.references)
         assert found is not None
         columns = ("images", "refs", "words", "max refs", "min refs", "max words", "min words")
-        sets, images = len(self.competition.pairs), len(self.competition.images())
-        note = f"{sets} sets of {self.settings.k} are {images} different images, {len(self.jury.images)} labelled"
+        sets, images = len(self.competition.pairs), len(self.competition.selected_images())
+        note = f"{sets} sets of {self.settings.k} are {images} different images, {len(self.scorer.images)} labelled"
         return Made([Table("annotations", "Here", columns, (astuple(found),), (note,), decimals=2)])
 
     def examples(self) -> Made:
         """Fig. 3: the two best captioners, side by side."""
         metric = self.settings.metrics[0]
-        first, second = sorted(self.verdict(metric).order[:2])
-        evidence = self.jury.evidence(metric)
-        pair = next(part for part in evidence.pairs if part.models == (first, second))
-        threshold = facts.right_threshold(self.jury, metric).value
+        first, second = sorted(self.ranking_by(metric).order[:2])
+        pairwise = self.scorer.score(metric)
+        pair = next(part for part in pairwise.pairs if part.models == (first, second))
+        threshold = facts.right_threshold(self.scorer, metric).value
         names = self.competition.models[first], self.competition.models[second]
         said = self.competition.selected_captions()
         chosen = []
@@ -86,7 +86,7 @@ class Mad(Trial):
         ):
             for number, scores in zip(pair.images, pair.per_image, strict=True):
                 if tuple(int(value >= threshold) for value in scores) == right:
-                    image = evidence.images[int(number)]
+                    image = pairwise.images[int(number)]
                     captions = tuple(zip(names, (said[image][first], said[image][second]), right, strict=True))
                     chosen.append(Example(image, what, captions))
                     break
@@ -158,7 +158,8 @@ class Mad(Trial):
         rows: list[tuple[Cell, ...]] = []
         for metric in self.settings.metrics:
             on_d = {
-                name: self.jury.scores_on_own(metric, number) for number, name in enumerate(self.competition.models)
+                name: self.scorer.score_on_own_images(metric, number)
+                for number, name in enumerate(self.competition.models)
             }
             both = [
                 (n, 100 * self.elsewhere[n][metric], 100 * on_d[n]) for n in on_d if metric in self.elsewhere.get(n, {})
@@ -194,7 +195,7 @@ class Mad(Trial):
         metric = self._metric(number)
         if metric is None:
             return Made(missing="only one metric was asked for; give two with --metrics")
-        found = self.verdict(metric)
+        found = self.ranking_by(metric)
         wins = found.dominance.f > 1
         best = found.models[found.order[0]]
         made = Made(charts=matrix_charts(found), notes=[*_instead(metric, number), *found.notes])
@@ -210,7 +211,7 @@ class Mad(Trial):
 
     def ranking(self) -> Made:
         """Fig. 9."""
-        found = [self.verdict(metric) for metric in self.settings.metrics]
+        found = [self.ranking_by(metric) for metric in self.settings.metrics]
         rows: list[tuple[Cell, ...]] = []
         for part in found:
             for row in part.rows():
@@ -233,7 +234,7 @@ class Mad(Trial):
         known = {n: row[metric] for n, row in (self.elsewhere or {}).items() if metric in row}
         if not known:
             return self._no_scores()
-        changes = rank_changes(self.verdict(metric), known)
+        changes = rank_changes(self.ranking_by(metric), self.elsewhere or {})
         ordered = sorted(changes, key=lambda name: changes[name][0])
         rows = tuple((n, 100 * known[n], changes[n][0], changes[n][1], _signed(changes[n][2])) for n in ordered)
         columns = ("model", f"{title_of(metric)} elsewhere", "rank", "global rank", "change")
@@ -261,7 +262,7 @@ class Mad(Trial):
         return made
 
     def _curve(self, metric: str) -> Stability:
-        return stability(lambda k: self.jury.evidence(metric, k))
+        return stability(lambda k: self.scorer.score(metric, k))
 
     def stuck(self) -> Made:
         """Fig. 11."""

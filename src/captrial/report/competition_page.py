@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 import orjson
 
-from captrial.compete import Competition, Verdict, verdict
+from captrial.compete import Competition, RankingResult, rank_models
 from captrial.compete.analysis import statistics as facts
-from captrial.compete.analysis.external_scores import Scores, read_scores
 from captrial.compete.analysis.flip import flip_report
-from captrial.compete.analysis.planner import plan
-from captrial.compete.analysis.repetition import Repetition, repetition
+from captrial.compete.analysis.planner import PlanSettings, plan_labels
+from captrial.compete.analysis.repetition import ModelRepetition, find_repetition
 from captrial.compete.analysis.stability import Stability, stability
-from captrial.compete.ranking.evidence import Evidence
-from captrial.compete.ranking.pair_scores import Jury
-from captrial.compete.ranking.result import rank_changes
+from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
+from captrial.compete.ranking.result import ExternalScores, rank_changes, read_external_scores
 from captrial.compete.storage.creation import verbosity_note
-from captrial.compete.storage.csv_export import export_tables, write_csv
 from captrial.compete.storage.labels import Labels
-from captrial.files import atomic_write
+from captrial.files import atomic_write, write_csv
 from captrial.report import charts
 from captrial.report.charts import Chart
+from captrial.report.csv_export import export_tables
 from captrial.report.gallery import gallery_data
 from captrial.report.templates import render
 from captrial.version import __version__
@@ -37,19 +35,19 @@ def write_competition_report(
     competition: Competition, labels: Labels, metrics: Sequence[str], folder: Path, against: Path | None = None
 ) -> Path:
     """Write `index.html`, `figures/*.svg` and `tables/*.csv` into the folder; returns the page."""
-    jury = competition.labelled_jury(labels)
-    elsewhere = read_scores(against) if against else {}
-    evidences = [jury.evidence(metric) for metric in metrics]
-    verdicts = [verdict(evidence, seed=competition.state.seed) for evidence in evidences]
-    curves = [stability(lambda k, metric=metric: jury.evidence(metric, k)) for metric in metrics]  # type: ignore[misc]
-    repeated = repetition(competition.pool)
-    charts = _charts(competition, jury, evidences, verdicts, curves, repeated, elsewhere)
+    scorer = competition.labelled_scorer(labels)
+    elsewhere = read_external_scores(against) if against else {}
+    pairwise_scores = [scorer.score(metric) for metric in metrics]
+    rankings = [rank_models(pairwise, seed=competition.manifest.seed) for pairwise in pairwise_scores]
+    curves = [stability(lambda k, metric=metric: scorer.score(metric, k)) for metric in metrics]  # type: ignore[misc]
+    repeated = find_repetition(competition.pool)
+    charts = _charts(competition, scorer, pairwise_scores, rankings, curves, repeated, elsewhere)
     for chart in charts.values():
         chart.write(folder / "figures")
         write_csv(folder / "figures" / f"{chart.name}.csv", chart.columns, chart.rows)
     export_tables(competition, labels, metrics, folder / "tables")
-    data = {**gallery_data(competition, labels, evidences), "titles": TITLES}
-    words = _words(competition, jury, evidences, verdicts, curves, repeated, elsewhere)
+    data = {**gallery_data(competition, labels, pairwise_scores), "titles": TITLES}
+    words = _words(competition, scorer, pairwise_scores, rankings, curves, repeated, elsewhere)
     page = render("competition.html", charts=charts, gallery=orjson.dumps(data).decode(), titles=TITLES, **words)
     atomic_write(folder / "index.html", page)
     return folder / "index.html"
@@ -62,20 +60,20 @@ def title_of(metric: str) -> str:
 
 def _charts(
     competition: Competition,
-    jury: Jury,
-    evidences: Sequence[Evidence],
-    verdicts: Sequence[Verdict],
+    scorer: PairScorer,
+    pairwise_scores: Sequence[PairwiseScores],
+    rankings: Sequence[RankingResult],
     curves: Sequence[Stability],
-    repeated: Sequence[Repetition],
-    elsewhere: Scores,
+    repeated: Sequence[ModelRepetition],
+    elsewhere: ExternalScores,
 ) -> dict[str, Chart]:
     drawn = [stability_chart(curves), repetition_chart(repeated)]
-    for found in verdicts:
+    for found in rankings:
         drawn += [ranking_chart(found), *matrix_charts(found)]
-    drawn.append(_outcome_chart(jury, evidences[0]))
+    drawn.append(_outcome_chart(scorer, pairwise_scores[0]))
     if elsewhere:
-        drawn += _elsewhere_charts(competition, jury, [found.metric for found in verdicts], elsewhere)
-    classes = facts.class_distribution(map(competition.class_of, competition.images()))
+        drawn += _elsewhere_charts(competition, scorer, [found.metric for found in rankings], elsewhere)
+    classes = facts.class_distribution(map(competition.class_of, competition.selected_images()))
     if classes:
         shown = dict(list(classes.items())[:40])
         parts = {"images": list(shown.values())}
@@ -83,14 +81,14 @@ def _charts(
     return {chart.name: chart for chart in drawn}
 
 
-def ranking_chart(found: Verdict) -> Chart:
+def ranking_chart(found: RankingResult) -> Chart:
     """The global ranking with its intervals (Wan 2022 Fig. 9)."""
     rows = [(row["model"], row["score"], row["low"], row["high"]) for row in found.rows()]
     title = f"Global ranking with 95% intervals, {title_of(found.metric)}"
     return charts.intervals(f"ranking_{found.metric}", title, rows, f"ranking score, {title_of(found.metric)}")
 
 
-def matrix_charts(found: Verdict) -> list[Chart]:
+def matrix_charts(found: RankingResult) -> list[Chart]:
     """F (Wan 2022 Fig. 7 and 8), and how probable it is that the row beats the column; best models first."""
     order = found.order
     names = [found.models[index] for index in order]
@@ -112,7 +110,7 @@ def stability_chart(curves: Sequence[Stability]) -> Chart:
     return charts.lines("stability", "Top-k ranking against the full one", series, ("k", "SRCC"))
 
 
-def repetition_chart(repeated: Sequence[Repetition]) -> Chart:
+def repetition_chart(repeated: Sequence[ModelRepetition]) -> Chart:
     """Captions that got stuck, by model (Wan 2022 Fig. 12)."""
     ordered = sorted(repeated, key=lambda part: -part.repeated)
     parts = {"captions": [part.repeated for part in ordered]}
@@ -120,8 +118,8 @@ def repetition_chart(repeated: Sequence[Repetition]) -> Chart:
     return charts.bars("repetition", "Captions with a word three or more times in a row", parts, names, "captions")
 
 
-def _outcome_chart(jury: Jury, evidence: Evidence) -> Chart:
-    found = facts.outcomes(evidence, facts.right_threshold(jury, evidence.metric).value)
+def _outcome_chart(scorer: PairScorer, pairwise: PairwiseScores) -> Chart:
+    found = facts.pair_outcomes(pairwise, facts.right_threshold(scorer, pairwise.metric).value)
     parts = {
         "both right": [outcome.both for outcome in found],
         "only the first": [outcome.first for outcome in found],
@@ -132,11 +130,13 @@ def _outcome_chart(jury: Jury, evidence: Evidence) -> Chart:
     return charts.bars("outcomes", "Who was right on the selected images", parts, names, "images")
 
 
-def _elsewhere_charts(competition: Competition, jury: Jury, metrics: Sequence[str], elsewhere: Scores) -> list[Chart]:
+def _elsewhere_charts(
+    competition: Competition, scorer: PairScorer, metrics: Sequence[str], elsewhere: ExternalScores
+) -> list[Chart]:
     drawn: list[Chart] = []
     for metric in metrics:
         rows = [
-            (name, elsewhere[name][metric], jury.scores_on_own(metric, model))
+            (name, elsewhere[name][metric], scorer.score_on_own_images(metric, model))
             for model, name in enumerate(competition.models)
             if metric in elsewhere.get(name, {})
         ]
@@ -150,37 +150,37 @@ def _elsewhere_charts(competition: Competition, jury: Jury, metrics: Sequence[st
 
 def _words(
     competition: Competition,
-    jury: Jury,
-    evidences: Sequence[Evidence],
-    verdicts: Sequence[Verdict],
+    scorer: PairScorer,
+    pairwise_scores: Sequence[PairwiseScores],
+    rankings: Sequence[RankingResult],
     curves: Sequence[Stability],
-    repeated: Sequence[Repetition],
-    elsewhere: Scores,
+    repeated: Sequence[ModelRepetition],
+    elsewhere: ExternalScores,
 ) -> dict[str, Any]:
     """Everything the page says in words and tables."""
-    images = competition.images()
+    images = competition.selected_images()
     changes = {
-        found.metric: rank_changes(found, {n: s[found.metric] for n, s in elsewhere.items() if found.metric in s})
-        for found in verdicts
+        found.metric: rank_changes(found, elsewhere)
+        for found in rankings
         if any(found.metric in scores for scores in elsewhere.values())
     }
     return {
         "name": competition.directory.resolve().name,
         "version": __version__,
-        "state": competition.state,
+        "manifest": competition.manifest,
         "models": competition.models,
-        "pool": competition.state.image_count,
+        "pool": competition.manifest.image_count,
         "images": len(images),
-        "labelled": len(jury.images),
+        "labelled": len(scorer.images),
         "pairs": len(competition.pairs),
-        "verdicts": verdicts,
-        "flips": [flip_report(evidence) for evidence in evidences],
-        "plan": plan(evidences[0], jury.waiting, most=0),
+        "rankings": rankings,
+        "flips": [flip_report(pairwise) for pairwise in pairwise_scores],
+        "plan": plan_labels(pairwise_scores[0], scorer.unlabelled, PlanSettings(most=0)),
         "curves": curves,
         "repeated": sorted(repeated, key=lambda part: -part.repeated),
-        "annotations": asdict(found) if (found := facts.annotation_statistics(jury.references)) else None,
-        "threshold": facts.right_threshold(jury, evidences[0].metric),
+        "annotations": asdict(found) if (found := facts.annotation_statistics(scorer.references)) else None,
+        "threshold": facts.right_threshold(scorer, pairwise_scores[0].metric),
         "changes": changes,
-        "notes": [note for note in [verbosity_note(competition.state)] if note],
+        "notes": [note for note in [verbosity_note(competition.manifest)] if note],
         "images_shown": competition.image_root is not None,
     }

@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image
 
 from captrial.compete import Competition
-from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.storage.labels import Labels
 from captrial.progress import track
 
@@ -19,14 +19,14 @@ WIDTH = 360  # pixels of a thumbnail
 MOST = 1500  # thumbnails in one page: some 25 MB
 
 
-def gallery_data(competition: Competition, labels: Labels, evidences: Sequence[Evidence]) -> dict[str, Any]:
+def gallery_data(competition: Competition, labels: Labels, pairwise_scores: Sequence[PairwiseScores]) -> dict[str, Any]:
     """Everything the gallery's script needs, as one JSON object."""
     captions = competition.selected_captions()
-    images = competition.images()
+    images = competition.selected_images()
     thumbnails = _thumbnails(competition, images)
     return {
         "models": list(competition.models),
-        "metrics": [evidence.metric for evidence in evidences],
+        "metrics": [pairwise.metric for pairwise in pairwise_scores],
         "images": {
             image: {
                 "captions": list(captions[image]),
@@ -40,7 +40,7 @@ def gallery_data(competition: Competition, labels: Labels, evidences: Sequence[E
                 "models": list(pair),
                 "images": list(active.images),
                 "similarity": list(active.similarity),
-                "scores": {evidence.metric: _scores(evidence, pair, active.images) for evidence in evidences},
+                "scores": {pairwise.metric: _scores(pairwise, pair, active.images) for pairwise in pairwise_scores},
             }
             for pair, active in competition.selections().items()
         ],
@@ -48,13 +48,13 @@ def gallery_data(competition: Competition, labels: Labels, evidences: Sequence[E
 
 
 def _scores(
-    evidence: Evidence, pair: tuple[int, int], images: Sequence[str]
+    pairwise: PairwiseScores, pair: tuple[int, int], images: Sequence[str]
 ) -> list[tuple[float | None, float | None] | None]:
     """The metric of both captions of each image; None where it has no label."""
-    for found in evidence.pairs:
+    for found in pairwise.pairs:
         if found.models == pair:
             rows = zip(found.images.tolist(), found.per_image.tolist(), strict=True)
-            values = {evidence.images[image]: (_known(both[0]), _known(both[1])) for image, both in rows}
+            values = {pairwise.images[image]: (_known(both[0]), _known(both[1])) for image, both in rows}
             return [values.get(name) for name in images]
     return [None] * len(images)
 

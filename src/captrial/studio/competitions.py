@@ -28,7 +28,7 @@ class Rankings:
     def titles(self) -> list[tuple[str, str]]:
         """Name and contents of each."""
         return [
-            (found.directory.resolve().name, f"{len(found.models)} captioners, {found.state.image_count} images")
+            (found.directory.resolve().name, f"{len(found.models)} captioners, {found.manifest.image_count} images")
             for found in self.competitions
         ]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from captrial.compete.storage.image_source import ImageSource
+from captrial.data.image_source import ImageSource
 from captrial.data.images import open_image
 from captrial.errors import ImageError
 from captrial.files import content_hash

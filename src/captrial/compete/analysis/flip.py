@@ -1,8 +1,8 @@
-"""How much the winner hangs on single images: the fewest whose removal makes another model win.
+"""Sensitivity of the winner to single images: the fewest images whose removal makes another model win.
 
-One and two images are searched exhaustively, so "no two images can change the winner" is a fact. Beyond two the
-search is greedy and its answer is an upper bound, and named so. A removed image leaves every D_ij that holds it and
-is not replaced; document frequencies stay fixed.
+One and two images are searched exhaustively, so the answer is exact. Beyond two the search is greedy, its answer is an
+upper bound and reported as one. A removed image leaves every D_ij that holds it and is not replaced; document
+frequencies stay fixed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.compete.ranking.dominance import ratios
-from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import connected, ranking_vectors
 from captrial.progress import track
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _EXHAUSTIVE = 6000  # images; beyond, pairs of images are too many to try them all
-_DUST = 1e-12  # what subtraction leaves of a sum that should be zero
+_ROUNDING = 1e-12  # relative size below which a difference of sums counts as zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class FlipReport:
     method: str  # "exact" or "greedy upper bound"
     influential: tuple[tuple[str, float], ...]  # images whose removal costs the winner most, with the margin then
 
-    def sentence(self) -> str:
-        """The finding in words."""
+    def summary(self) -> str:
+        """The result as one sentence."""
         if self.new_winner is None:
             return f"No set of images was found whose removal makes another model than {self.winner} win."
         count = len(self.removed)
@@ -45,62 +45,62 @@ class FlipReport:
         return f"{self.winner} wins; without {how} {images} {self.new_winner} would."
 
 
-def flip_report(evidence: Evidence, influential: int = 10) -> FlipReport:
+def flip_report(pairwise: PairwiseScores, influential: int = 10) -> FlipReport:
     """Search for the fewest images whose removal changes the winner."""
-    base = ranking_vectors(ratios(evidence.scores())[None])[0]
+    base = ranking_vectors(ratios(pairwise.matrix())[None])[0]
     winner = int(np.argmax(base))
-    margins = _margins(_scores_without(evidence, [], np.arange(len(evidence.images))), winner)
-    removed, method = _fewest(evidence, winner, margins)
-    after = _scores_without(evidence, removed[:-1], np.array(removed[-1:]))[0] if removed else base
+    margins = _margins(_scores_without(pairwise, [], np.arange(len(pairwise.images))), winner)
+    removed, method = _fewest(pairwise, winner, margins)
+    after = _scores_without(pairwise, removed[:-1], np.array(removed[-1:]))[0] if removed else base
     order = np.argsort(margins, kind="stable")[:influential]
     return FlipReport(
-        winner=evidence.models[winner],
+        winner=pairwise.models[winner],
         margin=float(_margins(base[None], winner)[0]),
-        removed=tuple(evidence.images[index] for index in removed),
-        new_winner=evidence.models[int(np.argmax(after))] if removed else None,
+        removed=tuple(pairwise.images[index] for index in removed),
+        new_winner=pairwise.models[int(np.argmax(after))] if removed else None,
         method=method,
-        influential=tuple((evidence.images[index], float(margins[index])) for index in order),
+        influential=tuple((pairwise.images[index], float(margins[index])) for index in order),
     )
 
 
-def _fewest(evidence: Evidence, winner: int, margins: Floats) -> tuple[list[int], str]:
+def _fewest(pairwise: PairwiseScores, winner: int, margins: Floats) -> tuple[list[int], str]:
     if margins.size and margins.min() < 1:
         return [int(np.argmin(margins))], "exact"
-    if len(evidence.images) <= _EXHAUSTIVE:
-        two = _two(evidence, winner)
+    if len(pairwise.images) <= _EXHAUSTIVE:
+        two = _two(pairwise, winner)
         if two is not None:
             return two, "exact"
-    return _greedy(evidence, winner), "greedy upper bound"
+    return _greedy(pairwise, winner), "greedy upper bound"
 
 
-def _two(evidence: Evidence, winner: int) -> list[int] | None:
+def _two(pairwise: PairwiseScores, winner: int) -> list[int] | None:
     """The two images whose removal leaves the smallest margin, if that changes the winner; all are tried."""
     best, chosen = 1.0, None
-    images = np.arange(len(evidence.images))
+    images = np.arange(len(pairwise.images))
     for first in track(images[:-1], "pairs of images"):
         others = images[first + 1 :]
-        margins = _margins(_scores_without(evidence, [int(first)], others), winner)
+        margins = _margins(_scores_without(pairwise, [int(first)], others), winner)
         at = int(np.argmin(margins))
         if margins[at] < best:
             best, chosen = float(margins[at]), [int(first), int(others[at])]
     return chosen
 
 
-def _greedy(evidence: Evidence, winner: int) -> list[int]:
-    """Take away, again and again, the image that helps one rival most; the best rival counts."""
+def _greedy(pairwise: PairwiseScores, winner: int) -> list[int]:
+    """Remove, repeatedly, the image that helps one rival most; the smallest set over all rivals."""
     found: list[int] = []
-    for rival in range(len(evidence.models)):
+    for rival in range(len(pairwise.models)):
         if rival != winner:
-            removed = _greedy_for(evidence, winner, rival, len(found) or len(evidence.images))
+            removed = _greedy_for(pairwise, winner, rival, len(found) or len(pairwise.images))
             found = removed if removed and (not found or len(removed) < len(found)) else found
     return found
 
 
-def _greedy_for(evidence: Evidence, winner: int, rival: int, most: int) -> list[int]:
+def _greedy_for(pairwise: PairwiseScores, winner: int, rival: int, most: int) -> list[int]:
     removed: list[int] = []
-    left = np.arange(len(evidence.images))
+    left = np.arange(len(pairwise.images))
     while len(removed) < most - 1 and len(left):
-        scores = _scores_without(evidence, removed, left)
+        scores = _scores_without(pairwise, removed, left)
         known = ~np.isnan(scores).any(axis=1)
         lead = np.where(known, scores[:, winner] / scores[:, rival], np.inf)
         at = int(np.argmin(lead))
@@ -113,19 +113,20 @@ def _greedy_for(evidence: Evidence, winner: int, rival: int, most: int) -> list[
     return []
 
 
-def _scores_without(evidence: Evidence, gone: list[int], one_more: Ints) -> Floats:
-    """Ranking vectors (n, m) without the images `gone` and one of `one_more` (n,); NaN where models fall apart."""
-    table = evidence.contributions
+def _scores_without(pairwise: PairwiseScores, gone: list[int], one_more: Ints) -> Floats:
+    """Ranking vectors (n, m) without the images `gone` and one of `one_more` (n,); NaN if models are unconnected."""
+    table = pairwise.contributions
     totals = table.sum(axis=0) - table[gone].sum(axis=0) - table[one_more]
-    totals[np.abs(totals) < _DUST * np.abs(table).sum(axis=0)] = 0.0
-    counts = evidence.labelled - evidence.membership[gone].sum(axis=0) - evidence.membership[one_more]
-    f = ratios(evidence.scores_of_totals(totals, counts))
-    scores = ranking_vectors(f)
-    scores[~connected(f)] = np.nan
+    totals[np.abs(totals) < _ROUNDING * np.abs(table).sum(axis=0)] = 0.0
+    counts = pairwise.labelled - pairwise.membership[gone].sum(axis=0) - pairwise.membership[one_more]
+    f = ratios(pairwise.matrix_of_totals(totals, counts))
+    known = connected(f)
+    scores = np.full(f.shape[:-1], np.nan)
+    scores[known] = ranking_vectors(f[known])
     return scores
 
 
 def _margins(scores: Floats, winner: int) -> Floats:
-    """(n,) the winner's score over the best other; below 1 somebody else wins; unranked removals count as no change."""
+    """(n,) the winner's score over the best other; below 1 another model wins; unranked removals count as no change."""
     others = np.delete(scores, winner, axis=-1).max(axis=-1)
     return np.asarray(np.nan_to_num(scores[:, winner] / others, nan=np.inf))

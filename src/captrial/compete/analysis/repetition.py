@@ -1,4 +1,4 @@
-"""Captions that got stuck (Wan 2022 section 4.3): one word three or more times in a row, by model and by word."""
+"""Repeated words in captions (Wan 2022 section 4.3), by model: one word three or more times in a row."""
 
 from __future__ import annotations
 
@@ -6,39 +6,35 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from captrial.compete.selection.token_rows import TokenEncoder, Tokenizer
-from captrial.compete.storage.caption_pool import Pool
+from captrial.compete.storage.caption_pool import CaptionSource
+from captrial.metrics.caption_statistics import find_runs
 
-IN_A_ROW = 3
 _EXAMPLES = 24
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Repetition:
-    """How often one model repeats itself, which words, and the first examples (image, caption, word)."""
+class ModelRepetition:
+    """How many captions of one model have a repeated word, which words, and the first examples."""
 
     model: str
-    captions: int  # looked at
+    captions: int  # in all
     repeated: int  # with a repeated word
     words: dict[str, int]  # captions in which the word stands three or more times in a row, most frequent first
-    examples: tuple[tuple[str, str, str], ...]
+    examples: tuple[tuple[str, str, str], ...]  # (image, caption, word)
 
     @property
     def share(self) -> float:
-        """Repeated captions among all."""
+        """Captions with a repeated word among all."""
         return self.repeated / self.captions if self.captions else 0.0
 
 
-def repetition(
-    pool: Pool, tokenize: Tokenizer | None = None, progress: Callable[[], None] = lambda: None
-) -> list[Repetition]:
-    """Look through all captions of the pool, block by block."""
+def find_repetition(
+    pool: CaptionSource, tokenize: Tokenizer | None = None, progress: Callable[[], None] = lambda: None
+) -> list[ModelRepetition]:
+    """Search all captions of the pool, block by block; `progress` is called after each block."""
     encoder = TokenEncoder(tokenize)
     captions = np.zeros(len(pool.models), np.int64)
     repeated: Counter[int] = Counter()
@@ -49,7 +45,8 @@ def repetition(
             block = pool.block(index, [model])
             rows = encoder.encode(block.captions[0])
             captions[model] += len(rows)
-            found = _runs(rows.tokens, rows.offsets, IN_A_ROW)
+            runs = find_runs(rows.tokens, rows.offsets)
+            found = sorted(set(zip(runs.text.tolist(), runs.word.tolist(), strict=True)))  # once a caption and word
             repeated[model] += len({row for row, _ in found})
             vocabulary = encoder.vocabulary() if found else []
             for row, token in found:
@@ -59,28 +56,8 @@ def repetition(
                     examples[model].append((block.ids[row].as_py(), block.captions[0][row].as_py(), word))
         progress()
     return [
-        Repetition(
+        ModelRepetition(
             name, int(captions[model]), repeated[model], dict(words[model].most_common()), tuple(examples[model])
         )
         for model, name in enumerate(pool.models)
     ]
-
-
-def _runs(tokens: NDArray[np.int32], offsets: Ints, in_a_row: int) -> list[tuple[int, int]]:
-    """(caption, token) of every word that is repeated so often, once a caption and word."""
-    rows, repeated = _find_runs(tokens, offsets, in_a_row)
-    return sorted(set(zip(rows.tolist(), repeated.tolist(), strict=True)))
-
-
-@numba.njit(cache=True, nogil=True)
-def _find_runs(tokens: NDArray[np.int32], offsets: Ints, in_a_row: int) -> tuple[Ints, Ints]:
-    rows, found = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)]
-    for row in range(len(offsets) - 1):
-        length = 0
-        for index in range(offsets[row], offsets[row + 1]):
-            again = index > offsets[row] and tokens[index] == tokens[index - 1]
-            length = length + 1 if again else 1
-            if length == in_a_row:
-                rows.append(np.int64(row))
-                found.append(np.int64(tokens[index]))
-    return np.array(rows, np.int64), np.array(found, np.int64)

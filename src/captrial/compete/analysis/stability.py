@@ -1,4 +1,4 @@
-"""Is k large enough (Wan 2022 Fig. 10)? The ranking from the first k images of every D_ij against the ranking from all."""
+"""Stability of the ranking in k (Wan 2022 Fig. 10): the ranking from the first k images of every D_ij against all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from captrial.compete.ranking.dominance import ratios
-from captrial.compete.ranking.evidence import Evidence
+from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import connected, ranking_vector
 
 Floats = NDArray[np.float64]
 
-WEAK = 4  # with fewer models a rank correlation says little
+WEAK = 4  # with fewer models a rank correlation carries little information
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,15 @@ def spearman(first: Floats, second: Floats) -> float:
     return round(float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1]), 12)
 
 
-def stability(gather: Callable[[int | None], Evidence], first: int = 5) -> Stability:
-    """`gather(k)` gives the evidence of the first k images of every D_ij, `gather(None)` of all.
+def stability(score: Callable[[int | None], PairwiseScores], first: int = 5) -> Stability:
+    """Rank by the first k images of every D_ij, for k from `first` to all of them.
 
-    Where not all images are labelled, the first few of a pair may not be, and their k is left out.
+    `score(k)` returns the scores on the first k images of every D_ij, `score(None)` on all. Where not all images are
+    labelled, a k whose images do not connect all models is left out.
     """
-    everything = gather(None)
-    final = ranking_vector(ratios(everything.scores()), everything.models)
+    everything = score(None)
+    final = ranking_vector(ratios(everything.matrix()), everything.models)
     last = max((pair.wanted for pair in everything.pairs), default=0)
-    ratios_of = {k: ratios(gather(k).scores()) for k in range(first, last + 1)}
-    values = {k: spearman(ranking_vector(f), final) for k, f in ratios_of.items() if connected(f)}
+    matrices = {k: ratios(score(k).matrix()) for k in range(first, last + 1)}
+    values = {k: spearman(ranking_vector(f), final) for k, f in matrices.items() if connected(f)}
     return Stability(everything.metric, tuple(values), tuple(values.values()), len(everything.models))

@@ -1,4 +1,4 @@
-"""What D is made of: the annotations (Wan 2022 Table 2), the classes of its images, and who was right on them."""
+"""Statistics of D: its annotations (Wan 2022 Table 2), the classes of its images, and which models were right."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captrial.compete.ranking.evidence import Evidence
-from captrial.compete.ranking.pair_scores import Jury
+from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
 
-_RIGHT_QUANTILE = 0.25  # a caption is right if it scores like the better three quarters of people's own sentences
+_RIGHT_QUANTILE = 0.25  # a caption is right if it scores like the better three quarters of human captions
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotationStatistics:
-    """Wan 2022 Table 2: sentences an image, and words (tokens) a sentence."""
+    """Wan 2022 Table 2: reference captions an image (`refs`), and tokens a reference (`words`)."""
 
     images: int
     refs: float
@@ -28,15 +27,15 @@ class AnnotationStatistics:
     min_words: int
 
 
-class Threshold(NamedTuple):
-    """From which score on a caption counts as right, and what score that is."""
+class RightThreshold(NamedTuple):
+    """The score from which on a caption counts as right, and how it was determined."""
 
     value: float
-    what: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PairOutcome:
     """On how many labelled images of D_ij both models, one, or neither was right (Wan 2022 section 3.2)."""
 
     models: tuple[str, str]
@@ -69,23 +68,23 @@ def class_distribution(labels: Iterable[str | None]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def right_threshold(jury: Jury, metric: str) -> Threshold:
-    """What people's own sentences score; where no image has two references, what the models do."""
-    people = jury.people(metric)
-    people = people[~np.isnan(people)]
-    if len(people):
-        return Threshold(float(np.quantile(people, _RIGHT_QUANTILE)), "the lower quartile of people's own sentences")
-    everything = np.concatenate([pair.per_image.ravel() for pair in jury.evidence(metric).pairs])
+def right_threshold(scorer: PairScorer, metric: str) -> RightThreshold:
+    """The lower quartile of human captions' scores; the models' median where no image has two references."""
+    human = scorer.human_scores(metric)
+    human = human[~np.isnan(human)]
+    if len(human):
+        return RightThreshold(float(np.quantile(human, _RIGHT_QUANTILE)), "the lower quartile of human captions")
+    everything = np.concatenate([pair.per_image.ravel() for pair in scorer.score(metric).pairs])
     known = everything[~np.isnan(everything)]
-    return Threshold(float(np.median(known)) if len(known) else 0.0, "the median of all models' captions")
+    return RightThreshold(float(np.median(known)) if len(known) else 0.0, "the median of all models' captions")
 
 
-def outcomes(evidence: Evidence, threshold: float) -> list[Outcome]:
-    """Who was right on the images of each D_ij."""
+def pair_outcomes(pairwise: PairwiseScores, threshold: float) -> list[PairOutcome]:
+    """Count which models were right on the labelled images of each D_ij."""
     found = []
-    for pair in evidence.pairs:
+    for pair in pairwise.pairs:
         first, second = (pair.per_image >= threshold).T
-        names = evidence.models[pair.models[0]], evidence.models[pair.models[1]]
+        names = pairwise.models[pair.models[0]], pairwise.models[pair.models[1]]
         counts = ((first & second), (first & ~second), (~first & second), (~first & ~second))
-        found.append(Outcome(names, *(int(which.sum()) for which in counts)))
+        found.append(PairOutcome(names, *(int(which.sum()) for which in counts)))
     return found

@@ -1,4 +1,4 @@
-"""Pairwise dominance (Wan 2022 section 3.4): f_ij = p_ij / p_ji, how much better i describes the images of D_ij than j."""
+"""Pairwise dominance (Wan 2022 section 3.4): f_ij = p_ij / p_ji, how much better model i is than j on D_ij."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Dominance:
 
 
 def smoothing(p: Floats) -> Floats:
-    """What to add to every p so that no ratio divides by zero: (..., m, m) -> (...).
+    """The number to add to every p so that no ratio divides by zero: (..., m, m) -> (...).
 
     >>> float(smoothing(np.array([[np.nan, 0.5], [0.0, np.nan]])))
     0.005
@@ -30,7 +30,7 @@ def smoothing(p: Floats) -> Floats:
     0.0
     """
     smallest = np.where(p > 0, p, np.inf).min(axis=(-2, -1))
-    added = np.where(np.isfinite(smallest), SHARE * smallest, 1.0)  # nobody ever scored: all ratios become 1
+    added = np.where(np.isfinite(smallest), SHARE * smallest, 1.0)  # all scores are 0: all ratios become 1
     return np.asarray(np.where((p == 0).any(axis=(-2, -1)), added, 0.0))
 
 

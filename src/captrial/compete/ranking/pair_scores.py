@@ -1,21 +1,24 @@
-"""p_ij: the metric of model i on the labelled images of D_ij, for every pair, as `Evidence`.
+"""p_ij, the metric of model i on the labelled images of D_ij, for every pair of models.
 
-Document frequencies (CIDEr) are those of the references of D_ij, so that adding a model changes no earlier number;
-`frequencies="all"` takes them from all labelled images, a table from anywhere. Metrics without document frequencies
-are computed once a model and image.
+`PairScorer` scores the captions of a competition and returns `PairwiseScores`, the common input of ranking, bootstrap,
+flip report and planner. A metric is a function of sums over images (see `captrial.metrics.scores.State`), so dropping,
+repeating or weighting images is arithmetic on those sums; no caption is scored twice.
+
+CIDEr's document frequencies are those of the references of D_ij, so that adding a model changes no earlier number;
+`frequencies="all"` takes them from all labelled images, a `DocumentFrequencies` table from any other corpus. Metrics
+without document frequencies are computed once for each model and image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.evidence import Evidence, PairEvidence
 from captrial.errors import InputError
 from captrial.language import tokenize_all
 from captrial.metrics import Corpus, State
@@ -34,53 +37,121 @@ SIGNED = {"nw"}  # metrics that can be negative: mapped to [0, 1] by (1 + value)
 
 
 @dataclass(frozen=True)
-class Contest:
-    """One pair of models and its images, in the order of selection."""
+class PairStatistics:
+    """The labelled images of one D_ij in the order of selection, and what each adds to both models' scores."""
+
+    models: tuple[int, int]  # i < j
+    images: Ints  # (n,) indices into `PairwiseScores.images`
+    statistics: Floats  # (n, 2, s) additive statistics of models i and j
+    per_image: Floats  # (n, 2) the metric of the single image; NaN where it is undefined
+    wanted: int  # number of images that D_ij should have
+
+
+@dataclass(frozen=True)
+class PairwiseScores:
+    """All pairs of a competition under one metric.
+
+    `value` turns sums of statistics (..., s) into the metric (...), already mapped to be non-negative.
+    """
+
+    metric: str
+    models: tuple[str, ...]
+    images: tuple[str, ...]  # labelled images of all pairs, sorted
+    pairs: tuple[PairStatistics, ...]
+    value: Callable[[Floats], Floats]
+
+    @cached_property
+    def contributions(self) -> Floats:
+        """(images, pairs, 2, s): what each image adds to each pair; 0 where it is not in D_ij."""
+        width = max((pair.statistics.shape[2] for pair in self.pairs), default=1)
+        table = np.zeros((len(self.images), len(self.pairs), 2, width))
+        for index, pair in enumerate(self.pairs):
+            table[pair.images, index] = pair.statistics
+        return table
+
+    @cached_property
+    def membership(self) -> NDArray[np.bool_]:
+        """(images, pairs): whether the image is in D_ij."""
+        table = np.zeros((len(self.images), len(self.pairs)), np.bool_)
+        for index, pair in enumerate(self.pairs):
+            table[pair.images, index] = True
+        return table
+
+    @cached_property
+    def labelled(self) -> Ints:
+        """(pairs,) how many images of each D_ij have labels."""
+        return np.array([len(pair.images) for pair in self.pairs], np.int64)
+
+    def matrix(self, weights: Floats | None = None) -> Floats:
+        """P (m, m), or (replicates, m, m) for weights (replicates, images); NaN on the diagonal and without labels."""
+        totals = np.empty((*(() if weights is None else weights.shape[:1]), *self.contributions.shape[1:]))
+        for index, pair in enumerate(self.pairs):
+            chosen = np.ones(len(pair.images)) if weights is None else weights[:, pair.images]
+            totals[..., index, :, :] = np.tensordot(chosen, pair.statistics, axes=1)
+        return self.matrix_of_totals(totals, self.labelled)
+
+    def matrix_of_totals(self, totals: Floats, counts: Ints) -> Floats:
+        """P (..., m, m) from sums (..., pairs, 2, s) over `counts` (..., pairs) images."""
+        some = counts[..., None] > 0  # (..., pairs, 1); a metric need not be defined for no images
+        values = np.where(some, self.value(np.where(some[..., None], totals, 1.0)), np.nan)  # (..., pairs, 2)
+        p = np.full((*values.shape[:-2], len(self.models), len(self.models)), np.nan)
+        first, second = self._places
+        p[..., first, second], p[..., second, first] = values[..., 0], values[..., 1]
+        return p
+
+    @cached_property
+    def _places(self) -> tuple[Ints, Ints]:
+        places = np.array([pair.models for pair in self.pairs], np.int64).reshape(-1, 2)
+        return places[:, 0], places[:, 1]
+
+
+@dataclass(frozen=True)
+class PairImages:
+    """One pair of models (indices i < j) and its images, in the order of selection."""
 
     models: tuple[int, int]
     images: tuple[str, ...]
 
 
-class Jury:
-    """Scores what models said about labelled images; tokenises every sentence once and keeps what it computed."""
+class PairScorer:
+    """Scores the captions of labelled images; every caption is tokenised once and results are cached."""
 
     def __init__(
         self,
         models: Sequence[str],
-        contests: Sequence[Contest],
+        pairs: Sequence[PairImages],
         captions: Mapping[str, Sequence[str]],
         references: Mapping[str, Sequence[str]],
         tokenize: Callable[[Sequence[str]], list[str]] | None = None,
     ) -> None:
         """`captions[image][model]` and `references[image]` are texts; images without references are left out."""
-        self.models, self.contests = tuple(models), tuple(contests)
-        wanted = {image for contest in contests for image in contest.images}
+        self.models, self.pairs = tuple(models), tuple(pairs)
+        wanted = {image for pair in pairs for image in pair.images}
         self.images = tuple(sorted(image for image in wanted if references.get(image)))
         self._index = {image: index for index, image in enumerate(self.images)}
-        said = [list(captions[image]) for image in self.images]
-        heard = [list(references[image]) for image in self.images]
-        tokens = iter((tokenize or tokenize_all)([text for texts in (*said, *heard) for text in texts]))
-        ready = [[next(tokens) for _ in texts] for texts in (*said, *heard)]
-        self._heard = ready[len(said) :]  # [image][reference]
-        self._said = [[texts[model] for texts in ready[: len(said)]] for model in range(len(models))]
+        texts = [*(list(captions[image]) for image in self.images), *(list(references[image]) for image in self.images)]
+        tokens = iter((tokenize or tokenize_all)([text for group in texts for text in group]))
+        tokenized = [[next(tokens) for _ in group] for group in texts]
+        count = len(self.images)
+        self._captions = [[group[model] for group in tokenized[:count]] for model in range(len(models))]
+        self._references = tokenized[count:]  # [image][reference]
         self._panels: dict[bool, CiderPanel] = {}
         self._states: dict[tuple[str, int], tuple[Ints, State]] = {}
 
-    def evidence(
+    def score(
         self,
         metric: str = "cider",
         k: int | None = None,
         frequencies: Frequencies = "pair",
         only: Collection[str] | None = None,
-    ) -> Evidence:
-        """What the labels say under one metric.
+    ) -> PairwiseScores:
+        """Score all pairs by one metric.
 
         With `k`, the first k images of every pair only; with `only`, as if no other images were labelled.
         """
-        known = self._index if only is None else {p: self._index[p] for p in only if p in self._index}
+        known = self._index if only is None else {image: self._index[image] for image in only if image in self._index}
         rows = [
-            np.array([known[image] for image in contest.images[:k] if image in known], np.int64)
-            for contest in self.contests
+            np.array([known[image] for image in pair.images[:k] if image in known], np.int64) for pair in self.pairs
         ]
         if metric in CIDER:
             score = self._cider(metric, frequencies)
@@ -89,40 +160,39 @@ class Jury:
             score = partial(self._of_state, metric)
             value = self._value(metric)
         pairs = []
-        for contest, images in zip(self.contests, rows, strict=True):
-            parts = [score(model, images) for model in contest.models]
+        for pair, images in zip(self.pairs, rows, strict=True):
+            parts = [score(model, images) for model in pair.models]
             statistics = np.stack([part[0] for part in parts], axis=1)
             per_image = np.stack([part[1] for part in parts], axis=1)
-            wanted = len(contest.images[:k])
-            pairs.append(PairEvidence(contest.models, images, statistics, per_image, wanted))
-        return Evidence(metric, self.models, self.images, tuple(pairs), value)
+            pairs.append(PairStatistics(pair.models, images, statistics, per_image, len(pair.images[:k])))
+        return PairwiseScores(metric, self.models, self.images, tuple(pairs), value)
 
     def corpus(self, model: int, images: Ints) -> Corpus:
-        """One model's captions of some images (by number) with their references, tokenised."""
+        """One model's captions of some images (by index) with their references, tokenised."""
         return Corpus(
             [self.images[image] for image in images],
-            [self._said[model][image] for image in images],
-            [self._heard[image] for image in images],
+            [self._captions[model][image] for image in images],
+            [self._references[image] for image in images],
         )
 
     def own_images(self, model: int) -> Ints:
-        """Numbers of the labelled images of all D_ij in which this model takes part."""
-        images = {image for contest in self.contests if model in contest.models for image in contest.images}
+        """Indices of the labelled images of all D_ij of this model."""
+        images = {image for pair in self.pairs if model in pair.models for image in pair.images}
         return np.array([self._index[image] for image in sorted(images) if image in self._index], np.int64)
 
     @property
-    def waiting(self) -> list[list[str]]:
-        """Of every contest, the images that have no label yet."""
-        return [[image for image in contest.images if image not in self._index] for contest in self.contests]
+    def unlabelled(self) -> list[list[str]]:
+        """Of every pair, the images that have no label yet."""
+        return [[image for image in pair.images if image not in self._index] for pair in self.pairs]
 
     @property
     def references(self) -> list[list[str]]:
         """Reference captions of `images`, as tokens joined by blanks."""
-        return self._heard
+        return self._references
 
-    def people(self, metric: str) -> Floats:
-        """How a person scores: the first reference of each image against its others, where there are several."""
-        several = [texts for texts in self._heard if len(texts) > 1]
+    def human_scores(self, metric: str) -> Floats:
+        """Scores of human captions: the first reference of each image against its others, where there are several."""
+        several = [texts for texts in self._references if len(texts) > 1]
         first, others = [texts[0] for texts in several], [texts[1:] for texts in several]
         if not several:
             return np.zeros(0)
@@ -132,22 +202,28 @@ class Jury:
         entry = _entry(metric)
         return _per_image(entry.state(corpus, MetricOptions()), entry)
 
-    def scores_on_own(self, metric: str, model: int) -> float:
+    def score_on_own_images(self, metric: str, model: int) -> float:
         """A model's score on D (Wan 2022 Fig. 6): over all images of its own D_ij, frequencies of these images."""
         images = self.own_images(model)
         if metric in CIDER:
-            values = self._panel(CIDER[metric]).scores(model, images)
+            values = self.cider_panel(CIDER[metric]).scores(model, images)
             return float(values.mean()) if len(values) else float("nan")
         _, state = self._state(metric, model)
         return float(_column(state.corpus_scores(state.statistics().sum(axis=0)), _entry(metric)))
 
+    def cider_panel(self, damped: bool) -> CiderPanel:
+        """CIDEr of all models on any subset of `images`; `damped` is CIDEr-D."""
+        if damped not in self._panels:
+            self._panels[damped] = CiderPanel(self._captions, self._references, damped)
+        return self._panels[damped]
+
     def _cider(self, metric: str, frequencies: Frequencies) -> Callable[[int, Ints], tuple[Floats, Floats]]:
         if frequencies == "pair":
-            panel = self._panel(CIDER[metric])
+            panel = self.cider_panel(CIDER[metric])
             return lambda model, images: _as_mean(panel.scores(model, images))
         everything = np.arange(len(self.images))
         if frequencies == "all":
-            panel = self._panel(CIDER[metric])
+            panel = self.cider_panel(CIDER[metric])
             tables = [panel.scores(model, everything) for model in range(len(self.models))]
         elif isinstance(frequencies, DocumentFrequencies):
             corpora = [self.corpus(model, everything) for model in range(len(self.models))]
@@ -155,11 +231,6 @@ class Jury:
         else:
             raise InputError(f"document frequencies come from 'pair', 'all' or a table, not {frequencies!r}")
         return lambda model, images: _as_mean(tables[model][images])
-
-    def _panel(self, damped: bool) -> CiderPanel:
-        if damped not in self._panels:
-            self._panels[damped] = CiderPanel(self._said, self._heard, damped)
-        return self._panels[damped]
 
     def _of_state(self, metric: str, model: int, images: Ints) -> tuple[Floats, Floats]:
         own, state = self._state(metric, model)
@@ -180,7 +251,7 @@ class Jury:
 
 
 def _entry(metric: str) -> Metric:
-    """The metric's entry in the registry; it must judge, and be available here."""
+    """The metric's entry in the registry; it must say which value is better, and be available here."""
     entry = choose_metrics([metric], MetricOptions())[0]
     if entry.better is None:
         raise InputError(f"{metric} describes captions but does not judge them; rank by another metric")
@@ -188,12 +259,12 @@ def _entry(metric: str) -> Metric:
 
 
 def _column(values: Mapping[str, T], entry: Metric) -> T:
-    """The column that stands for the metric: of BLEU the last, of METEOR whichever could be computed."""
+    """The column used for ranking: the last of BLEU, whichever of METEOR's could be computed."""
     return [values[name] for name in entry.columns if name in values][-1]
 
 
 def _positive(values: Floats, entry: Metric) -> Floats:
-    """Mapped so that no score is negative and more is better: ratios need that."""
+    """Map scores so that none is negative and more is better, as ratios require."""
     mapped = (1 + values) / 2 if entry.name in SIGNED else values
     return np.asarray(mapped if entry.better == "higher" else 1 - mapped)
 

@@ -1,10 +1,13 @@
-"""The global ranking (Wan 2022 Eq. 7): the mean of F^a 1 / (1' F^a 1) over all a, which for F > 0 is the Perron vector."""
+"""The global ranking (Wan 2022 Eq. 7): the mean of F^a 1 / (1' F^a 1) over all a, which for F > 0 is the Perron vector.
+
+Power iteration is vectorised over matrices with numpy. A compiled loop was measured to be three times as fast (0.5 ms
+against 1.5 ms for 1 000 replicates of nine models), which no command notices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +46,7 @@ def ranking_vectors(f: Floats) -> Floats:
         f = np.where(unknown, 0.0, f)
         diagonal = np.arange(f.shape[-1])
         f[..., diagonal, diagonal] += unknown.sum(axis=-1)
-    return _power_iteration(np.ascontiguousarray(f))
+    return _power_iteration(f)
 
 
 def ranks(q: Floats) -> Ints:
@@ -70,28 +73,27 @@ def _reach(f: Floats) -> NDArray[np.bool_]:
     return np.asarray(reach)
 
 
-@numba.njit(cache=True, nogil=True)
 def _power_iteration(matrices: Floats) -> Floats:
-    """Multiply a vector of ones by F again and again, scaling it to sum 1, until it stands still."""
-    count, size = matrices.shape[0], matrices.shape[1]
-    found = np.empty((count, size))
-    old, new = np.empty(size), np.empty(size)
-    for index in range(count):
-        old[:] = 1.0 / size
-        for _ in range(_STEPS):
-            total = 0.0
-            for row in range(size):
-                value = 0.0
-                for column in range(size):
-                    value += matrices[index, row, column] * old[column]
-                new[row] = value
-                total += value
-            change = 0.0
-            for row in range(size):
-                new[row] /= total
-                change = max(change, abs(new[row] - old[row]) / new[row])
-                old[row] = new[row]
-            if change < _TOLERANCE:
-                break
-        found[index] = old
-    return found
+    """Multiply a vector of ones by F repeatedly, scaling it to sum 1, until it stops changing: (n, m, m) -> (n, m)."""
+    count, size = matrices.shape[:2]
+    found = np.empty((size, count))
+    active = np.arange(count)  # matrices that have not converged
+    columns = np.ascontiguousarray(matrices.transpose(2, 1, 0))  # (column, row, n)
+    q = np.full((size, count), 1.0 / size)
+    for _ in range(_STEPS):
+        if not len(active):
+            break
+        product = columns[0] * q[0]
+        for column in range(1, size):  # in a fixed order, so that results do not depend on how many are computed
+            product += columns[column] * q[column]
+        total = product[0].copy()
+        for row in range(1, size):
+            total += product[row]
+        product /= total
+        moving = (np.abs(product - q) / product).max(axis=0) >= _TOLERANCE
+        q = product
+        if not moving.all():
+            found[:, active[~moving]] = q[:, ~moving]
+            active, columns, q = active[moving], columns[:, :, moving], q[:, moving]
+    found[:, active] = q
+    return np.ascontiguousarray(found.T)

@@ -1,26 +1,58 @@
-"""The result of a competition under one metric: P, F, the ranking, and how sure each part of it is."""
+"""The result of a competition under one metric: P, F and the ranking, with intervals; changes against external scores.
+
+Uncertainty is measured by the Bayesian bootstrap over labelled images: in every replicate each image gets one random
+exponential weight, shared by all D_ij that hold it, so that dependence between pairs is kept. Weights are never zero;
+document frequencies stay fixed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.bootstrap import Replicates, bootstrap
-from captrial.compete.ranking.bradley_terry import Strengths, fit, wins_by_metric
-from captrial.compete.ranking.dominance import Dominance, dominance
-from captrial.compete.ranking.evidence import Evidence
-from captrial.compete.ranking.perron import ranking_vector, ranks
+from captrial.compete.ranking.bradley_terry import Strengths, bradley_terry, wins_by_metric
+from captrial.compete.ranking.dominance import Dominance, dominance, ratios
+from captrial.compete.ranking.pair_scores import PairwiseScores
+from captrial.compete.ranking.perron import ranking_vector, ranking_vectors, ranks
+from captrial.errors import InputError
+from captrial.metrics.significance.bootstrap import exponential_weights, percentile_bounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+ExternalScores = Mapping[str, Mapping[str, float]]  # model -> metric -> score
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RankingReplicates:
+    """The ranking in every bootstrap replicate."""
+
+    scores: Floats  # (replicates, m) ranking vectors
+    ranks: Ints  # (replicates, m)
+    beats: Floats  # (m, m) share of replicates with f_ij > 1; ties count half; NaN on the diagonal and without labels
+
+    def score_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Percentile interval of each model's score: two arrays (m,)."""
+        low, high = percentile_bounds(self.scores, level)
+        return low, high
+
+    def rank_interval(self, level: float = 0.95) -> tuple[Ints, Ints]:
+        """Percentile interval of each model's rank: two arrays (m,) of ranks that occurred."""
+        low, high = percentile_bounds(self.ranks.astype(np.float64), level, method="inverted_cdf").astype(np.int64)
+        return low, high
+
+    def first(self) -> Floats:
+        """(m,) the share of replicates in which each model is first."""
+        return np.asarray((self.ranks == 1).mean(axis=0))
+
+
+@dataclass(frozen=True)
+class RankingResult:
     """Everything `captrial compete rank` reports about one metric."""
 
     metric: str
@@ -28,7 +60,7 @@ class Verdict:
     dominance: Dominance
     scores: Floats  # (m,) the ranking vector of Eq. 7
     ranks: Ints  # (m,)
-    replicates: Replicates
+    replicates: RankingReplicates
     strengths: Strengths  # Bradley-Terry on image-level wins
     level: float
     notes: tuple[str, ...]
@@ -60,7 +92,7 @@ class Verdict:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The shape that scripts rely on: metric, models, p, f, ranking; and what else is known."""
+        """The JSON of `compete rank --json`; scripts rely on metric, models, p, f and ranking."""
         return {
             "metric": self.metric,
             "models": list(self.models),
@@ -73,53 +105,80 @@ class Verdict:
         }
 
 
-def verdict(evidence: Evidence, replicates: int = 1000, seed: int = 0, level: float = 0.95) -> Verdict:
-    """Rank the models by the labels there are."""
-    matrices = dominance(evidence.scores())
-    scores = ranking_vector(matrices.f, evidence.models)
-    return Verdict(
-        metric=evidence.metric,
-        models=evidence.models,
+def rank_models(pairwise: PairwiseScores, replicates: int = 1000, seed: int = 0, level: float = 0.95) -> RankingResult:
+    """Rank the models by their pairwise scores; intervals come from `replicates` bootstrap replicates."""
+    matrices = dominance(pairwise.matrix())
+    scores = ranking_vector(matrices.f, pairwise.models)
+    return RankingResult(
+        metric=pairwise.metric,
+        models=pairwise.models,
         dominance=matrices,
         scores=scores,
         ranks=ranks(scores),
-        replicates=bootstrap(evidence, replicates, seed),
-        strengths=fit(wins_by_metric(evidence)),
+        replicates=bootstrap(pairwise, replicates, seed),
+        strengths=bradley_terry(wins_by_metric(pairwise)),
         level=level,
-        notes=(*_coverage_notes(evidence), *_single_note(evidence), *_smoothing_note(matrices)),
+        notes=(*_coverage_notes(pairwise), *_single_note(pairwise), *_smoothing_note(matrices)),
     )
 
 
-def rank_changes(found: Verdict, old: Mapping[str, float]) -> dict[str, tuple[int, int, int]]:
-    """Old rank, new rank and old - new (Wan 2022 Tables 3-4) of the models that an older table of scores knows."""
-    known = [name for name in found.models if name in old]
-    before = ranks(np.array([old[name] for name in known]))
-    new_scores = np.array([found.scores[found.models.index(name)] for name in known])
-    after = ranks(new_scores)
-    return {name: (int(was), int(now), int(was - now)) for name, was, now in zip(known, before, after, strict=True)}
+def bootstrap(pairwise: PairwiseScores, replicates: int = 1000, seed: int = 0) -> RankingReplicates:
+    """Rank `replicates` times with random image weights; the same seed gives the same result."""
+    weights = exponential_weights(replicates, len(pairwise.images), seed)
+    f = ratios(pairwise.matrix(weights))
+    scores = ranking_vectors(f)
+    beats = np.where(np.isnan(f[0]), np.nan, (f > 1).mean(axis=0) + 0.5 * (f == 1).mean(axis=0))
+    np.fill_diagonal(beats, np.nan)
+    return RankingReplicates(scores, ranks(scores), beats)
 
 
-def _coverage_notes(evidence: Evidence) -> list[str]:
-    """Partly labelled pairs count with what they have, and this says so."""
-    partly = [pair for pair in evidence.pairs if len(pair.images) < pair.wanted]
+def read_external_scores(path: Path, metric: str = "cider") -> ExternalScores:
+    """Read scores that models have on other data, to compare a ranking with.
+
+    The file holds what `captrial score --json` printed, or `{model: score}`, whose numbers are scores of `metric`.
+    """
+    try:
+        table = orjson.loads(path.read_bytes())
+        return {
+            name: {key: float(number) for key, number in value.items() if isinstance(number, int | float)}
+            if isinstance(value, dict)
+            else {metric: float(value)}
+            for name, value in table.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f'{path}: not a table of scores like {{"model": {{"cider": 1.2}}}} ({error})') from None
+
+
+def rank_changes(result: RankingResult, external: ExternalScores) -> dict[str, tuple[int, int, int]]:
+    """External rank, rank here, and their difference (Wan 2022 Tables 3-4) of the models with an external score."""
+    metric = result.metric
+    known = [name for name in result.models if metric in external.get(name, {})]
+    old = ranks(np.array([external[name][metric] for name in known]))
+    new = ranks(np.array([result.scores[result.models.index(name)] for name in known]))
+    return {name: (int(was), int(now), int(was - now)) for name, was, now in zip(known, old, new, strict=True)}
+
+
+def _coverage_notes(pairwise: PairwiseScores) -> list[str]:
+    """Say which pairs are labelled only in part: they count with the labels they have."""
+    partly = [pair for pair in pairwise.pairs if len(pair.images) < pair.wanted]
     if not partly:
         return []
     worst = min(partly, key=lambda pair: len(pair.images))
-    names = " and ".join(evidence.models[model] for model in worst.models)
+    names = " and ".join(pairwise.models[model] for model in worst.models)
     empty = sum(not len(pair.images) for pair in partly)
     unknown = f", {empty} of them not at all (they are filled in from the other pairs)" if empty else ""
     return [
-        f"{len(partly)} of {len(evidence.pairs)} pairs are not fully labelled{unknown}; "
+        f"{len(partly)} of {len(pairwise.pairs)} pairs are not fully labelled{unknown}; "
         f"fewest: {names}, {len(worst.images)} of {worst.wanted} images"
     ]
 
 
-def _single_note(evidence: Evidence) -> list[str]:
-    """However one image is weighed, it says the same: it adds nothing to an interval."""
-    single = int((evidence.labelled == 1).sum())
+def _single_note(pairwise: PairwiseScores) -> list[str]:
+    """Weighting a single image changes nothing, so that its pair adds nothing to an interval."""
+    single = int((pairwise.labelled == 1).sum())
     if not single:
         return []
-    return [f"{single} of {len(evidence.pairs)} pairs have one labelled image, over which there is no interval"]
+    return [f"{single} of {len(pairwise.pairs)} pairs have one labelled image, over which there is no interval"]
 
 
 def _smoothing_note(matrices: Dominance) -> list[str]:

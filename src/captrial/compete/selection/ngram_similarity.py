@@ -30,7 +30,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
-class Similarity(NamedTuple):
+class PairwiseSimilarity(NamedTuple):
     """S and the four NGSM_n it is made of; every one is in [0, 1] and 1 means the same n-grams."""
 
     s: float
@@ -38,6 +38,21 @@ class Similarity(NamedTuple):
     n2: float
     n3: float
     n4: float
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionBlock:
+    """The captions of a block of images, to be compared pair by pair."""
+
+    captions: TokenRows  # the first model's captions of all images, then the second's, and so on
+    models: int
+    pairs: NDArray[np.int32]  # (p, 2) model indices
+    given: NDArray[np.int64] | None = None  # (images, p) another similarity that replaces S, units of 1e-12
+
+    @property
+    def images(self) -> int:
+        """Number of images."""
+        return len(self.captions) // self.models
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +64,31 @@ class Matches:
     keys: NDArray[np.int64]  # (matches, KEY), units of 1e-12
 
 
-def similarity(first: Sequence[str], second: Sequence[str]) -> Similarity:
+def ngram_similarity(first: Sequence[str], second: Sequence[str]) -> PairwiseSimilarity:
     """NGSM of two captions given as tokens.
 
-    >>> similarity("a dog on a bed".split(), "a dog on a sofa".split()).n1
+    >>> ngram_similarity("a dog on a bed".split(), "a dog on a sofa".split()).n1
     0.666666666667
     """
     numbers: dict[str, int] = {}
     tokens = np.array([numbers.setdefault(token, len(numbers)) for token in [*first, *second]], np.int32)
     captions = TokenRows(tokens, np.array([0, len(first), len(first) + len(second)], np.int64))
-    found = compare(captions, 2, np.array([[0, 1]], np.int32))
-    return Similarity(*(found.keys[0] / UNITS).tolist())
+    found = compare(CaptionBlock(captions, 2, np.array([[0, 1]], np.int32)))
+    return PairwiseSimilarity(*(found.keys[0] / UNITS).tolist())
 
 
 def compare(
-    captions: TokenRows,
-    models: int,
-    pairs: NDArray[np.int32],
-    limits: NDArray[np.int64] | None = None,
-    given: NDArray[np.int64] | None = None,
-    start: int = 0,
-    stop: int | None = None,
+    block: CaptionBlock, limits: NDArray[np.int64] | None = None, start: int = 0, stop: int | None = None
 ) -> Matches:
     """Keys of all pairs on images `start..stop` that do not exceed the pair's limit.
 
-    `captions` holds the first model's captions of all images, then the second's, and so on; `pairs` is (p, 2) model
-    indices; `limits` (p, KEY) are compared lexicographically. `given` (images, p) replaces S by another similarity.
+    `limits` (p, KEY) are compared lexicographically; without them every pair passes.
     """
-    images, tokens = len(captions) // models, _dense(captions.tokens)
+    captions, pairs, images = block.captions, block.pairs, block.images
+    tokens = _dense(captions.tokens)
     stop = images if stop is None else stop
     limits = np.full((len(pairs), KEY), ANYTHING) if limits is None else limits
-    given = np.empty((0, 0), np.int64) if given is None else given
+    given = np.empty((0, 0), np.int64) if block.given is None else block.given
     # Until limits exist everything passes, afterwards next to nothing: start small enough and grow.
     capacity = max((stop - start) * len(pairs) if (limits[:, 0] == ANYTHING).any() else 4096, len(pairs))
     found: list[Matches] = []
@@ -87,7 +96,7 @@ def compare(
         matched, rows = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
         keys = np.empty((capacity, KEY), np.int64)
         count, start = _compare(
-            tokens, captions.offsets, models, images, pairs, limits, given, start, stop, matched, rows, keys
+            tokens, captions.offsets, block.models, images, pairs, limits, given, start, stop, matched, rows, keys
         )
         found.append(Matches(matched[:count], rows[:count], keys[:count]))
     return found[0] if len(found) == 1 else _joined(found)
@@ -167,7 +176,7 @@ def _compare(
                     common += np.int64(_bits(masks[pairs[pair, 0], word] & masks[pairs[pair, 1], word]))
                 shared[pair, n - 1] = common
             if n == 1:
-                wanted = _hopeful(lengths, image, pairs, limits, given, shared)
+                wanted = _passing(lengths, image, pairs, limits, given, shared)
             if not wanted:
                 break
         if not wanted:
@@ -268,7 +277,7 @@ def _slot(name: np.uint64, stamp: int, table: NDArray[np.uint64], stamps: NDArra
 
 
 @numba.njit(cache=True, nogil=True)
-def _hopeful(
+def _passing(
     lengths: NDArray[np.int64],
     image: int,
     pairs: NDArray[np.int32],
@@ -280,16 +289,16 @@ def _hopeful(
 
     Where a pair's limit has S = 0, as it soon has, no caption pair with a larger NGSM_1 can pass, whatever its S.
     """
-    hopeful = 0
+    passing = 0
     for pair in range(len(pairs)):
         if len(given):
-            hopeful += given[image, pair] <= limits[pair, 0]
+            passing += given[image, pair] <= limits[pair, 0]
         elif limits[pair, 0] > 0:
-            hopeful += 1
+            passing += 1
         else:
             total = _total(lengths[pairs[pair, 0]], lengths[pairs[pair, 1]], 1)
-            hopeful += _ratio(total, shared[pair, 0]) <= limits[pair, 1]
-    return hopeful
+            passing += _ratio(total, shared[pair, 0]) <= limits[pair, 1]
+    return passing
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

@@ -1,35 +1,35 @@
-"""Making a competition and adding a model to it: captions are read, checked, aligned and written."""
+"""Create a competition and add models to it: caption files are read, checked, aligned by image and written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from captrial.compete.storage import caption_store
-from captrial.compete.storage.manifest import (
-    FILE,
-    ModelEntry,
-    State,
-    fingerprint,
-)
-from captrial.errors import InputError, StateError
+from captrial.compete.storage.caption_pool import StoredPool, write_column
+from captrial.compete.storage.manifest import MANIFEST, Manifest, ModelEntry, fingerprint
+from captrial.data import read_captions
+from captrial.data.captions.rows import CAPTION_NAMES, pick_columns
+from captrial.errors import InputError, MismatchError, StateError
 from captrial.files import atomic_path
+from captrial.language.sentences import first_sentence
 from captrial.progress import track
 
 # What an interrupted `new` may leave: finished files, and hidden ones named after what they were to become.
-_OURS = re.compile(r"pool\.parquet|captions/\d+\.(parquet|broken\.jsonl)")
+_FINISHED = re.compile(r"pool\.parquet|captions/\d+\.(parquet|broken\.jsonl)")
 _UNFINISHED = re.compile(r"\.(pool\.parquet|competition\.json)\..+|captions/\.\d+\.(parquet|broken\.jsonl)\..+")
 _UNKNOWN_WORD = r"(?i)(^|[^a-z])<?unk>?($|[^a-z])"
 _VERBOSE = 2.0  # captions this many times longer than another model's are worth a warning
 
 
-def found(
+def create(
     directory: Path,
     captions: Mapping[str, Path],
     *,
@@ -37,9 +37,9 @@ def found(
     seed: int = 0,
     first_sentence: bool = False,
     common: bool = False,
-) -> State:
-    """Make a competition of caption files; `common` keeps the images that all of them share."""
-    refuse_taken(directory)
+) -> Manifest:
+    """Create a competition from caption files; `common` keeps only the images that all of them share."""
+    check_empty(directory)
     if len(captions) < 2:
         raise InputError("a competition needs the captions of at least two models; give --captions NAME=FILE twice")
     if images is not None and not images.is_dir():
@@ -49,47 +49,44 @@ def found(
         pool = _shared_images(captions) if common else None
         entries = []
         for number, (name, path) in enumerate(track(captions.items(), "reading captions")):
-            entry, part = (
-                _entry(name, path),
-                caption_store.import_captions(path),
-            )  # one model at a time: memory stays bounded
-            part = part if pool is None or not common else caption_store.restrict(part, pool)
+            entry, part = _entry(name, path), import_captions(path)  # one model at a time: memory stays bounded
+            part = part if pool is None or not common else restrict(part, pool)
             pool = part.ids if pool is None else pool
-            texts = caption_store.align(name, part, pool)
-            texts = caption_store.first_sentences(texts) if first_sentence else texts
+            texts = align(name, part, pool)
+            texts = first_sentences(texts) if first_sentence else texts
             entries.append(_write_model(directory, number, entry, part, texts, pool))
-        caption_store.write_column(directory / "pool.parquet", "id", pool)
+        write_column(directory / "pool.parquet", "id", pool)
     except BaseException:
-        _withdraw(directory, made)
+        _remove_files(directory, made)
         raise
     root = str(images.resolve()) if images else None
-    state = State(seed, 0 if pool is None else len(pool), root, first_sentence, tuple(entries))
-    state.save(directory)
-    return state
+    manifest = Manifest(seed, 0 if pool is None else len(pool), root, first_sentence, tuple(entries))
+    manifest.save(directory)
+    return manifest
 
 
-def admit(directory: Path, state: State, name: str, path: Path) -> State:
+def add_model(directory: Path, manifest: Manifest, name: str, path: Path) -> Manifest:
     """Add a model (Algorithm 2): its captions and its entry; nothing that was there changes."""
-    known = {entry.name: entry for entry in state.models}
+    known = {entry.name: entry for entry in manifest.models}
     entry = _entry(name, path)
     if name in known:
         if known[name].fingerprint == entry.fingerprint:
-            return state
+            return manifest
         raise StateError(f"model {name} is in this competition with other captions; add it under another name")
-    imported = caption_store.import_captions(path)
-    pool = caption_store.StoredPool(directory, list(known)).ids()
-    texts = caption_store.align(name, _only_known(imported, pool), pool)
-    texts = caption_store.first_sentences(texts) if state.first_sentence else texts
-    described = _write_model(directory, len(state.models), entry, imported, texts, pool)
-    state = replace(state, models=(*state.models, described))
-    state.save(directory)
-    return state
+    imported = import_captions(path)
+    pool = StoredPool(directory, list(known)).ids()
+    texts = align(name, _only_known(imported, pool), pool)
+    texts = first_sentences(texts) if manifest.first_sentence else texts
+    described = _write_model(directory, len(manifest.models), entry, imported, texts, pool)
+    manifest = replace(manifest, models=(*manifest.models, described))
+    manifest.save(directory)
+    return manifest
 
 
-def verbosity_note(state: State) -> str | None:
-    """Long captions beside short ones: n-grams then rank verbosity, not sense."""
-    shortest = min(state.models, key=lambda entry: entry.mean_words)
-    longest = max(state.models, key=lambda entry: entry.mean_words)
+def verbosity_note(manifest: Manifest) -> str | None:
+    """A warning where one model's captions are much longer than another's: n-gram scores then rank verbosity."""
+    shortest = min(manifest.models, key=lambda entry: entry.mean_words)
+    longest = max(manifest.models, key=lambda entry: entry.mean_words)
     if longest.mean_words < _VERBOSE * shortest.mean_words:
         return None
     return (
@@ -99,9 +96,9 @@ def verbosity_note(state: State) -> str | None:
     )
 
 
-def refuse_taken(directory: Path) -> None:
-    """Refuse a directory that holds a competition or anything else that is not ours."""
-    if (directory / FILE).exists():
+def check_empty(directory: Path) -> None:
+    """Refuse a directory that holds a competition or other files; remove what an interrupted `new` left."""
+    if (directory / MANIFEST).exists():
         raise StateError(
             f"{directory} is a competition already; see `captrial compete status {directory}`, add a model with "
             f"`captrial compete add`, or choose another directory"
@@ -109,7 +106,7 @@ def refuse_taken(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; choose another directory")
     names = {_inside(path, directory): path for path in _entries(directory)}
-    foreign = sorted(name for name in names if not (_OURS.fullmatch(name) or _UNFINISHED.fullmatch(name)))
+    foreign = sorted(name for name in names if not (_FINISHED.fullmatch(name) or _UNFINISHED.fullmatch(name)))
     if foreign:
         raise InputError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose an empty or new directory")
     for name, path in names.items():
@@ -119,13 +116,13 @@ def refuse_taken(directory: Path) -> None:
 
 def _shared_images(captions: Mapping[str, Path]) -> pa.Array:
     """The images that every file has, in the order of the first; only ids are kept of each."""
-    return caption_store.common_ids([caption_store.import_captions(path).ids for path in captions.values()])
+    return common_ids([import_captions(path).ids for path in captions.values()])
 
 
-def _withdraw(directory: Path, made: bool) -> None:
-    """After an error, leave nothing of ours behind, and touch nothing else."""
+def _remove_files(directory: Path, made: bool) -> None:
+    """After an error, remove the files that `create` wrote, and no others."""
     for path in _entries(directory):
-        if _OURS.fullmatch(_inside(path, directory)):
+        if _FINISHED.fullmatch(_inside(path, directory)):
             path.unlink()
     for folder in (directory / "captions", directory):
         if made and folder.is_dir() and not any(folder.iterdir()):
@@ -133,7 +130,7 @@ def _withdraw(directory: Path, made: bool) -> None:
 
 
 def _entries(directory: Path) -> list[Path]:
-    """What is in the directory and in its `captions`; other folders are not looked into."""
+    """The files of the directory and of its folder `captions`; other folders are not searched."""
     folder = directory / "captions"
     return [path for path in [*directory.glob("*"), *folder.glob("*")] if path != folder]
 
@@ -150,24 +147,24 @@ def _entry(name: str, path: Path) -> ModelEntry:
     return ModelEntry(name, str(path.resolve()), status.st_size, status.st_mtime_ns, digest, 0.0)
 
 
-def _only_known(imported: caption_store.ImportedCaptions, pool: pa.Array) -> caption_store.ImportedCaptions:
-    """A new model may have captioned more images than the pool holds; the others do not matter."""
+def _only_known(imported: ImportedCaptions, pool: pa.Array) -> ImportedCaptions:
+    """Only the captions of images in the pool: a new model may have captioned more."""
     keep = pc.is_in(imported.ids, value_set=pool)
-    return caption_store.ImportedCaptions(imported.ids.filter(keep), imported.texts.filter(keep), imported.problems)
+    return ImportedCaptions(imported.ids.filter(keep), imported.texts.filter(keep), imported.problems)
 
 
 def _write_model(
     directory: Path,
     number: int,
     entry: ModelEntry,
-    part: caption_store.ImportedCaptions,
+    part: ImportedCaptions,
     texts: pa.Array,
     pool: pa.Array,
 ) -> ModelEntry:
-    caption_store.write_column(directory / "captions" / f"{number}.parquet", "caption", texts)
+    write_column(directory / "captions" / f"{number}.parquet", "caption", texts)
     broken = _list_broken(directory, number, entry.name, texts, pool)
     problems = [*part.problems, *([f"{broken} broken captions (see captions/{number}.broken.jsonl)"] if broken else [])]
-    return replace(entry, mean_words=caption_store.mean_words(texts), problems=tuple(problems))
+    return replace(entry, mean_words=mean_words(texts), problems=tuple(problems))
 
 
 def _list_broken(directory: Path, number: int, name: str, texts: pa.Array, pool: pa.Array) -> int:
@@ -179,3 +176,99 @@ def _list_broken(directory: Path, number: int, name: str, texts: pa.Array, pool:
             kind = "unknown word" if text.strip() else "empty"
             stream.write(orjson.dumps({"model": name, "id": image, "kind": kind, "caption": text}) + b"\n")
     return len(rows)
+
+
+@dataclass(frozen=True)
+class ImportedCaptions:
+    """One model's captions as read from a file: ids, texts and problems of the file."""
+
+    ids: pa.Array
+    texts: pa.Array
+    problems: tuple[str, ...]
+
+
+def import_captions(path: Path) -> ImportedCaptions:
+    """Read a caption file; a Parquet file without problems is read as columns, without a Python object a row."""
+    columns = _clean_parquet(path)
+    if columns is not None:
+        return ImportedCaptions(*columns, ())
+    found = read_captions(path)
+    return ImportedCaptions(
+        pa.array(found.ids, pa.string()), pa.array(found.texts, pa.string()), tuple(map(str, found.problems))
+    )
+
+
+def align(name: str, captions: ImportedCaptions, pool: pa.Array) -> pa.Array:
+    """The model's captions in the order of the pool; an id too many or too few is an error that names it."""
+    if captions.ids.equals(pool):
+        return captions.texts
+    places = pc.index_in(pool, value_set=captions.ids)
+    if places.null_count:
+        missing = pool.filter(pc.is_null(places))
+        raise MismatchError(_differs(name, "has no caption for", missing))
+    if len(captions.ids) > len(pool):
+        unknown = captions.ids.filter(pc.invert(pc.is_in(captions.ids, value_set=pool)))
+        raise MismatchError(_differs(name, "has a caption that others lack for", unknown))
+    return captions.texts.take(places)
+
+
+def common_ids(several: Sequence[pa.Array]) -> pa.Array:
+    """The ids that all arrays hold, in the order of the first."""
+    ids = several[0]
+    for other in several[1:]:
+        ids = ids.filter(pc.is_in(ids, value_set=other))
+    if not len(ids):
+        raise MismatchError("no image has a caption of every model; check that the files name images the same way")
+    return ids
+
+
+def restrict(captions: ImportedCaptions, ids: pa.Array) -> ImportedCaptions:
+    """Only the captions of these images, in their order."""
+    return ImportedCaptions(ids, captions.texts.take(pc.index_in(ids, value_set=captions.ids)), captions.problems)
+
+
+def first_sentences(texts: pa.Array) -> pa.Array:
+    """Cut every caption after its first sentence.
+
+    >>> first_sentences(pa.array(["A dog at St. Ives. It sleeps.", "a cat"])).to_pylist()
+    ['A dog at St. Ives.', 'a cat']
+    """
+    return pa.array([first_sentence(text) for text in texts.to_pylist()], pa.string())
+
+
+def mean_words(texts: pa.Array) -> float:
+    """Mean number of words a caption, split at blanks."""
+    return float(np.mean(pc.add(pc.count_substring(pc.utf8_trim_whitespace(texts), " "), 1)))
+
+
+def _clean_parquet(path: Path) -> tuple[pa.Array, pa.Array] | None:
+    """Ids and captions of a Parquet file about which there is nothing to report, otherwise None."""
+    try:
+        with path.open("rb") as stream:
+            if stream.read(4) != b"PAR1":
+                return None
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        chosen = [names[index] for index in pick_columns(names, CAPTION_NAMES, path.name)]
+        table = file.read(columns=chosen)
+        ids, texts = (table[name].combine_chunks() for name in chosen)
+    except (OSError, pa.ArrowException, InputError):
+        return None  # read_captions says what is wrong
+    if not (_is_text(ids.type) or pa.types.is_integer(ids.type)) or not _is_text(texts.type):
+        return None
+    ids, texts = ids.cast(pa.string()), texts.cast(pa.string())
+    odd = not len(ids) or ids.null_count or texts.null_count or pc.count_distinct(ids).as_py() < len(ids)
+    blank = pc.any(pc.or_(pc.equal(pc.utf8_trim_whitespace(texts), ""), pc.equal(ids, ""))).as_py()
+    return None if odd or blank else (ids, texts)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _differs(name: str, what: str, ids: pa.Array) -> str:
+    more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+    return (
+        f"model {name} {what} image {ids[0]}{more}; all models must caption the same images: complete the file, "
+        "or let `compete new --common` make a competition on the images they share"
+    )

@@ -1,4 +1,4 @@
-"""What people said: reference captions, images that cannot be described, and preferences between two captions.
+"""Labels by people: reference captions, images that cannot be described, and preferences between two captions.
 
 `references.jsonl` has a line an image, `{"id": ..., "captions": [...]}` or `{"id": ..., "indescribable": true}`; of
 several lines about one image the last counts. `judgements.jsonl` has a line a judgement,

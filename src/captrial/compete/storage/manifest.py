@@ -1,4 +1,4 @@
-"""`competition.json`: what a competition knows about itself."""
+"""`competition.json`, the manifest of a competition: its models, its images and how they were selected."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from captrial.errors import InputError, StateError
 from captrial.files import atomic_write
 
 FORMAT = 1
-FILE = "competition.json"
+MANIFEST = "competition.json"
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model: where its captions came from and what was odd about them."""
+    """One model: the file its captions came from, their mean length and problems of the file."""
 
     name: str
     source: str
     size: int
-    modified: int  # nanoseconds; together with the size it spares hashing an untouched file
+    modified: int  # nanoseconds; with the size, it avoids hashing an unchanged file
     fingerprint: str
     mean_words: float
     problems: tuple[str, ...] = ()
@@ -41,8 +41,8 @@ class SelectionSettings:
 
 
 @dataclass(frozen=True)
-class State:
-    """The whole file."""
+class Manifest:
+    """The content of `competition.json`."""
 
     seed: int
     image_count: int
@@ -54,12 +54,12 @@ class State:
 
     def save(self, directory: Path) -> None:
         """Write the file, whole or not at all."""
-        atomic_write(directory / FILE, orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+        atomic_write(directory / MANIFEST, orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
 
     @classmethod
-    def load(cls, directory: Path) -> State:
-        """Read the file; anything else than a competition is said to be so."""
-        path = directory / FILE
+    def load(cls, directory: Path) -> Manifest:
+        """Read the file; a `StateError` where the directory is not a competition."""
+        path = directory / MANIFEST
         if not path.is_file():
             raise StateError(f"{directory} is not a competition; make one with `captrial compete new {directory} ...`")
         try:
@@ -68,7 +68,7 @@ class State:
             raise StateError(f"{path}: cannot be read as a competition ({error}); restore it from a copy") from None
 
     @classmethod
-    def _parse(cls, record: dict[str, Any]) -> State:
+    def _parse(cls, record: dict[str, Any]) -> Manifest:
         if record["format"] != FORMAT:
             raise StateError(f"this competition has format {record['format']}; this version reads format {FORMAT}")
         models = tuple(ModelEntry(**{**model, "problems": tuple(model["problems"])}) for model in record["models"])

@@ -1,4 +1,4 @@
-"""What was selected, in a competition's folder `selection/`: D_ij and its reserve by pair, and the captions of all."""
+"""The folder `selection/` of a competition: D_ij and its reserve for every pair, and the captions of these images."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captrial.compete.selection.selection import PairSelection
-from captrial.compete.storage.caption_pool import gather
-from captrial.compete.storage.caption_store import StoredPool
+from captrial.compete.storage.caption_pool import StoredPool, gather
 from captrial.compete.storage.manifest import SelectionSettings
 from captrial.files import atomic_path, atomic_write
 
@@ -21,7 +20,7 @@ Captions = dict[str, tuple[str, ...]]  # by image, one a model
 
 @dataclass(frozen=True, slots=True)
 class ActiveSelection:
-    """D_ij as it stands: indescribable images have left and the next of the reserve have taken their places."""
+    """D_ij without indescribable images, which are replaced by the next of the reserve."""
 
     models: tuple[str, str]
     images: tuple[str, ...]
@@ -31,23 +30,25 @@ class ActiveSelection:
     wanted: int
 
 
-def without(chosen: PairSelection, bad: frozenset[str]) -> ActiveSelection:
-    """D_ij without bad images: derived from their list alone, so it can be computed any number of times."""
-    order = zip((*chosen.images, *chosen.reserve), (*chosen.similarity, *chosen.reserve_similarity), strict=True)
+def active_selection(selection: PairSelection, bad: frozenset[str]) -> ActiveSelection:
+    """D_ij without the images in `bad`."""
+    order = zip(
+        (*selection.images, *selection.reserve), (*selection.similarity, *selection.reserve_similarity), strict=True
+    )
     good = [(image, value) for image, value in order if image not in bad]
-    k = len(chosen.images)
+    k = len(selection.images)
     return ActiveSelection(
-        models=chosen.models,
+        models=selection.models,
         images=tuple(image for image, _ in good[:k]),
         similarity=tuple(value for _, value in good[:k]),
         reserve=tuple(image for image, _ in good[k:]),
-        replaced=tuple(image for image in chosen.images if image in bad),
+        replaced=tuple(image for image in selection.images if image in bad),
         wanted=k,
     )
 
 
-class ChosenFiles:
-    """The files of the folder; what was read is kept until they change."""
+class SelectionFiles:
+    """Reads and writes the files of the folder; content is cached until a file changes."""
 
     def __init__(self, directory: Path) -> None:
         self.folder = directory / "selection"
@@ -55,7 +56,7 @@ class ChosenFiles:
         self._captions: Captions = {}
 
     def write(self, pair: Pair, settings: SelectionSettings, found: PairSelection) -> None:
-        """Keep D_ij and its reserve."""
+        """Write D_ij and its reserve."""
         record = {"settings": settings, **asdict(found)}
         atomic_write(self._file(pair), orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
 
@@ -73,10 +74,10 @@ class ChosenFiles:
         return self._read[pair][1]
 
     def captions(self, wanted: set[str], pool: StoredPool) -> Captions:
-        """Every model's caption of the images: as kept, or gathered from the pool and kept."""
-        captions = self._captions  # other threads may put others in their place meanwhile
+        """Every model's caption of the images, from the cache or gathered from the pool."""
+        captions = self._captions  # another thread may replace the attribute meanwhile
         if not captions or len(next(iter(captions.values()))) != len(pool.models):
-            captions = self._kept_captions(len(pool.models))
+            captions = self._stored_captions(len(pool.models))
         if not wanted <= captions.keys():
             captions = gather(pool, sorted(wanted))
             columns = zip(*captions.values(), strict=True)
@@ -88,7 +89,7 @@ class ChosenFiles:
         self._captions = captions
         return captions
 
-    def _kept_captions(self, models: int) -> Captions:
+    def _stored_captions(self, models: int) -> Captions:
         path = self.folder / "captions.parquet"
         table = pq.read_table(path) if path.is_file() else None
         if table is None or table.num_columns != 1 + models:

@@ -6,7 +6,7 @@ in any order, gives the list of one search over all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from captrial.compete.selection.ngram_similarity import KEY
-from captrial.compete.selection.selection import Ordered, merge, rank_images
-from captrial.compete.selection.similarities import Resemblance, resemblance_named
-from captrial.compete.selection.token_rows import Tokenizer
-from captrial.compete.storage.caption_pool import Block, Pool
-from captrial.compete.storage.caption_store import StoredPool
+from captrial.compete.selection.registry import similarity_named
+from captrial.compete.selection.selection import RankedImages, SearchOptions, merge, rank_images
+from captrial.compete.storage.caption_pool import Block, CaptionSource, StoredPool
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import entry_parts
 from captrial.engines.job import Job, JobSpec, Row
@@ -52,9 +50,10 @@ class SelectJob(Job):
         similarity: str,
         exclude: Sequence[str],
     ) -> None:
-        self.pool, self.depth, self.seed = StoredPool(Path(directory), models), depth, seed
-        self.pairs, self.resemblance = [(i, j) for i, j in pairs], resemblance_named(similarity)
-        self.exclude = frozenset(exclude)
+        self.pool, self.depth = StoredPool(Path(directory), models), depth
+        self.options = SearchOptions(
+            [(i, j) for i, j in pairs], seed, similarity_named(similarity), exclude=frozenset(exclude)
+        )
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """Search every slice by itself."""
@@ -62,7 +61,7 @@ class SelectJob(Job):
 
     def _search(self, first: int, last: int) -> Row:
         part = _Slice(self.pool, first, last)
-        found = rank_images(part, self.depth, self.seed, self.pairs, self.resemblance, exclude=self.exclude)
+        found = rank_images(part, self.depth, self.options)
         return {
             "pair": [pair for pair, best in enumerate(found) for _ in best.ids],
             "image": [image for best in found for image in best.ids],
@@ -101,29 +100,19 @@ class EngineRanker:
     def __init__(self, engine: Engine, directory: Path | str, similarity: str = "ngsm") -> None:
         self.engine, self.directory, self.similarity = engine, Path(directory).absolute(), similarity
 
-    def __call__(
-        self,
-        pool: Pool,
-        depth: int,
-        seed: int,
-        pairs: Sequence[Pair],
-        resemblance: Resemblance | None = None,
-        workers: int = 1,
-        tokenize: Tokenizer | None = None,
-        exclude: frozenset[str] = frozenset(),
-        progress: Callable[[], None] = lambda: None,
-    ) -> list[Ordered]:
-        """The `depth` first images of every pair."""
-        if tokenize is not None:
+    def __call__(self, pool: CaptionSource, depth: int, options: SearchOptions) -> list[RankedImages]:
+        """The first `depth` images of every pair."""
+        if options.tokenize is not None:
             raise InputError("a tokeniser of one's own works in one process only; leave out --engine and --workers")
+        pairs = options.pairs_of(pool)
         arguments = {
             "directory": str(self.directory),
             "models": pool.models,
             "depth": depth,
-            "seed": seed,
-            "pairs": list(pairs),
+            "seed": options.seed,
+            "pairs": pairs,
             "similarity": self.similarity,
-            "exclude": sorted(exclude),
+            "exclude": sorted(options.exclude),
         }
         folder = self.directory / "selection" / f"slices-{content_hash(repr(arguments))}"
         slices = [f"{first}:{min(first + BLOCKS, pool.blocks)}" for first in range(0, pool.blocks, BLOCKS)]
@@ -136,9 +125,9 @@ class EngineRanker:
         return best
 
 
-def merge_slices(rows: Iterator[Row], pairs: int, depth: int) -> list[Ordered]:
+def merge_slices(rows: Iterator[Row], pairs: int, depth: int) -> list[RankedImages]:
     """The reports of all slices as one list a pair; a slice that failed is an error."""
-    best = [Ordered(np.empty(0, object), np.empty((0, KEY), np.int64), np.empty(0, np.uint64))] * pairs
+    best = [RankedImages(np.empty(0, object), np.empty((0, KEY), np.int64), np.empty(0, np.uint64))] * pairs
     for row in rows:
         if row["error"]:
             raise InputError(f"{row['id']}: {row['error']}")
@@ -146,5 +135,5 @@ def merge_slices(rows: Iterator[Row], pairs: int, depth: int) -> list[Ordered]:
         images, ties = np.array(row["image"], object), np.array(row["tie"], np.uint64)
         for number in np.unique(pair):
             chosen = pair == number
-            best[number] = merge([best[number], Ordered(images[chosen], keys[chosen], ties[chosen])], depth)
+            best[number] = merge([best[number], RankedImages(images[chosen], keys[chosen], ties[chosen])], depth)
     return best

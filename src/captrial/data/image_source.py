@@ -1,4 +1,4 @@
-"""Where the images of a competition are: a folder, or a pool that `captrial pool build` made."""
+"""Images by id, from a folder of image files or from a pool that `captrial pool build` made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from captrial.data import ImageProblem, open_image, try_open
+from captrial.data.images import ImageProblem, open_image, try_open
 from captrial.data.pools import ImagePool
 from captrial.data.pools.image_pool import MANIFEST
 from captrial.errors import CaptrialError
@@ -16,7 +16,7 @@ _COCO = ("{:012d}.jpg", "COCO_val2014_{:012d}.jpg", "COCO_train2014_{:012d}.jpg"
 
 
 class ImageSource:
-    """Images by id, none of them outside the root."""
+    """Images by id; files outside the root are never opened."""
 
     def __init__(self, root: Path) -> None:
         """The root is a folder of image files, or the directory of a pool."""
@@ -43,7 +43,7 @@ class ImageSource:
         return None if isinstance(opened, ImageProblem) else opened
 
     def label(self, image_id: str) -> str | None:
-        """The class of an image: what the pool says, or the folder that its id names."""
+        """The class of an image: the one in the pool, or the folder in its id."""
         known = self._known.get(image_id)
         return known.label if known and known.label else class_of(image_id)
 
@@ -51,7 +51,7 @@ class ImageSource:
 def find_image(root: Path, image_id: str) -> Path | None:
     """The file of an image: its id as a relative path, with a usual suffix, or COCO's name for a number.
 
-    None where there is no such file, or where the id leads out of the root.
+    None where there is no such file, or where the id points outside the root.
     """
     names = [f"{image_id}{suffix}" for suffix in _SUFFIXES]
     if image_id.isascii() and image_id.isdigit() and len(image_id) <= 12:
@@ -62,7 +62,7 @@ def find_image(root: Path, image_id: str) -> Path | None:
             path = (root / name).resolve()
             if path.is_relative_to(inside) and path.is_file():
                 return path
-        except (OSError, ValueError):  # too long for a file name, or with characters that none can have
+        except (OSError, ValueError):  # too long for a file name, or with invalid characters
             continue
     return None
 

@@ -1,0 +1,93 @@
+"""The similarities by which images can be selected: one entry each, read by help texts, messages and docs.
+
+A similarity takes two equally long lists of captions and returns one number for each pair of captions, larger for more
+alike, of any sign and below a million. Equal numbers are ordered by NGSM_1..4, as with NGSM itself.
+
+To add one, write a function like those below, in a module of its own, and add an entry to `SIMILARITIES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, util
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.errors import InputError, MissingExtraError
+
+Floats = NDArray[np.float64]
+CaptionSimilarity = Callable[[Sequence[str], Sequence[str]], Floats | Sequence[float]]
+
+
+def noun_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
+    """Soft overlap of the nouns of two captions, by synonym lists and word vectors, in [0, 1]."""
+    from captrial.metrics.nouns.noun_iou import noun_iou
+
+    there = noun_iou(list(first), [[text] for text in second]).per_image
+    back = noun_iou(list(second), [[text] for text in first]).per_image
+    return np.minimum(there, back)  # they differ only where one caption has no noun: then nothing overlaps
+
+
+def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
+    """SPICE's F between the scene graphs of two captions, the mean of both directions, in [0, 1]."""
+    from captrial.metrics.spice import spice
+
+    there = spice(list(first), [[text] for text in second]).per_image
+    back = spice(list(second), [[text] for text in first]).per_image
+    return np.asarray((there + back) / 2)
+
+
+def sentence_embedding(first: Sequence[str], second: Sequence[str]) -> Floats:
+    """Cosine of sentence embeddings, where `sentence-transformers` is installed."""
+    encoder = _sentence_encoder()
+    one, two = (encoder.encode(list(texts), normalize_embeddings=True) for texts in (first, second))
+    return np.asarray((one * two).sum(axis=1), np.float64)
+
+
+@cache
+def _sentence_encoder() -> Any:
+    if util.find_spec("sentence_transformers") is None:
+        raise MissingExtraError("similarity by sentence embeddings (sentence-transformers)", "hf")
+    return import_module("sentence_transformers").SentenceTransformer("all-MiniLM-L6-v2")
+
+
+@dataclass(frozen=True)
+class SimilarityEntry:
+    """One similarity: how it is named and described, what it needs, and the function that computes it."""
+
+    name: str
+    title: str
+    description: str
+    compute: CaptionSimilarity | None = None  # None: NGSM, computed by the selection itself, far faster
+    needs: str = ""  # packages or data beyond a plain installation
+
+
+SIMILARITIES: dict[str, SimilarityEntry] = {
+    entry.name: entry
+    for entry in (
+        SimilarityEntry("ngsm", "NGSM", "n-gram similarity (Wan 2022 Eqs. 1-5)"),
+        SimilarityEntry("nouns", "noun IoU", "soft overlap of nouns by word vectors", noun_overlap, "word vectors"),
+        SimilarityEntry("spice", "SPICE", "F of the two scene graphs", scene_graph_overlap),
+        SimilarityEntry(
+            "embedding", "embeddings", "cosine of sentence embeddings", sentence_embedding, "sentence-transformers"
+        ),
+    )
+}
+
+
+def similarity_named(name: str) -> CaptionSimilarity | None:
+    """The function of a similarity by name, or of `module:function`; None is NGSM."""
+    if name in SIMILARITIES:
+        return SIMILARITIES[name].compute
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise InputError(f"no similarity {name!r}; choose from {', '.join(SIMILARITIES)}, or give module:function")
+    try:
+        found: CaptionSimilarity = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"similarity {name}: {error}; it must name a function that Python can import") from None
+    return found

@@ -83,7 +83,7 @@ def test_the_qualification_has_images_of_its_own(run: Any, tmp_path: Path, direc
     good = tmp_path / "good.json"
     good.write_text(json.dumps({"practice.png": [SENTENCE]}))
     assert "1 images" in run("qualification", str(good))
-    good.write_text(json.dumps({Competition.open(directory).images()[0]: [SENTENCE]}))
+    good.write_text(json.dumps({Competition.open(directory).selected_images()[0]: [SENTENCE]}))
     assert "in the competition" in run("qualification", str(good), code=2)
 
 

@@ -64,7 +64,7 @@ def test_a_model_that_joins_is_noticed_while_people_work(tmp_path: Path) -> None
     item = room.next("write", person)["item"]
     add_model(directory, tmp_path).select()
     wait_for(lambda: room.competition.models == ("model0", "model1", "model2", "late") and active(room) > before)
-    assert active(room) == set(Competition.open(directory).images())
+    assert active(room) == set(Competition.open(directory).selected_images())
     assert room.write(person, item, SENTENCE, "a-key-of-ann")["taken"]  # what somebody was writing goes on
     seen = set()
     following = room.next("judge", person)
@@ -88,7 +88,7 @@ def test_images_stay_while_others_are_being_selected(directory: Path) -> None:
         path.rename(path.with_suffix(".json"))
     Competition.open(directory).select(SelectionSettings(1, 1), again=True)
     wait_for(lambda: active(room) != before)
-    assert active(room) == set(Competition.open(directory).images())
+    assert active(room) == set(Competition.open(directory).selected_images())
     room.close()
 
 
@@ -102,7 +102,7 @@ def test_a_image_of_the_qualification_may_be_selected_later(tmp_path: Path) -> N
     room.reopen()
     with room.store.read() as connection:
         practised = set(connection.execute(select(images.c.image).where(images.c.qualification)).scalars())
-    wanted = set(Competition.open(directory).images())
+    wanted = set(Competition.open(directory).selected_images())
     assert wanted & set(rest)
     assert practised == set(rest) - wanted
     room.close()

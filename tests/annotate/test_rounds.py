@@ -66,7 +66,7 @@ def test_two_refusals_replace_a_image_in_every_pair(room: Room) -> None:
     name = room.image_id(item)
     room.refuse(first, item, "black", key())
     room.flush()
-    assert name in Competition.open(room.directory).images()  # one vote is not enough
+    assert name in Competition.open(room.directory).selected_images()  # one vote is not enough
     with room.store.change() as connection:  # the second person happens to get the same image
         from captrial.annotate.database.schema import leases
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from captrial.compete import Competition, SelectionSettings
-from compete import made
+from compete import synthetic
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Small:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[dict[str, Path], Path]:
-    return made.write_files(tmp_path, made.captions(60, 3))
+    return synthetic.write_files(tmp_path, synthetic.captions(60, 3))
 
 
 @pytest.fixture

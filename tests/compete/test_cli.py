@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from captrial.cli import main
-from compete import made
+from compete import synthetic
 from compete.conftest import Small
 
 
@@ -99,7 +99,7 @@ def test_every_verb_prints_json(small: Small, capsys: pytest.CaptureFixture[str]
 
 
 def test_adding_a_model(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"id": image, "caption": text} for image, text in made.captions(60, 4, seed=3)["model3"].items()]
+    rows = [{"id": image, "caption": text} for image, text in synthetic.captions(60, 4, seed=3)["model3"].items()]
     (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, rows)))
     added = run_json(capsys, "add", small.directory, "--captions", f"newcomer={tmp_path / 'new.jsonl'}")
     assert added == {"models": ["model0", "model1", "model2", "newcomer"], "new_pairs": 3}

@@ -14,7 +14,7 @@ import pytest
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, MismatchError, StateError
 from captrial.language import tokenize_all
-from compete import direct, made
+from compete import exact_selection, synthetic
 from compete.conftest import Small
 
 
@@ -28,8 +28,8 @@ def test_selection_follows_the_definition(small: Small) -> None:
         rows = json.loads(path.read_text())
         texts = tokenize_all([row["caption"] for row in rows])
         tokens[name] = {str(row["image_id"]): text.split() for row, text in zip(rows, texts, strict=True)}
-    for pair, expected in direct.selection(tokens, 8).items():
-        chosen = small.competition.chosen(*pair)
+    for pair, expected in exact_selection.selection(tokens, 8).items():
+        chosen = small.competition.original_selection(*pair)
         assert [*chosen.images, *chosen.reserve] == [image for image, _ in expected]
         assert [*chosen.similarity, *chosen.reserve_similarity] == [value for _, value in expected]
 
@@ -103,7 +103,7 @@ def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
 def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_path: Path) -> None:
     labels = small.competition.labels(small.references)
     before, p = contents(small.directory), small.competition.scorer(labels).score("cider").matrix()
-    fourth = made.captions(60, 4, seed=9)
+    fourth = synthetic.captions(60, 4, seed=9)
     rows = [{"image_id": int(image), "caption": text} for image, text in fourth["model3"].items()]
     (tmp_path / "fourth.json").write_text(json.dumps(rows))
     small.competition.add_model("fourth", tmp_path / "fourth.json")
@@ -197,7 +197,7 @@ def test_an_indescribable_image_leaves_every_pair_and_reserves_move_up(small: Sm
 
 
 def test_an_exhausted_reserve_leaves_a_smaller_set(small: Small) -> None:
-    chosen = small.competition.chosen(0, 1)
+    chosen = small.competition.original_selection(0, 1)
     for image in (*chosen.images, *chosen.reserve[:-3]):
         small.competition.mark_indescribable(image)
     active = small.competition.selection(0, 1)

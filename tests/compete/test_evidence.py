@@ -11,11 +11,11 @@ from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector
 from captrial.compete.ranking.result import bootstrap, rank_changes, rank_models
-from compete import made
+from compete import synthetic
 
 
 def test_scores_are_means_over_each_pair() -> None:
-    found = made.score(seed=3)
+    found = synthetic.pairwise_scores(seed=3)
     p = found.matrix()
     for pair in found.pairs:
         i, j = pair.models
@@ -24,7 +24,7 @@ def test_scores_are_means_over_each_pair() -> None:
 
 
 def test_a_weight_is_shared_by_all_pairs_that_hold_the_image() -> None:
-    found = made.score(models=4, images=10, seed=1)
+    found = synthetic.pairwise_scores(models=4, images=10, seed=1)
     weights = np.random.default_rng(0).integers(0, 3, (5, 10)).astype(float) + 0.5
     p = found.matrix(weights)
     for replicate in range(5):
@@ -36,12 +36,12 @@ def test_a_weight_is_shared_by_all_pairs_that_hold_the_image() -> None:
 
 
 def test_weights_of_one_change_nothing() -> None:
-    found = made.score(seed=2)
+    found = synthetic.pairwise_scores(seed=2)
     np.testing.assert_allclose(found.matrix(np.ones((1, len(found.images))))[0], found.matrix())
 
 
 def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
-    found = made.score(models=4, images=60, share=0.7, seed=5)
+    found = synthetic.pairwise_scores(models=4, images=60, share=0.7, seed=5)
     first, second = bootstrap(found, 400, seed=7), bootstrap(found, 400, seed=7)
     np.testing.assert_array_equal(first.scores, second.scores)
     q = ranking_vector(ratios(found.matrix()))
@@ -56,7 +56,7 @@ def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
 
 
 def test_intervals_shrink_with_images() -> None:
-    few, many = (bootstrap(made.score(images=n, share=1.0, seed=1), 300) for n in (20, 500))
+    few, many = (bootstrap(synthetic.pairwise_scores(images=n, share=1.0, seed=1), 300) for n in (20, 500))
     width = [float(np.subtract(*r.score_interval()[::-1]).mean()) for r in (few, many)]
     assert width[1] < 0.4 * width[0]
 
@@ -64,12 +64,12 @@ def test_intervals_shrink_with_images() -> None:
 @pytest.mark.slow
 def test_intervals_hold_what_they_promise() -> None:
     """Draw many small competitions from one large one: 95% intervals must cover its ranking about that often."""
-    truth = made.score(models=3, images=4000, share=1.0, seed=0)
+    truth = synthetic.pairwise_scores(models=3, images=4000, share=1.0, seed=0)
     final = ranking_vector(ratios(truth.matrix()))
     generator, covered = np.random.default_rng(1), []
     for _ in range(120):
         rows = generator.choice(4000, 80, replace=False)
-        low, high = bootstrap(made.restrict(truth, [rows] * 3), 200).score_interval()
+        low, high = bootstrap(synthetic.restrict(truth, [rows] * 3), 200).score_interval()
         covered.append((low <= final) & (final <= high))
     assert 0.90 <= np.mean(covered) <= 0.99
 
@@ -92,7 +92,7 @@ def test_bradley_terry_is_finite_when_somebody_never_lost() -> None:
 
 
 def test_wins_are_counted_image_by_image() -> None:
-    found = made.score(models=2, images=8, share=1.0, seed=4)
+    found = synthetic.pairwise_scores(models=2, images=8, share=1.0, seed=4)
     first, second = found.pairs[0].per_image.T
     wins = wins_by_metric(found)
     assert wins[0, 1] == (first > second).sum()
@@ -106,25 +106,25 @@ def test_spearman_by_hand() -> None:
 
 
 def test_stability_ends_at_one_and_flags_few_models() -> None:
-    found = made.score(models=5, images=40, share=1.0, seed=2)
+    found = synthetic.pairwise_scores(models=5, images=40, share=1.0, seed=2)
 
     def first_images(k: int | None) -> PairwiseScores:
-        return made.restrict(found, [np.arange(k or 40)] * len(found.pairs))
+        return synthetic.restrict(found, [np.arange(k or 40)] * len(found.pairs))
 
     curve = stability(first_images, first=5)
     assert curve.k == tuple(range(5, 41))
     assert curve.srcc[-1] == 1
     assert not curve.weak
-    assert stability(lambda k: made.score(models=3)).weak
+    assert stability(lambda k: synthetic.pairwise_scores(models=3)).weak
 
 
 def test_stability_begins_where_labels_connect_all_models() -> None:
-    found = made.score(models=3, images=40, share=1.0, seed=2)
+    found = synthetic.pairwise_scores(models=3, images=40, share=1.0, seed=2)
 
     def labelled_late(k: int | None) -> PairwiseScores:
         """Nothing is labelled among the first ten images of the pairs of the last model."""
         rows = np.arange(k or 40)
-        return made.restrict(found, [rows, rows[10:], rows[10:]])
+        return synthetic.restrict(found, [rows, rows[10:], rows[10:]])
 
     assert stability(labelled_late, first=5).k == tuple(range(11, 41))
 
@@ -136,19 +136,19 @@ def test_settled_is_the_last_crossing() -> None:
 
 
 def test_ranking_says_what_is_missing_and_what_was_added() -> None:
-    partly = made.score(models=3, images=12, seed=1)
-    partly = made.restrict(partly, [np.arange(6), np.arange(2), np.arange(0)])
+    partly = synthetic.pairwise_scores(models=3, images=12, seed=1)
+    partly = synthetic.restrict(partly, [np.arange(6), np.arange(2), np.arange(0)])
     found = rank_models(partly, replicates=50)
     assert any("2 of 3 pairs are not fully labelled, 1 of them not at all" in note for note in found.notes)
-    alone = made.restrict(partly, [np.arange(1), np.arange(1), np.arange(0)])
+    alone = synthetic.restrict(partly, [np.arange(1), np.arange(1), np.arange(0)])
     assert "2 of 3 pairs have one labelled image, over which there is no interval" in rank_models(alone, 50).notes
-    smoothed = rank_models(made.score(models=2, zeros=True), replicates=50)
+    smoothed = rank_models(synthetic.pairwise_scores(models=2, zeros=True), replicates=50)
     assert any("was added to every p" in note for note in smoothed.notes)
     assert smoothed.rows()[0]["model"] == "m0"
 
 
 def test_ranking_as_json() -> None:
-    found = rank_models(made.score(models=3, images=30, share=1.0), replicates=50).to_json()
+    found = rank_models(synthetic.pairwise_scores(models=3, images=30, share=1.0), replicates=50).to_json()
     assert found["p"][0][0] is None
     assert found["f"][0][0] == 1
     assert [row["rank"] for row in found["ranking"]] == [1, 2, 3]
@@ -157,9 +157,10 @@ def test_ranking_as_json() -> None:
 
 
 def test_rank_change_is_old_minus_new() -> None:
-    found = rank_models(made.score(models=3, images=200, share=1.0, seed=1), replicates=20)
+    found = rank_models(synthetic.pairwise_scores(models=3, images=200, share=1.0, seed=1), replicates=20)
     assert [row["model"] for row in found.rows()] == ["m0", "m1", "m2"]
-    assert rank_changes(found, {"m0": 1.0, "m1": 3.0, "m2": 2.0, "other": 9.0}) == {
+    old = {"m0": {"made": 1.0}, "m1": {"made": 3.0}, "m2": {"made": 2.0}, "other": {"made": 9.0}}
+    assert rank_changes(found, old) == {
         "m0": (3, 1, 2),
         "m1": (1, 2, -1),
         "m2": (2, 3, -1),

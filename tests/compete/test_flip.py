@@ -11,12 +11,12 @@ from captrial.compete.analysis.flip import flip_report
 from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector
-from compete import made
+from compete import synthetic
 
 
 def winner_without(pairwise: PairwiseScores, removed: tuple[str, ...]) -> str:
     gone = [pairwise.images.index(image) for image in removed]
-    kept = made.restrict(pairwise, [np.flatnonzero(~np.isin(pair.images, gone)) for pair in pairwise.pairs])
+    kept = synthetic.restrict(pairwise, [np.flatnonzero(~np.isin(pair.images, gone)) for pair in pairwise.pairs])
     return pairwise.models[int(np.argmax(ranking_vector(ratios(kept.matrix()))))]
 
 
@@ -30,7 +30,7 @@ def fewest(pairwise: PairwiseScores, most: int) -> int | None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_one_and_two_images_are_exact(seed: int) -> None:
-    pairwise = made.score(models=3, images=14, share=0.6, seed=seed)
+    pairwise = synthetic.pairwise_scores(models=3, images=14, share=0.6, seed=seed)
     report = flip_report(pairwise)
     truth = fewest(pairwise, 2)
     assert report.winner == winner_without(pairwise, ())
@@ -44,12 +44,15 @@ def test_one_and_two_images_are_exact(seed: int) -> None:
 
 
 def test_the_seeds_above_meet_all_cases() -> None:
-    sizes = {len(flip_report(made.score(models=3, images=14, share=0.6, seed=seed)).removed) for seed in range(12)}
+    sizes = {
+        len(flip_report(synthetic.pairwise_scores(models=3, images=14, share=0.6, seed=seed)).removed)
+        for seed in range(12)
+    }
     assert {1, 2} < sizes
 
 
 def test_influential_images_are_ordered_by_the_margin_they_leave() -> None:
-    report = flip_report(made.score(models=3, images=20, seed=3), influential=5)
+    report = flip_report(synthetic.pairwise_scores(models=3, images=20, seed=3), influential=5)
     margins = [margin for _, margin in report.influential]
     assert len(margins) == 5
     assert margins == sorted(margins)
@@ -57,7 +60,7 @@ def test_influential_images_are_ordered_by_the_margin_they_leave() -> None:
 
 def test_zeros_left_by_a_removal_are_smoothed_as_everywhere() -> None:
     """One image holds all of model 1's score: without it p is 0, not dust left by subtraction."""
-    pairwise = made.score(models=2, images=5, share=1.0, seed=0)
+    pairwise = synthetic.pairwise_scores(models=2, images=5, share=1.0, seed=0)
     pair = pairwise.pairs[0]
     pair.statistics[:, 1, 0] = [0.0, 0.0, 0.3, 0.0, 0.0]
     pair.statistics[:, 0, 0] = [0.1, 0.2, 0.7, 0.1, 0.1]
@@ -71,6 +74,6 @@ def test_zeros_left_by_a_removal_are_smoothed_as_everywhere() -> None:
 
 def test_sentence_names_the_bound() -> None:
     for seed in range(12):
-        report = flip_report(made.score(models=3, images=14, share=0.6, seed=seed))
+        report = flip_report(synthetic.pairwise_scores(models=3, images=14, share=0.6, seed=seed))
         if report.removed:
             assert ("exactly" in report.summary()) == (report.method == "exact")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from captrial.cli import main
-from compete import made
+from compete import synthetic
 
 # Dies like `kill -9` at the n-th rename of a finished temporary file, before or after it.
 CODE = """
@@ -47,7 +47,7 @@ def run(*arguments: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_every_rename(tmp_path: Path, when: str, capsys: pytest.CaptureFixture[str]) -> None:
-    files, _ = made.write_files(tmp_path, made.captions(40, 3))
+    files, _ = synthetic.write_files(tmp_path, synthetic.captions(40, 3))
     captions = [part for name, path in files.items() for part in ("--captions", f"{name}={path}")]
     whole = tmp_path / "whole"
     run("new", str(whole), *captions)

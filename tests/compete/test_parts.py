@@ -25,7 +25,7 @@ from captrial.compete.storage.labels import Judgement, read_judgements, read_lab
 from captrial.errors import InputError, MissingExtraError
 from captrial.metrics import Corpus, DocumentFrequencies, cider
 from captrial.metrics.registry import MetricOptions, choose_metrics
-from compete import made
+from compete import synthetic
 from compete.conftest import Small
 
 
@@ -87,7 +87,7 @@ def test_judgements(tmp_path: Path) -> None:
 
 @pytest.fixture
 def scorer() -> PairScorer:
-    made_up = made.captions(30, 3, seed=1)
+    made_up = synthetic.captions(30, 3, seed=1)
     truth = made_up.pop("truth")
     captions = {image: tuple(texts[image] for texts in made_up.values()) for image in truth}
     references = {image: [text, f"there is {text}"] for image, text in truth.items() if int(image) < 25}

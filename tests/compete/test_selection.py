@@ -19,7 +19,7 @@ from captrial.compete.selection.selection import (
 )
 from captrial.compete.storage.caption_pool import CaptionPool
 from captrial.errors import InputError
-from compete import direct
+from compete import exact_selection
 
 SYSTEMS = ["ER-SAN", "PureT-SCST", "Vinyals-et-al-2017", "Mun-et-al-2017"]
 
@@ -58,7 +58,7 @@ def test_equals_a_full_sort(captions, k, block, workers, seed, random) -> None: 
         CaptionPool(images, shuffled, block=block), k, options=SearchOptions(seed=seed, workers=workers, tokenize=split)
     )
     tokens = {model: {image: text.split() for image, text in texts.items()} for model, texts in captions.items()}
-    assert as_pairs(found) == direct.selection(tokens, k, seed)
+    assert as_pairs(found) == exact_selection.selection(tokens, k, seed)
     assert all(len(pair.images) == min(k, len(images)) for pair in found)
 
 
@@ -70,7 +70,7 @@ def test_everything_tied_is_ordered_by_hash_alone() -> None:
         select(CaptionPool(images, captions, block=512), 30, options=SearchOptions(workers=2, tokenize=split))
     )
     tokens = {model: dict.fromkeys(images, texts[0].split()) for model, texts in captions.items()}
-    assert found == direct.selection(tokens, 30)
+    assert found == exact_selection.selection(tokens, 30)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_real_captions(data: Path, workers: int) -> None:
     pool = CaptionPool(images, {name: [texts[p] for p in images] for name, texts in captions.items()}, block=1700)
     found = select(pool, 70, options=SearchOptions(workers=workers, tokenize=split))
     tokens = {name: {image: text.split() for image, text in texts.items()} for name, texts in captions.items()}
-    assert as_pairs(found) == direct.selection(tokens, 70)
+    assert as_pairs(found) == exact_selection.selection(tokens, 70)
 
 
 def test_only_new_pairs_are_searched_when_asked() -> None:

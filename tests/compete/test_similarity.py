@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from captrial.compete.selection.ngram_similarity import UNITS, CaptionBlock, compare, ngram_similarity
 from captrial.compete.selection.token_rows import TokenRows
-from compete import direct
+from compete import exact_selection
 
 # few words: repeats, shared n-grams and equal fractions everywhere
 captions = st.lists(st.sampled_from(["a", "b", "c"]), max_size=9)
@@ -20,7 +20,7 @@ captions = st.lists(st.sampled_from(["a", "b", "c"]), max_size=9)
 @settings(deadline=None)
 @given(captions, captions)
 def test_equals_the_definition(first: list[str], second: list[str]) -> None:
-    assert ngram_similarity(first, second) == direct.key(first, second)
+    assert ngram_similarity(first, second) == exact_selection.key(first, second)
 
 
 @settings(deadline=None)
@@ -53,7 +53,7 @@ def test_long_captions_need_wide_masks(length: int) -> None:
     generator = np.random.default_rng(length)
     words = [[f"w{number}" for number in generator.integers(0, 200, length)] for _ in range(2)]
     words[1][: length // 2] = words[0][: length // 2]
-    assert ngram_similarity(*words) == direct.key(*words)
+    assert ngram_similarity(*words) == exact_selection.key(*words)
 
 
 @settings(max_examples=50, deadline=None)
@@ -68,7 +68,7 @@ def test_blocks_and_limits(images: list[list[list[str]]], data: st.DataObject) -
     )
     pairs = list(itertools.combinations(range(3), 2))
     expected = {
-        (pair, row): direct.key(captions[i], captions[j])
+        (pair, row): exact_selection.key(captions[i], captions[j])
         for pair, (i, j) in enumerate(pairs)
         for row, captions in enumerate(images)
     }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
-from captrial.compete.selection.selection import RankedImages
+from captrial.compete.selection.selection import RankedImages, SearchOptions
 from captrial.engines.engine import Engine
 from captrial.engines.jobs import score as score_job
 from captrial.engines.jobs import select
@@ -26,7 +26,7 @@ from captrial.metrics import score
 from captrial.metrics.ngram.cider import cider
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.registry import MetricOptions
-from compete import made
+from compete import synthetic
 
 captions = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass"]), max_size=7).map(" ".join)
 images = st.lists(st.lists(captions, min_size=1, max_size=3), min_size=1, max_size=12)
@@ -54,7 +54,7 @@ def test_document_frequencies_merge_exactly_in_any_order(
 
 
 def test_merged_tables_score_as_the_whole_one(tmp_path: Path) -> None:
-    texts = made.captions(60, 1)
+    texts = synthetic.captions(60, 1)
     known = [[text, f"{text} today"] for text in texts["truth"].values()]
     said = list(texts["model0"].values())
     tables = [DocumentFrequencies.of(known[start : start + 7]) for start in range(0, 60, 7)]
@@ -71,7 +71,7 @@ METRICS = ["bleu", "rouge", "cider", "cider_plain", "meteor", "nw", "coverage", 
 
 def same_scores(tmp_path: Path, engine: Engine, metrics: list[str] = METRICS) -> None:
     """Corpus, images, intervals and tests of an engine's table against those of one process."""
-    texts = made.captions(50, 2)
+    texts = synthetic.captions(50, 2)
     known = {name: [text, "Wii U.", f"A {text}"] for name, text in texts.pop("truth").items()}
     texts["model0"]["7"] = ""
     objects = {name: ["dog", "cat"] for name in known}
@@ -101,7 +101,7 @@ def test_scores_in_parts_are_those_of_one_process(tmp_path: Path, monkeypatch: p
 
 def test_bleu_in_parts_is_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(score_job, "SLICE", 9)
-    texts = made.captions(50, 1)
+    texts = synthetic.captions(50, 1)
     known = {name: [text] for name, text in texts.pop("truth").items()}
     one, other = score(texts, known, ["bleu"]), score_all(texts, known, ["bleu"], LocalEngine(), tmp_path)
     assert one.to_dict() == other.to_dict()
@@ -196,16 +196,16 @@ def test_a_slice_that_failed_is_searched_again(tmp_path: Path, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(select.SelectJob, "_search", lambda *_: 1 / 0)
         with pytest.raises(InputError, match="ZeroDivisionError"):
-            rank(contest.pool, 10, 0, contest.pairs)
-    assert all(len(best.ids) for best in rank(contest.pool, 10, 0, contest.pairs))
+            rank(contest.pool, 10, SearchOptions(contest.pairs))
+    assert all(len(best.ids) for best in rank(contest.pool, 10, SearchOptions(contest.pairs)))
 
 
 def competition(folder: Path, images: int = 300) -> Competition:
     """Blocks of 16 images, so that there are many."""
-    texts = made.captions(images, 3)
+    texts = synthetic.captions(images, 3)
     texts.pop("truth")
     texts["truth"] = {}
-    files, _ = made.write_files(folder, texts)
+    files, _ = synthetic.write_files(folder, texts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("captrial.compete.storage.caption_pool.BLOCK", 16)
         return Competition.create(folder / "competition", files)
@@ -216,11 +216,11 @@ def test_selection_in_slices_is_that_of_one_search(tmp_path: Path, changes: dict
     contest = competition(tmp_path)
     chosen = SelectionSettings(8, 8, **changes)  # type: ignore[arg-type]
     contest.select(chosen)
-    expected = [contest.chosen(*pair) for pair in contest.pairs]
+    expected = [contest.original_selection(*pair) for pair in contest.pairs]
     for file in (contest.directory / "selection").glob("*-*.json"):
         file.unlink()
     contest.select(chosen, rank=EngineRanker(LocalEngine(), contest.directory, chosen.similarity))
-    assert [contest.chosen(*pair) for pair in contest.pairs] == expected
+    assert [contest.original_selection(*pair) for pair in contest.pairs] == expected
     assert not list((contest.directory / "selection").glob("slices-*"))
 
 
@@ -234,7 +234,7 @@ def test_slices_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return real(iter(kept), pairs, depth)
 
     monkeypatch.setattr(select, "merge_slices", spy)
-    best = EngineRanker(LocalEngine(), contest.directory)(contest.pool, 10, 0, contest.pairs)
+    best = EngineRanker(LocalEngine(), contest.directory)(contest.pool, 10, SearchOptions(contest.pairs))
     assert len(kept) == 5
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(kept))

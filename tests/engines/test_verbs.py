@@ -25,7 +25,7 @@ from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
 from captrial.toyworld import write_toyworld
-from compete import made
+from compete import synthetic
 from engines.toys import serving, write_images
 
 
@@ -265,7 +265,7 @@ def test_features_of_shards_parquet_and_urls(images: Path, tmp_path: Path) -> No
 
 
 def test_score_on_an_engine_prints_the_same(tmp_path: Path) -> None:
-    files, references = made.write_files(tmp_path, made.captions(30, 2))
+    files, references = synthetic.write_files(tmp_path, synthetic.captions(30, 2))
     line = ["score", *map(str, files.values()), "-r", str(references), "-m", "bleu,cider,statistics", "--json"]
     one = CliRunner().invoke(app, line)
     two = CliRunner().invoke(app, [*line, "--workers", "2", "--work", str(tmp_path / "work")])

@@ -15,7 +15,7 @@ from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
 from captrial.report.competition_page import write_competition_report
 from chromium import chromium
-from compete import made
+from compete import synthetic
 
 NASTY = "</script><img src=x onerror=\"document.title='hacked'\"> a dog & 'cat'"
 
@@ -23,9 +23,9 @@ NASTY = "</script><img src=x onerror=\"document.title='hacked'\"> a dog & 'cat'"
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    texts = made.captions(60, 3)
+    texts = synthetic.captions(60, 3)
     texts["model1"]["3"] = texts["model2"]["4"] = NASTY
-    files, references = made.write_files(folder, texts)
+    files, references = synthetic.write_files(folder, texts)
     (folder / "images").mkdir()
     for number in range(60):
         Image.new("RGB", (64, 48), (number * 4, 100, 200)).save(folder / "images" / f"{number}.jpg")
@@ -104,7 +104,7 @@ def test_captions_cannot_break_out(page: Path) -> None:
 
 
 def test_nothing_to_report_is_said(tmp_path: Path) -> None:
-    files, _ = made.write_files(tmp_path, made.captions(20, 2))
+    files, _ = synthetic.write_files(tmp_path, synthetic.captions(20, 2))
     competition = Competition.create(tmp_path / "c", files)
     competition.select(SelectionSettings(3, 3))
     with pytest.raises(StateError, match="no selected image has a reference"):

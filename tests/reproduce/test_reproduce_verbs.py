@@ -137,7 +137,7 @@ def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path
     assert made(seed=7).manifest.seed == 7
     said = orjson.loads((data / "half.json").read_bytes())
     (data / "half.json").write_bytes(orjson.dumps({**said, "park/00.png": "something else"}))
-    assert "something else" in [said["half"] for said in map(made(seed=7).captions_of, made(seed=7).images())]
+    assert "something else" in [said["half"] for said in map(made(seed=7).captions_of, made(seed=7).selected_images())]
     (data / "wrong.json").write_bytes((speakers / "wrong.json").read_bytes())
     assert made(seed=7).models == ("half", "right", "wrong")
 

@@ -5,9 +5,6 @@
 `analysis` (stability, flip report, label planner, repetition, statistics).
 """
 
-from captrial.compete.analysis.flip import FlipReport, flip_report
-from captrial.compete.analysis.planner import LabelPlan, PlanSettings, plan_labels
-from captrial.compete.analysis.stability import Stability, stability
 from captrial.compete.competition import Competition
 from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
 from captrial.compete.ranking.result import RankingResult, rank_models
@@ -24,23 +21,16 @@ __all__ = [
     "ActiveSelection",
     "CaptionPool",
     "Competition",
-    "FlipReport",
     "Judgement",
-    "LabelPlan",
     "Labels",
     "PairScorer",
     "PairSelection",
     "PairwiseScores",
     "PairwiseSimilarity",
-    "PlanSettings",
     "RankingResult",
     "SearchOptions",
     "SelectionSettings",
-    "Stability",
-    "flip_report",
     "ngram_similarity",
-    "plan_labels",
     "rank_models",
     "select",
-    "stability",
 ]

@@ -21,7 +21,7 @@ def mean(totals: np.ndarray) -> np.ndarray:
     return totals[..., 0] / totals[..., 1]
 
 
-def pairwise(
+def pairwise_scores(
     models: int = 3, images: int = 12, share: float = 0.5, seed: int = 0, zeros: bool = False
 ) -> PairwiseScores:
     """Random scores: model 0 is better than model 1 and so on, each D_ij holds some of the images."""

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captrial.cli.app import main
-from captrial.metrics.inputs import system_names
+from captrial.metrics.score_inputs import system_names
 
 REFERENCES = {"1": ["A man rides a horse.", "a person on a horse"], "2": ["A cat sleeps."], "3": ["Two dogs run."]}
 GOOD = {"1": "a man rides a horse", "2": "a cat sleeps", "3": "dogs run"}

@@ -7,7 +7,7 @@ import pytest
 
 from captrial.errors import InputError
 from captrial.metrics import Corpus, bleu, cider
-from captrial.metrics.ngram.token_arrays import Sentences
+from captrial.metrics.ngram.ngram_counts import TokenArrays
 
 
 def test_aligns_by_id_and_tokenizes() -> None:
@@ -59,13 +59,13 @@ def test_merge_and_select_keep_what_was_written() -> None:
 
 def test_words_as_the_two_splits_of_the_toolkit_see_them() -> None:
     texts = ["", "a b", "1\u00a01/2 cups"]
-    blanks, words = Sentences.split_at_blanks(texts), Sentences.split(texts)
+    blanks, words = TokenArrays.split_at_blanks(texts), TokenArrays.split(texts)
     assert blanks.lengths.tolist() == [1, 2, 2]
     assert words.lengths.tolist() == [0, 2, 3]
 
 
 def test_half_a_surrogate_pair_is_a_word_like_others() -> None:
-    assert Sentences.split(["a \ud83d b"]).lengths.tolist() == [3]
+    assert TokenArrays.split(["a \ud83d b"]).lengths.tolist() == [3]
 
 
 def test_functions_take_raw_text() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.meteor import MeteorResources, meteor_corpus, meteor_scores, meteor_stats
-from captrial.metrics.meteor.normalize import normalize
+from captrial.metrics.meteor.matching import normalize
 from captrial.metrics.meteor.stem import stem
 from captrial.metrics.wordnet import meteor_jar
 

@@ -73,9 +73,9 @@ def score(
     """
     from captrial.language.similarity import SimilaritySettings
     from captrial.metrics import score as score_captions
-    from captrial.metrics.inputs import ScoreFiles, read_inputs
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.registry import MetricOptions
+    from captrial.metrics.score_inputs import ScoreFiles, read_inputs
     from captrial.metrics.scoring import check_suffix
 
     if per_image:

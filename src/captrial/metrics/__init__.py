@@ -1,11 +1,16 @@
-"""One file a metric; every metric is a function of captions and references, or of a `Corpus` prepared once.
+"""Metrics of captions: every metric is a function of captions and references, or of a `Corpus` prepared once.
 
 >>> from captrial.metrics import Corpus, bleu, rouge_l
 >>> corpus = Corpus.prepare(["A dog runs."], [["A dog runs fast.", "The dog is running."]])
 >>> round(bleu(corpus).parts["bleu_1"].corpus, 4), round(rouge_l(corpus).corpus, 4)
 (0.7165, 0.8356)
 
-CIDEr as a reward on token ids is in `captrial.metrics.ngram.cider_reward`, which compiles with numba and is imported apart.
+- `score` scores one or several systems with any metrics of the registry (`captrial.metrics.registry`).
+- Sub-packages: `ngram`, `nouns`, `meteor`, `spice`, `semantic`, and `significance` for intervals and tests.
+- `captrial.metrics.score_inputs` reads caption files, references and what else `captrial score` is given.
+
+CIDEr as a reward on token ids is `captrial.metrics.ngram.cider_reward`, which compiles with numba and is imported
+separately.
 """
 
 from captrial.metrics.caption_statistics import repetition, statistics
@@ -19,6 +24,7 @@ from captrial.metrics.nouns.chair import chair
 from captrial.metrics.nouns.coverage import coverage
 from captrial.metrics.nouns.noun_iou import noun_iou
 from captrial.metrics.nouns.nw import nw
+from captrial.metrics.registry import METRICS, Metric, MetricOptions, register
 from captrial.metrics.scores import MeanState, Scores, State
 from captrial.metrics.scoring import ScoreTable, score
 from captrial.metrics.semantic.clipscore import clip_score
@@ -27,11 +33,14 @@ from captrial.metrics.significance.paired import Comparison, compare
 from captrial.metrics.spice import spice
 
 __all__ = [
+    "METRICS",
     "Comparison",
     "Corpus",
     "DocumentFrequencies",
     "Interval",
     "MeanState",
+    "Metric",
+    "MetricOptions",
     "ScoreTable",
     "Scores",
     "State",
@@ -46,6 +55,7 @@ __all__ = [
     "meteor",
     "noun_iou",
     "nw",
+    "register",
     "repetition",
     "rouge_l",
     "score",

@@ -140,9 +140,9 @@ def find_runs(words: NDArray[np.integer], offsets: NDArray[np.integer], in_a_row
 
 def repeated_words(corpus: Corpus, in_a_row: int = IN_A_ROW) -> list[tuple[int, str, int]]:
     """Every run in a candidate: number of the image, word, times in a row."""
-    sentences = corpus.sentences
-    runs = find_runs(sentences.words, sentences.offsets[: len(corpus) + 1], in_a_row)
+    tokens = corpus.tokens
+    runs = find_runs(tokens.words, tokens.offsets[: len(corpus) + 1], in_a_row)
     return [
-        (image, sentences.vocabulary[word], length)
+        (image, tokens.vocabulary[word], length)
         for image, word, length in zip(*map(np.ndarray.tolist, runs), strict=True)
     ]

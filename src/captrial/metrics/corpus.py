@@ -13,11 +13,12 @@ from captrial.errors import InputError
 from captrial.language import tokenize_all
 from captrial.metrics.ngram.ngram_counts import (
     Counts,
+    Ints,
     Places,
+    TokenArrays,
     count,
     levels,
 )
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
 from captrial.metrics.nouns.noun_arrays import number_nouns
 from captrial.metrics.scores import Candidates, References
 
@@ -94,7 +95,7 @@ class Corpus:
 
     @cached_property
     def texts(self) -> list[str]:
-        """All sentences: the n candidates, then the references image by image."""
+        """All texts: the n candidates, then the references image by image."""
         return [*self.candidates, *chain.from_iterable(self.references)]
 
     @cached_property
@@ -104,19 +105,19 @@ class Corpus:
 
     @cached_property
     def image_of(self) -> Ints:
-        """(sentences,): the image each of `texts` speaks of."""
+        """(texts,): the image each of `texts` speaks of."""
         images = np.arange(len(self))
         return np.concatenate([images, np.repeat(images, self.reference_counts)])
 
     @cached_property
-    def sentences(self) -> Sentences:
+    def tokens(self) -> TokenArrays:
         """All of `texts` as word ids."""
-        return self.sentences_at_blanks.resplit(self.texts)
+        return self.tokens_at_blanks.resplit(self.texts)
 
     @cached_property
-    def sentences_at_blanks(self) -> Sentences:
+    def tokens_at_blanks(self) -> TokenArrays:
         """The same as ROUGE-L of the COCO toolkit sees them: an empty text is one empty word."""
-        return Sentences.split_at_blanks(self.texts)
+        return TokenArrays.split_at_blanks(self.texts)
 
     @cached_property
     def noun_lists(self) -> list[list[str]]:
@@ -128,15 +129,15 @@ class Corpus:
         return [*nouns(list(self.candidates)), *self.shared["nouns"]]
 
     @cached_property
-    def nouns(self) -> Sentences:
+    def nouns(self) -> TokenArrays:
         """The nouns of each of `texts` as ids of their own."""
         return number_nouns(self.noun_lists)
 
     @cached_property
     def counts(self) -> tuple[Counts, ...]:
         """N-grams of orders 1 to 4, counted."""
-        places = Places.of(self.sentences.lengths, self.reference_counts)
-        return tuple(count(level, places) for level in levels(self.sentences))
+        places = Places.of(self.tokens.lengths, self.reference_counts)
+        return tuple(count(level, places) for level in levels(self.tokens))
 
 
 def _ids_and_references(references: References) -> tuple[list[str], list[Sequence[str]]]:

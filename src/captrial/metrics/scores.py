@@ -54,7 +54,7 @@ class Scores:
 class State(Protocol):
     """What one shard contributes to a metric; see the module's docstring.
 
-    Each metric's class also has a classmethod `of(corpus, **options)`; it is not declared here, since the options differ.
+    Each metric's class also has a classmethod `of(corpus, **options)`, not declared here since the options differ.
     """
 
     @classmethod

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captrial.metrics.meteor.normalize import normalize
+from captrial.metrics.meteor.matching import normalize
 
 PREFIXES = {"Mr": False, "No": True, "e.g": False}
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captrial.errors import InputError
-from captrial.metrics.meteor import paraphrase
-from captrial.metrics.meteor.paraphrase import ParaphraseTable, index_directory
+from captrial.metrics.meteor import resources
+from captrial.metrics.meteor.resources import ParaphraseTable, index_directory
 
 from .conftest import PARAPHRASES, write_table
 
@@ -50,7 +50,7 @@ def test_index_has_every_row_in_the_order_of_the_table(tmp_path: Path, rows: lis
 def test_index_is_built_once_and_memory_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_table(tmp_path / "table.gz", PARAPHRASES)
     first = ParaphraseTable.load(source)
-    monkeypatch.setattr(paraphrase, "_build", lambda *_: pytest.fail("built again"))
+    monkeypatch.setattr(resources, "_build", lambda *_: pytest.fail("built again"))
     second = ParaphraseTable.load(source)
     assert read_back(first) == read_back(second)
     assert isinstance(second.targets.base, np.memmap)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from captrial.metrics.spice.synonym_graph import Concept, SceneGraph, Vocabulary
+from captrial.metrics.spice.synonym_graph import Concept, SceneGraph, SynonymVocabulary
 from captrial.metrics.wordnet import WordNet, default_wordnet
 
 TABLE = WordNet(
@@ -17,7 +17,7 @@ TABLE = WordNet(
 
 
 def graph(*tuples: tuple[str, ...], wordnet: WordNet | None = TABLE) -> SceneGraph:
-    found = SceneGraph(Vocabulary(wordnet))
+    found = SceneGraph(SynonymVocabulary(wordnet))
     found.add(tuples)
     return found
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captrial.metrics.spice.dependencies import universal
-from captrial.metrics.spice.lexicon import Lemmatizer
-from captrial.metrics.spice.parse_tree import Parse
-from captrial.metrics.spice.parser import imitate
+from captrial.metrics.spice.lemmatizer import MorphaLemmatizer
+from captrial.metrics.spice.parser import Parse
+from captrial.metrics.spice.parser_corrections import correct_parse
 from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
 from captrial.metrics.spice.wordlists import words
 
 VERBS = {"sit", "ride", "stand", "cover", "park", "fill", "perch", "hold", "wear"}
-LEMMAS = Lemmatizer(VERBS, {}, {})
+LEMMAS = MorphaLemmatizer(VERBS, {}, {})
 
 
 def parse(text: str) -> Parse:
@@ -24,7 +24,7 @@ def parse(text: str) -> Parse:
 
 def tuples(text: str) -> set[SceneTuple]:
     tree = parse(text)
-    imitate(tree)
+    correct_parse(tree)
     lemmas = [LEMMAS.lemma(word, tag) for word, tag in zip(tree.words, tree.tags, strict=True)]
     return set(extract(universal(tree, lemmas)))
 
@@ -116,7 +116,7 @@ def trees(draw: st.DrawFn) -> Parse:
 
 @given(trees())
 def test_a_tree_stays_a_tree(tree: Parse) -> None:
-    imitate(tree)
+    correct_parse(tree)
     for word in range(len(tree)):
         seen = {word}
         while tree.heads[word] != word:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.spice import SpiceState, f_scores, scene_tuples, sentence_graph, spice, spice_counts
+from captrial.metrics.spice import SpiceState, caption_graph, f_scores, scene_tuples, spice, spice_counts
 from captrial.metrics.spice.wordlists import words
 
 CORPUS = Corpus(
@@ -50,8 +50,8 @@ def test_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert scene_tuples([]) == []
 
 
-def test_sentence_graph() -> None:
-    graph = sentence_graph(scene_tuples(["a man rides a brown horse"])[0])
+def test_caption_graph() -> None:
+    graph = caption_graph(scene_tuples(["a man rides a brown horse"])[0])
     assert sorted(graph.objects) == ["horse", "man"]
     assert graph.attributes == [("horse", "brown")]
     assert graph.relations == [("man", "horse", "ride")]

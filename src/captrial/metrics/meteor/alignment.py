@@ -18,12 +18,12 @@ from captrial.metrics.meteor.matching import (
     Matchable,
     Phrases,
 )
-from captrial.metrics.meteor.meteor import STATISTICS
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Long = int | np.int64
 
+STATISTICS = 23  # counts of an alignment, see `captrial.metrics.meteor.meteor`
 BEAM = 40
 _EXACT, _STEM, _SYNONYM, _PARAPHRASE = range(4)
 # A match is a row: its module, where it starts and how long it is in the second caption, the same in the first, and how

@@ -1,4 +1,9 @@
-"""METEOR as a metric among the others: a function of captions, and a state that merges."""
+"""METEOR 1.5: the score formula, statistics of captions against their best reference, and the metric's state.
+
+A row of statistics has 23 counts: words of the candidate and of the reference, function words of both; for each of the
+modules exact, stem, synonym and paraphrase the matched content words (candidate, reference) and function words
+(candidate, reference); chunks; matched words of the candidate and of the reference.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +21,12 @@ from captrial.metrics.meteor.resources import MeteorResources
 from captrial.metrics.scores import Candidates, References, Scores
 from captrial.progress import track
 
-# METEOR's formula: from counts of matched words to scores, for segments and for a corpus.
-#
-# A row of statistics has 23 counts: words of the candidate and of the reference, function words of both; for each of the
-# modules exact, stem, synonym and paraphrase the matched content words (candidate, reference) and function words
-# (candidate, reference); chunks; matched words of the candidate and of the reference.
-
-
-STATISTICS = 23
-CHUNKS = 20
+CHUNKS = 20  # column of the chunks among the statistics
 # The parameters of task `rank` for English, which COCO's evaluation uses.
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
 MODULE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
+_PAIRS_AT_ONCE = 1 << 18  # bounds the memory that the statistics of all pairs take
+_REDUCED = "meteor_exact_stem matches exact words and stems only; METEOR's data files: pip install 'captrial[meteor]'"
 
 
 def meteor_scores(stats: NDArray[Any]) -> NDArray[np.float64]:
@@ -60,25 +59,19 @@ def meteor_corpus(stats: NDArray[Any]) -> float:
 def additive(stats: NDArray[Any]) -> NDArray[Any]:
     """Statistics as they are summed: where all words of both sides match in one chunk, nothing is fragmented."""
     whole = (stats[..., 21] == stats[..., 0]) & (stats[..., 22] == stats[..., 1]) & (stats[..., CHUNKS] == 1)
-    added: NDArray[Any] = np.where(whole[..., None] & (np.arange(STATISTICS) == CHUNKS), 0, stats)
+    added: NDArray[Any] = np.where(whole[..., None] & (np.arange(stats.shape[-1]) == CHUNKS), 0, stats)
     return added
-
-
-# From captions to METEOR's statistics: number the words, align every candidate with its references, keep the best.
-
-
-_PAIRS_AT_ONCE = 1 << 18  # bounds the memory that the statistics of all pairs take
 
 
 def meteor_stats(
     candidates: Sequence[str], references: Sequence[Sequence[str]], *, resources: MeteorResources | None = None
 ) -> NDArray[np.int64]:
-    """METEOR's statistics of each candidate with the reference that scores best; (n, 23), see `meteor.score`.
+    """METEOR's statistics of each candidate with the reference that scores best; (n, 23), see the module's docstring.
 
     Captions are tokenised, lower-cased, stripped of punctuation and joined by blanks. Rows of several calls can be
     stacked: `meteor_corpus` of them all is the score of the whole.
     """
-    from captrial.metrics.meteor.alignment import align_pairs
+    from captrial.metrics.meteor.alignment import STATISTICS, align_pairs  # imports numba: not at start-up
     from captrial.metrics.meteor.matching import prepare
 
     _check(candidates, references)
@@ -120,13 +113,10 @@ def _first_best(scores: NDArray[np.float64], start: NDArray[np.int64]) -> NDArra
     return winners[np.searchsorted(winners, start[:-1])]
 
 
-_REDUCED = "meteor_exact_stem matches exact words and stems only; METEOR's data files: pip install 'captrial[meteor]'"
-
-
 def meteor(
     candidates: Candidates | Corpus, references: References | None = None, resources: MeteorResources | None = None
 ) -> Scores:
-    """METEOR 1.5; called `meteor_exact_stem`, and another metric, where its data files are not to be found."""
+    """METEOR 1.5; without its data files `meteor_exact_stem`, which is another metric and named so."""
     return MeteorState.of(Corpus.prepare(candidates, references), resources).scores()
 
 

@@ -38,7 +38,7 @@ class BleuState:
     def of(cls, corpus: Corpus) -> Self:
         """Count one shard."""
         n = len(corpus)
-        lengths = corpus.sentences.lengths
+        lengths = corpus.tokens.lengths
         said = lengths[:n]
         matches = [
             np.bincount(order.image, np.minimum(order.most, order.said), minlength=n)[:n] for order in corpus.counts
@@ -78,7 +78,7 @@ class BleuState:
 def closest_lengths(corpus: Corpus) -> NDArray[np.int64]:
     """(n,): the length of the reference nearest in length to the candidate; of two as near, the shorter."""
     n = len(corpus)
-    lengths = corpus.sentences.lengths
+    lengths = corpus.tokens.lengths
     said, wanted = lengths[corpus.image_of[n:]], lengths[n:]
     bound = int(lengths.max(initial=0)) + 1
     nearest = np.abs(said - wanted) * bound + wanted  # distance first, then length

@@ -102,7 +102,7 @@ def cider_per_image(corpus: Corpus, table: DocumentFrequencies | None = None, da
     idfs = _idfs(corpus, table)
     similarity = sum(_cosines(corpus, order, idf, damped) for order, idf in zip(corpus.counts, idfs, strict=True))
     if damped:
-        bigrams = np.maximum(corpus.sentences.lengths - 1, 0)
+        bigrams = np.maximum(corpus.tokens.lengths - 1, 0)
         apart = bigrams[corpus.image_of[n:]] - bigrams[n:]
         similarity = similarity * np.exp(-(apart**2) / (2 * SIGMA**2))
     totals = np.bincount(corpus.image_of[n:], similarity, minlength=n)
@@ -113,17 +113,17 @@ def _idfs(corpus: Corpus, table: DocumentFrequencies | None) -> list[Floats]:
     """By order, (grams,)."""
     if table is None:
         return [np.log(len(corpus)) - np.log(np.maximum(order.documents, 1)) for order in corpus.counts]
-    known = table.lookup([order.keys for order in corpus.counts], corpus.sentences.vocabulary)
+    known = table.lookup([order.keys for order in corpus.counts], corpus.tokens.vocabulary)
     return [table.idf(order, numbers) for order, numbers in enumerate(known, 1)]
 
 
 def _cosines(corpus: Corpus, order: Counts, idf: Floats, clipped: bool) -> Floats:
     """(references,): similarity of each reference to its candidate on the n-grams of one order."""
-    n, sentences = len(corpus), len(corpus.texts)
+    n, texts = len(corpus), len(corpus.texts)
     weight = idf[order.gram]  # (entries,)
-    norms = np.sqrt(np.bincount(order.sentence, (order.count * weight) ** 2, minlength=sentences))
+    norms = np.sqrt(np.bincount(order.text, (order.count * weight) ** 2, minlength=texts))
     said = order.said[order.group]
     shared = np.minimum(said, order.count) if clipped else said
-    product = np.bincount(order.sentence, shared * order.count * weight**2, minlength=sentences)[n:]
+    product = np.bincount(order.text, shared * order.count * weight**2, minlength=texts)[n:]
     scale = norms[corpus.image_of[n:]] * norms[n:]
     return product / np.where(scale > 0, scale, 1.0)

@@ -1,7 +1,7 @@
 """CIDEr-D of sampled token ids, fast enough to be a reward inside a training loop (SCST).
 
-References are cooked once; a batch then costs about a millisecond. EOS counts as a word of samples, references and
-document frequencies unless told otherwise: without it a captioner learns to stop at "a" or "in the".
+N-grams of references are counted once; a batch then costs about a millisecond. EOS counts as a word of samples,
+references and document frequencies unless told otherwise: without it a captioner learns to stop at "a" or "in the".
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from captrial.errors import InputError
 from captrial.language.vocabulary import EOS, Vocabulary
 from captrial.metrics.ngram.cider import SIGMA
-from captrial.metrics.ngram.document_frequencies import DocumentFrequencies, TokenReferences, token_sentences
-from captrial.metrics.ngram.ngram_counts import ORDERS, levels
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.ngram.document_frequencies import DocumentFrequencies, TokenReferences, reference_tokens
+from captrial.metrics.ngram.ngram_counts import ORDERS, Ints, TokenArrays, levels
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +31,7 @@ class Trie(NamedTuple):
     unseen: float  # idf of an n-gram that is not here
 
 
-class Cooked(NamedTuple):
+class CountedReferences(NamedTuple):
     """References: their n-grams by number, with counts and norms."""
 
     first: Ints  # (references + 1,) where each reference's entries begin
@@ -62,9 +61,10 @@ class CiderReward:
         if lonely:
             raise InputError(f"image number {lonely[0]} has no reference; a reward needs at least one")
         self.count_end, self.size = count_end, len(vocabulary)
-        sentences, image_of = token_sentences(references, vocabulary, count_end)
+        tokens, image_of = reference_tokens(references, vocabulary, count_end)
         self._trie = _trie(document_frequencies)
-        self._cooked = _cook(document_frequencies, sentences, np.searchsorted(image_of, np.arange(len(references) + 1)))
+        of_image = np.searchsorted(image_of, np.arange(len(references) + 1))
+        self._references = _count_references(document_frequencies, tokens, of_image)
 
     def rewards(self, sampled: ArrayLike, image_index: ArrayLike) -> Floats:
         """(b,): the reward of each row of `sampled` (b, t) token ids; `image_index` (b,) says which image it describes.
@@ -78,8 +78,8 @@ class CiderReward:
         ends = tokens == EOS
         lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + self.count_end, tokens.shape[1])
         self._check(tokens[np.arange(tokens.shape[1]) < lengths[:, None]], self.size, "token id")
-        self._check(images, len(self._cooked.of_image) - 1, "image number")
-        result: Floats = _rewards(tokens, lengths, images, self._trie, self._cooked)
+        self._check(images, len(self._references.of_image) - 1, "image number")
+        result: Floats = _rewards(tokens, lengths, images, self._trie, self._references)
         return result
 
     @staticmethod
@@ -102,25 +102,25 @@ def _trie(table: DocumentFrequencies) -> Trie:
     return Trie(first, stop, np.concatenate(table.keys) % size, idf, float(np.log(table.images)))
 
 
-def _cook(table: DocumentFrequencies, sentences: Sentences, of_image: Ints) -> Cooked:
-    references = len(sentences)
-    sentence_of = np.repeat(np.arange(references), sentences.lengths)
-    found = list(levels(sentences))
-    known = table.lookup([level.keys for level in found], sentences.vocabulary)
+def _count_references(table: DocumentFrequencies, tokens: TokenArrays, of_image: Ints) -> CountedReferences:
+    references = len(tokens)
+    text_of = np.repeat(np.arange(references), tokens.lengths)
+    found = list(levels(tokens))
+    known = table.lookup([level.keys for level in found], tokens.vocabulary)
     norm = np.zeros((references, ORDERS))
     entries, offset = [], 0
     for order, level in enumerate(found):
         grams = max(len(level.keys), 1)
-        keys, count = np.unique(sentence_of[level.positions] * grams + level.ids, return_counts=True)
-        sentence, number = keys // grams, known[order][keys % grams]
-        norm[:, order] = np.sqrt(np.bincount(sentence, (count * table.idf(order + 1, number)) ** 2, references))
+        keys, count = np.unique(text_of[level.positions] * grams + level.ids, return_counts=True)
+        text, number = keys // grams, known[order][keys % grams]
+        norm[:, order] = np.sqrt(np.bincount(text, (count * table.idf(order + 1, number)) ** 2, references))
         held = number >= 0  # an n-gram that the table lacks weighs in the norm, but no sample can be looked up in it
-        entries.append(np.stack([sentence, number + offset, count])[:, held])
+        entries.append(np.stack([text, number + offset, count])[:, held])
         offset += len(table.keys[order])
-    sentence, gram, count = np.concatenate(entries, axis=1)
-    order_of = np.lexsort((gram, sentence))
-    first = np.searchsorted(sentence[order_of], np.arange(references + 1))
-    return Cooked(first, gram[order_of], count[order_of], norm, sentences.lengths, of_image)
+    text, gram, count = np.concatenate(entries, axis=1)
+    order_of = np.lexsort((gram, text))
+    first = np.searchsorted(text[order_of], np.arange(references + 1))
+    return CountedReferences(first, gram[order_of], count[order_of], norm, tokens.lengths, of_image)
 
 
 @njit(cache=True)
@@ -168,14 +168,16 @@ def _number(words: Any, places: int, order: int, trie: Trie, numbers: Any) -> No
 
 
 @njit(cache=True)
-def _product(counts: Any, numbers: Any, places: int, reference: int, trie: Trie, cooked: Cooked) -> float:
+def _product(
+    counts: Any, numbers: Any, places: int, reference: int, trie: Trie, references: CountedReferences
+) -> float:
     """Dot product of the reference's tf-idf vector with the sample's, clipped at the reference's."""
     product = 0.0
     for i in range(places):
         if counts[i] and numbers[i] >= 0:
-            entry = _find(cooked.gram, cooked.first[reference], cooked.first[reference + 1], numbers[i])
+            entry = _find(references.gram, references.first[reference], references.first[reference + 1], numbers[i])
             if entry >= 0:
-                held = cooked.times[entry]
+                held = references.times[entry]
                 product += min(counts[i], held) * held * trie.idf[numbers[i]] ** 2
     return product
 
@@ -190,23 +192,23 @@ def _norm(counts: Any, numbers: Any, places: int, trie: Trie) -> float:
 
 
 @njit(cache=True)
-def _rewards(tokens: Any, lengths: Any, images: Any, trie: Trie, cooked: Cooked) -> Any:
+def _rewards(tokens: Any, lengths: Any, images: Any, trie: Trie, references: CountedReferences) -> Any:
     rewards = np.zeros(len(tokens))
     counts = np.zeros(tokens.shape[1] + 1, dtype=np.int64)
     numbers = np.zeros(tokens.shape[1] + 1, dtype=np.int64)
     for row in range(len(tokens)):
-        length, start, stop = lengths[row], cooked.of_image[images[row]], cooked.of_image[images[row] + 1]
+        length, start, stop = lengths[row], references.of_image[images[row]], references.of_image[images[row] + 1]
         for order in range(1, ORDERS + 1):
             places = length - order + 1
             _count_distinct(tokens[row], places, order, counts)
             _number(tokens[row], places, order, trie, numbers)
             norm = _norm(counts, numbers, places, trie)
             for reference in range(start, stop):
-                scale = norm * cooked.norm[reference, order - 1]
+                scale = norm * references.norm[reference, order - 1]
                 if scale > 0:
-                    apart = max(length, 1) - max(cooked.length[reference], 1)  # in bigrams
+                    apart = max(length, 1) - max(references.length[reference], 1)  # in bigrams
                     damping = np.exp(-(apart**2) / (2 * SIGMA**2))
-                    product = _product(counts, numbers, places, reference, trie, cooked)
+                    product = _product(counts, numbers, places, reference, trie, references)
                     rewards[row] += product / scale * damping
         rewards[row] *= 10.0 / ORDERS / (stop - start)
     return rewards

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.ngram.cider import SIGMA
-from captrial.metrics.ngram.ngram_counts import ORDERS, Level, levels
-from captrial.metrics.ngram.token_arrays import Sentences
+from captrial.metrics.ngram.ngram_counts import ORDERS, Level, TokenArrays, levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,11 +24,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Order:
-    """N-grams of one order: those of sentence s are `grams[bounds[s]:bounds[s + 1]]`, sorted, with their counts."""
+    """N-grams of one order: those of text s are `grams[bounds[s]:bounds[s + 1]]`, sorted, with their counts."""
 
     grams: Ints
     counts: Floats
-    bounds: Ints  # (sentences + 1,)
+    bounds: Ints  # (texts + 1,)
     held: Ints  # distinct n-grams of all references of image x: held[held_bounds[x]:held_bounds[x + 1]]
     held_bounds: Ints  # (images + 1,)
     documents: Ints  # (all n-grams of the order,) scratch, zero between calls
@@ -44,15 +43,14 @@ class CiderPanel:
         """`candidates[system][image]` and `references[image]` are tokens joined by blanks; `damped` is CIDEr-D."""
         self._images, self._damped = len(references), damped
         texts = [*chain.from_iterable(candidates), *chain.from_iterable(references)]
-        sentences = Sentences.split(texts)
+        tokens = TokenArrays.split(texts)
         sizes = np.fromiter(map(len, references), np.int64, len(references))
         self._first = len(candidates) * self._images + np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         image_of = np.repeat(np.arange(self._images), sizes)
-        self._bigrams = np.maximum(sentences.lengths - 1, 0).astype(np.float64)
-        sentence_of = np.repeat(np.arange(len(sentences)), sentences.lengths)
+        self._bigrams = np.maximum(tokens.lengths - 1, 0).astype(np.float64)
+        text_of = np.repeat(np.arange(len(tokens)), tokens.lengths)
         self._orders = [
-            _count(level, sentence_of, len(sentences), int(self._first[0]), image_of, self._images)
-            for level in levels(sentences)
+            _count(level, text_of, len(tokens), int(self._first[0]), image_of, self._images) for level in levels(tokens)
         ]
 
     def scores(self, system: int, images: Sequence[int] | Ints) -> Floats:
@@ -69,13 +67,13 @@ class CiderPanel:
         return 10 * totals / ORDERS / sizes
 
 
-def _count(level: Level, sentence_of: Ints, sentences: int, systems_end: int, image_of: Ints, images: int) -> _Order:
+def _count(level: Level, text_of: Ints, texts: int, systems_end: int, image_of: Ints, images: int) -> _Order:
     width = max(len(level.keys), 1)
-    entries, counts = np.unique(sentence_of[level.positions] * width + level.ids, return_counts=True)
-    sentence, gram = np.divmod(entries, width)
-    bounds = np.searchsorted(sentence, np.arange(sentences + 1))
-    references = sentence >= systems_end
-    held = np.unique(image_of[sentence[references] - systems_end] * width + gram[references])
+    entries, counts = np.unique(text_of[level.positions] * width + level.ids, return_counts=True)
+    text, gram = np.divmod(entries, width)
+    bounds = np.searchsorted(text, np.arange(texts + 1))
+    references = text >= systems_end
+    held = np.unique(image_of[text[references] - systems_end] * width + gram[references])
     image, held_gram = np.divmod(held, width)
     return _Order(
         gram,

@@ -21,20 +21,19 @@ from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, content_hash
 from captrial.language.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.ngram_counts import ORDERS, find, levels
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.ngram.ngram_counts import ORDERS, Ints, TokenArrays, find, levels
 from captrial.metrics.scores import References
 
 TokenReferences = Sequence[Sequence[Sequence[int]]]  # token ids by image and reference
 FORMAT = "captrial document frequencies 1"
 
 
-def token_sentences(
+def reference_tokens(
     references: TokenReferences, vocabulary: Vocabulary, count_end: bool = True
-) -> tuple[Sentences, Ints]:
-    """Token ids by image and reference as flat `Sentences`, and the image of each; rows are read up to EOS.
+) -> tuple[TokenArrays, Ints]:
+    """Token ids by image and reference as flat `TokenArrays`, and the image of each; rows are read up to EOS.
 
-    BOS and PAD are dropped; with `count_end` every sentence is closed by EOS, whether its row has it or not.
+    BOS and PAD are dropped; with `count_end` every text is closed by EOS, whether its row has it or not.
     """
     closing = [EOS] if count_end else []
     rows = [np.array([*_said(row), *closing], dtype=np.int32) for of_image in references for row in of_image]
@@ -43,7 +42,7 @@ def token_sentences(
     if len(flat) and not (flat.min() >= 0 and flat.max() < len(vocabulary)):
         raise MismatchError(f"token ids reach {flat.max()}, but the vocabulary has {len(vocabulary)} words")
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
-    return Sentences(flat, offsets, (*SPECIALS, *vocabulary.words)), image_of
+    return TokenArrays(flat, offsets, (*SPECIALS, *vocabulary.words)), image_of
 
 
 def _said(row: Iterable[int]) -> Iterable[int]:
@@ -63,29 +62,29 @@ class DocumentFrequencies:
     def of(cls, references: References | Corpus) -> DocumentFrequencies:
         """The table of some references: raw text, or those of a prepared corpus."""
         corpus = references if isinstance(references, Corpus) else Corpus.prepare_references(references)
-        sentences = Sentences.split(corpus.texts[len(corpus) :])
-        return cls.of_sentences(sentences, corpus.image_of[len(corpus) :])
+        tokens = TokenArrays.split(corpus.texts[len(corpus) :])
+        return cls.of_arrays(tokens, corpus.image_of[len(corpus) :])
 
     @classmethod
     def of_tokens(
         cls, references: TokenReferences, vocabulary: Vocabulary, count_end: bool = True
     ) -> DocumentFrequencies:
         """The table of references that are a captioner's token ids; with `count_end` EOS is a word like others."""
-        return cls.of_sentences(*token_sentences(references, vocabulary, count_end))
+        return cls.of_arrays(*reference_tokens(references, vocabulary, count_end))
 
     @classmethod
-    def of_sentences(cls, sentences: Sentences, image_of: Ints) -> DocumentFrequencies:
-        """The table of sentences about images `image_of` (sentences,)."""
+    def of_arrays(cls, tokens: TokenArrays, image_of: Ints) -> DocumentFrequencies:
+        """The table of texts about images `image_of` (texts,)."""
         if not len(image_of):
             raise InputError("document frequencies need the references of at least one image")
-        image_of_word = np.repeat(image_of, sentences.lengths)
+        image_of_word = np.repeat(image_of, tokens.lengths)
         keys, documents = [], []
-        for level in levels(sentences):
+        for level in levels(tokens):
             grams = max(len(level.keys), 1)
             held = np.unique(image_of_word[level.positions] * grams + level.ids)
             keys.append(level.keys)
             documents.append(np.bincount(held % grams, minlength=len(level.keys)))
-        return cls(sentences.vocabulary, int(image_of.max(initial=-1)) + 1, tuple(keys), tuple(documents))
+        return cls(tokens.vocabulary, int(image_of.max(initial=-1)) + 1, tuple(keys), tuple(documents))
 
     @classmethod
     def merge(cls, tables: Sequence[DocumentFrequencies]) -> DocumentFrequencies:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 # Lengths of longest common subsequences of many pairs at once, bit-parallel.
@@ -23,9 +23,9 @@ Word = np.uint8 | np.uint16 | np.uint32 | np.uint64
 WIDTHS: dict[int, type[Word]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-def lcs_lengths(sentences: Sentences, first: Ints, second: Ints) -> Ints:
-    """(pairs,): common subsequence lengths of sentences `first[p]` and `second[p]`."""
-    lengths = sentences.lengths
+def lcs_lengths(tokens: TokenArrays, first: Ints, second: Ints) -> Ints:
+    """(pairs,): common subsequence lengths of texts `first[p]` and `second[p]`."""
+    lengths = tokens.lengths
     swap = lengths[first] > lengths[second]
     pattern, text = np.where(swap, second, first), np.where(swap, first, second)  # bits stand for the shorter one
     result = np.zeros(len(first), dtype=np.int64)
@@ -33,22 +33,22 @@ def lcs_lengths(sentences: Sentences, first: Ints, second: Ints) -> Ints:
     for width, word in WIDTHS.items():
         chosen = np.flatnonzero((lengths[pattern] > below) & (lengths[pattern] <= width))
         chosen = chosen[np.argsort(-lengths[text[chosen]], kind="stable")]  # those that still step are a prefix
-        result[chosen] = _step(sentences, pattern[chosen], text[chosen], width, word)
+        result[chosen] = _step(tokens, pattern[chosen], text[chosen], width, word)
         below = width
     for index in np.flatnonzero(lengths[pattern] > below):
-        result[index] = _any_width(*(_words(sentences, side[index]) for side in (pattern, text)))
+        result[index] = _any_width(*(_words(tokens, side[index]) for side in (pattern, text)))
     return result
 
 
-def _step(sentences: Sentences, pattern: Ints, text: Ints, width: int, word: type[Word]) -> Ints:
-    rows = _padded(sentences, pattern, width)  # (pairs, width)
-    starts, lengths = sentences.offsets[text], sentences.lengths[text]
+def _step(tokens: TokenArrays, pattern: Ints, text: Ints, width: int, word: type[Word]) -> Ints:
+    rows = _padded(tokens, pattern, width)  # (pairs, width)
+    starts, lengths = tokens.offsets[text], tokens.lengths[text]
     state: NDArray[Any] = np.full(len(pattern), np.iinfo(word).max, dtype=word)
     steps = int(lengths.max(initial=0))
     active = np.searchsorted(-lengths, -np.arange(steps), side="left")  # pairs with more than `step` words
     for step in range(steps):
         live = int(active[step])
-        words = sentences.words[starts[:live] + step]
+        words = tokens.words[starts[:live] + step]
         match: NDArray[Any] = np.packbits(rows[:live] == words[:, None], axis=1, bitorder="little").view(word)[:, 0]
         held = state[:live]
         common = held & match
@@ -57,15 +57,15 @@ def _step(sentences: Sentences, pattern: Ints, text: Ints, width: int, word: typ
     return lengths_found
 
 
-def _padded(sentences: Sentences, chosen: Ints, width: int) -> NDArray[np.int32]:
+def _padded(tokens: TokenArrays, chosen: Ints, width: int) -> NDArray[np.int32]:
     columns = np.arange(width)
-    inside = columns < sentences.lengths[chosen][:, None]
-    positions = np.where(inside, sentences.offsets[chosen][:, None] + columns, 0)
-    return np.where(inside, sentences.words[positions], -1)
+    inside = columns < tokens.lengths[chosen][:, None]
+    positions = np.where(inside, tokens.offsets[chosen][:, None] + columns, 0)
+    return np.where(inside, tokens.words[positions], -1)
 
 
-def _words(sentences: Sentences, index: int) -> list[int]:
-    words: list[int] = sentences.words[sentences.offsets[index] : sentences.offsets[index + 1]].tolist()
+def _words(tokens: TokenArrays, index: int) -> list[int]:
+    words: list[int] = tokens.words[tokens.offsets[index] : tokens.offsets[index + 1]].tolist()
     return words
 
 
@@ -103,12 +103,12 @@ class RougeState(MeanState):
         n = len(corpus)
         if not n:
             return cls({"rouge_l": np.zeros(0)})
-        sentences = corpus.sentences_at_blanks
+        tokens = corpus.tokens_at_blanks
         pairs = np.arange(n, len(corpus.texts))
         said = corpus.image_of[pairs]
-        common = lcs_lengths(sentences, said, pairs)
+        common = lcs_lengths(tokens, said, pairs)
         starts = np.cumsum(corpus.reference_counts) - corpus.reference_counts
-        precision = np.maximum.reduceat(common / sentences.lengths[said], starts)
-        recall = np.maximum.reduceat(common / sentences.lengths[pairs], starts)
+        precision = np.maximum.reduceat(common / tokens.lengths[said], starts)
+        recall = np.maximum.reduceat(common / tokens.lengths[pairs], starts)
         below = recall + BETA**2 * precision
         return cls({"rouge_l": (1 + BETA**2) * precision * recall / np.where(below > 0, below, 1.0)})

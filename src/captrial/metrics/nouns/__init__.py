@@ -1,1 +1,8 @@
-"""."""
+"""Metrics of nouns and objects: NW and Coverage (Cornia 2022, Eq. 14-15), noun IoU and CHAIR."""
+
+from captrial.metrics.nouns.chair import chair
+from captrial.metrics.nouns.coverage import coverage
+from captrial.metrics.nouns.noun_iou import noun_iou
+from captrial.metrics.nouns.nw import nw
+
+__all__ = ["chair", "coverage", "noun_iou", "nw"]

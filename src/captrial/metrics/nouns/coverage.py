@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
 from captrial.metrics.nouns.noun_arrays import (
     Floats,
     SimilarityTable,
@@ -57,7 +57,7 @@ class CoverageState(MeanState):
         return cls({"coverage": values}, similarity_note(similarity))
 
 
-def set_similarities(sets: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> Iterator[Floats]:
+def set_similarities(sets: TokenArrays, first: Ints, second: Ints, similarity: WordSimilarity) -> Iterator[Floats]:
     """The (m, n) similarities of each pair of noun sets."""
     table = SimilarityTable(sets, first, second, similarity)
     words = [sets.words[a:b] for a, b in pairwise(sets.offsets.tolist())]

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
 
 Floats = NDArray[np.float64]
 ROWS = 256  # words whose similarities are computed at once: bounds memory, not results
@@ -36,20 +36,20 @@ def similarity_note(similarity: WordSimilarity) -> tuple[str, ...]:
     return (f"words compared by {description}",) if description else ()
 
 
-def number_nouns(nouns: Sequence[Sequence[str]]) -> Sentences:
+def number_nouns(nouns: Sequence[Sequence[str]]) -> TokenArrays:
     """Lists of nouns as flat ids."""
     flat = list(chain.from_iterable(nouns))
     index = {noun: number for number, noun in enumerate(dict.fromkeys(flat))}
     words = np.fromiter(map(index.__getitem__, flat), np.int32, len(flat))
-    return Sentences(words, np.cumsum([0, *map(len, nouns)]), tuple(index))
+    return TokenArrays(words, np.cumsum([0, *map(len, nouns)]), tuple(index))
 
 
 class SimilarityTable:
-    """Similarities of the words of sentences `first` to those of `second`, each distinct pair computed once."""
+    """Similarities of the words of texts `first` to those of `second`, each distinct pair computed once."""
 
-    def __init__(self, sentences: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> None:
-        left, self._row = _distinct(sentences, first)
-        right, self._column = _distinct(sentences, second)
+    def __init__(self, tokens: TokenArrays, first: Ints, second: Ints, similarity: WordSimilarity) -> None:
+        left, self._row = _distinct(tokens, first)
+        right, self._column = _distinct(tokens, second)
         starts = range(0, len(left) if right else 0, ROWS)
         blocks = [similarity.matrix(left[start : start + ROWS], right) for start in starts]
         self._matrix = np.concatenate(blocks) if blocks else np.zeros((len(left), len(right)))
@@ -60,11 +60,11 @@ class SimilarityTable:
         return found
 
 
-def _distinct(sentences: Sentences, chosen: Ints) -> tuple[list[str], Ints]:
-    """The distinct words of some sentences, and the place of every word of the vocabulary among them."""
-    held = np.zeros(len(sentences), dtype=bool)
+def _distinct(tokens: TokenArrays, chosen: Ints) -> tuple[list[str], Ints]:
+    """The distinct words of some texts, and the place of every word of the vocabulary among them."""
+    held = np.zeros(len(tokens), dtype=bool)
     held[chosen] = True
-    ids = np.unique(sentences.words[np.repeat(held, sentences.lengths)])
-    place = np.zeros(len(sentences.vocabulary), dtype=np.int64)
+    ids = np.unique(tokens.words[np.repeat(held, tokens.lengths)])
+    place = np.zeros(len(tokens.vocabulary), dtype=np.int64)
     place[ids] = np.arange(len(ids))
-    return [sentences.vocabulary[index] for index in ids], place
+    return [tokens.vocabulary[index] for index in ids], place

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.token_arrays import Ints, Sentences
+from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
 from captrial.metrics.nouns.noun_arrays import (
     Floats,
     SimilarityTable,
@@ -52,7 +52,7 @@ class NwState(MeanState):
         return cls({"nw": best if over == "max" else mean}, similarity_note(similarity))
 
 
-def nw_scores(nouns: Sentences, first: Ints, second: Ints, similarity: WordSimilarity) -> Floats:
+def nw_scores(nouns: TokenArrays, first: Ints, second: Ints, similarity: WordSimilarity) -> Floats:
     """(pairs,): the normalised alignment score of noun sequences `first[p]` and `second[p]`."""
     table = SimilarityTable(nouns, first, second, similarity)
     rows, columns = nouns.lengths[first], nouns.lengths[second]
@@ -67,7 +67,7 @@ def nw_scores(nouns: Sentences, first: Ints, second: Ints, similarity: WordSimil
     return aligned / np.maximum(np.maximum(rows, columns), 1)
 
 
-def _align(nouns: Sentences, first: Ints, second: Ints, similarity: SimilarityTable) -> Floats:
+def _align(nouns: TokenArrays, first: Ints, second: Ints, similarity: SimilarityTable) -> Floats:
     """(pairs,): D[m, n] of D[i, j] = max(D[i-1, j-1] + sim, D[i-1, j] - 1, D[i, j-1] - 1), by rows of all pairs."""
     rows, columns = nouns.lengths[first], nouns.lengths[second]
     starts, width = nouns.offsets[first], int(columns.max(initial=0))

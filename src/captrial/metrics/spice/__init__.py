@@ -2,24 +2,24 @@
 
 from captrial.metrics.spice.spice import (
     CATEGORIES,
-    SentenceGraph,
+    CaptionGraph,
     SpiceState,
+    caption_graph,
     counts_of_tuples,
     f_scores,
     scene_tuples,
-    sentence_graph,
     spice,
     spice_counts,
 )
 
 __all__ = [
     "CATEGORIES",
-    "SentenceGraph",
+    "CaptionGraph",
     "SpiceState",
+    "caption_graph",
     "counts_of_tuples",
     "f_scores",
     "scene_tuples",
-    "sentence_graph",
     "spice",
     "spice_counts",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from captrial.metrics.spice.parse_tree import Parse
+from captrial.metrics.spice.parser import Parse
 from captrial.metrics.spice.wordlists import THREE_WORD, TWO_WORD
 
 

@@ -1,18 +1,83 @@
-"""Captions -> parses, with spaCy's small English pipeline."""
+"""Captions to dependency parses, with spaCy's small English pipeline: an editable `Parse` a caption."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, util
 from typing import Any
 
 from captrial.language.nouns import PIPELINES, pipeline
-from captrial.metrics.spice.attachment import attach_prepositions, flatten, join_conjuncts
-from captrial.metrics.spice.clauses import read_clauses
-from captrial.metrics.spice.lexicon import Lemmatizer
-from captrial.metrics.spice.parse_tree import Parse
-from captrial.metrics.spice.tagging import correct_tags
+from captrial.metrics.spice.lemmatizer import MorphaLemmatizer
+
+
+@dataclass(slots=True)
+class Parse:
+    """One entry a word: Penn tags, spaCy's labels (ClearNLP style), and heads; `heads[i] == i` marks a root."""
+
+    words: list[str]
+    tags: list[str]
+    heads: list[int]
+    labels: list[str]
+
+    def __len__(self) -> int:
+        """The number of words."""
+        return len(self.words)
+
+    @property
+    def root(self) -> int:
+        """The first root."""
+        return next(word for word, head in enumerate(self.heads) if head == word)
+
+    def noun(self, word: int) -> bool:
+        """Whether a word is tagged as a noun."""
+        return self.tags[word].startswith("NN")
+
+    def verb(self, word: int) -> bool:
+        """Whether a word is tagged as a verb."""
+        return self.tags[word].startswith("V")
+
+    def word(self, index: int) -> str:
+        """A word, or nothing beyond either end."""
+        return self.words[index] if 0 <= index < len(self.words) else ""
+
+    def children(self, head: int, *labels: str) -> list[int]:
+        """Dependents of a word, left to right; only those with one of the labels, if any are given."""
+        return [
+            word
+            for word, above in enumerate(self.heads)
+            if above == head and word != head and (not labels or self.labels[word] in labels)
+        ]
+
+    def attach(self, word: int, head: int, label: str = "") -> bool:
+        """Move a word with all below it under another head, unless it stands above that head itself."""
+        above = head
+        while self.heads[above] != above and above != word:
+            above = self.heads[above]
+        if above == word:
+            return False
+        self.heads[word] = head
+        self.labels[word] = label or self.labels[word]
+        return True
+
+    def replace(self, old: int, new: int, label: str) -> None:
+        """Let a child of `old` take its place; `old` hangs below it with the label."""
+        self.heads[new] = new if self.heads[old] == old else self.heads[old]
+        self.labels[new] = self.labels[old]
+        self.heads[old], self.labels[old] = new, label
+
+    def adopt(self, head: int, children: list[int]) -> None:
+        """Move children of some word to another head, which must not hang below them."""
+        for child in children:
+            if child != head:
+                self.heads[child] = head
+
+    def crown(self, verb: int, subject: int) -> None:
+        """Make a verb the root, with the present root as its subject."""
+        self.heads[verb], self.labels[verb] = verb, "ROOT"
+        self.heads[subject], self.labels[subject] = verb, "nsubj"
+
 
 _LONGEST = 250  # words of one parse; more (a paragraph in place of a caption) is parsed in pieces
 
@@ -25,9 +90,9 @@ def parser_version() -> str:
 
 
 @cache
-def lemmatizer() -> Lemmatizer:
+def lemmatizer() -> MorphaLemmatizer:
     """Our lemmatiser on the pipeline's look-up tables."""
-    return Lemmatizer.of(pipeline().get_pipe("lemmatizer").lookups)
+    return MorphaLemmatizer.of(pipeline().get_pipe("lemmatizer").lookups)
 
 
 def parse(texts: Iterable[str]) -> Iterator[list[Parse]]:
@@ -61,19 +126,3 @@ def _parse(doc: Any) -> Parse:
         [token.head.i for token in doc],
         [token.dep_ for token in doc],
     )
-
-
-# spaCy's parse of a caption, bent to what the original's parser would have said.
-#
-# SPICE 1.0 reads captions with an unlexicalised grammar learned from newspapers (CoreNLP's englishPCFG). spaCy is usually
-# right where that parser is wrong, but a score is only comparable if it is wrong in the same way. The rules were found by
-# comparing with the original's tuples; they depend on tags, positions and short word lists, never on whole captions.
-
-
-def imitate(parse: Parse) -> None:
-    """Change tags, heads and labels of a parse in place."""
-    correct_tags(parse)
-    flatten(parse)
-    join_conjuncts(parse)
-    read_clauses(parse)
-    attach_prepositions(parse)

@@ -1,4 +1,8 @@
-"""SPICE as a metric: counts an image, which merge, and their F scores."""
+"""SPICE: scene tuples of captions, how many agree with those of the references, and their F scores by category.
+
+Texts are parsed, corrected towards the original's parser, converted to dependencies, and tuples are extracted; what was
+parsed before comes from a cache on disk.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +22,17 @@ from captrial.language.text_cache import TextCache
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 from captrial.metrics.spice.dependencies import universal
-from captrial.metrics.spice.parse_tree import Parse
-from captrial.metrics.spice.parser import imitate, lemmatizer, parse, parser_version
+from captrial.metrics.spice.parser import Parse, lemmatizer, parse, parser_version
+from captrial.metrics.spice.parser_corrections import correct_parse
 from captrial.metrics.spice.synonym_graph import (
     Concept,
     SceneGraph,
+    SynonymVocabulary,
     Tuples,
-    Vocabulary,
 )
 from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
 from captrial.metrics.spice.wordlists import COLORS, COUNTS, SIZES
 from captrial.metrics.wordnet import default_wordnet
-
-# Two scene graphs -> how many tuples agree, over all and by category.
-
 
 GraphTuple = tuple[Concept, ...]
 
@@ -52,11 +53,12 @@ CATEGORIES: dict[str, Callable[[GraphTuple], bool]] = {
 }
 """SPICE and its sub-scores, in the order of the columns of `Counts`."""
 
+NAMES = ("spice", *(f"spice_{name}" for name in list(CATEGORIES)[1:]))
 Counts = NDArray[np.int64]
 """Per category: matched candidate tuples, candidate tuples, reference tuples; shape (7, 3), or (images, 7, 3)."""
 
 
-def tuple_counts(candidate: Tuples, references: Sequence[Tuples], vocabulary: Vocabulary) -> Counts:
+def tuple_counts(candidate: Tuples, references: Sequence[Tuples], vocabulary: SynonymVocabulary) -> Counts:
     """Counts of one image, shape (7, 3): the candidate's tuples against those of all references in one graph."""
     ours, theirs = SceneGraph(vocabulary), SceneGraph(vocabulary)
     ours.add(candidate)
@@ -90,11 +92,8 @@ def _matches(item: GraphTuple, references: list[GraphTuple]) -> bool:
     )
 
 
-# Texts -> scene tuples: parse, imitate, convert, extract; what was parsed before comes from the cache on disk.
-
-
-class SentenceGraph(NamedTuple):
-    """What a sentence says: its objects, their attributes, and relations (subject, object, predicate)."""
+class CaptionGraph(NamedTuple):
+    """The scene graph of one caption: its objects, their attributes, and relations (subject, object, predicate)."""
 
     objects: list[str]
     attributes: list[tuple[str, str]]
@@ -110,15 +109,15 @@ def scene_tuples(texts: Sequence[str]) -> list[list[SceneTuple]]:
     return [[tuple(item) for item in orjson.loads(line)] for line in lines]
 
 
-def sentence_graph(tuples: Iterable[SceneTuple]) -> SentenceGraph:
-    """Sort the tuples of one sentence by kind, once each; objects include those of attributes and relations.
+def caption_graph(tuples: Iterable[SceneTuple]) -> CaptionGraph:
+    """Sort the tuples of one caption by kind, once each; objects include those of attributes and relations.
 
-    >>> sentence_graph([("man", "horse", "ride"), ("horse", "brown"), ("man",)])
-    SentenceGraph(objects=['man', 'horse'], attributes=[('horse', 'brown')], relations=[('man', 'horse', 'ride')])
+    >>> caption_graph([("man", "horse", "ride"), ("horse", "brown"), ("man",)])
+    CaptionGraph(objects=['man', 'horse'], attributes=[('horse', 'brown')], relations=[('man', 'horse', 'ride')])
     """
     unique = list(dict.fromkeys(tuples))
     ends = (word for item in unique for word in (item[:2] if len(item) == 3 else item[:1]))
-    return SentenceGraph(
+    return CaptionGraph(
         list(dict.fromkeys(ends)),
         [(item[0], item[1]) for item in unique if len(item) == 2],
         [(item[0], item[1], item[2]) for item in unique if len(item) == 3],
@@ -130,7 +129,7 @@ def tuples_of(parses: Iterable[Parse]) -> list[SceneTuple]:
     lemma = lemmatizer().lemma
     found: list[SceneTuple] = []
     for tree in parses:
-        imitate(tree)
+        correct_parse(tree)
         lemmas = [lemma(word, tag) for word, tag in zip(tree.words, tree.tags, strict=True)]
         found += extract(universal(tree, lemmas))
     return found
@@ -145,9 +144,6 @@ def version() -> str:
 
 def _lines(texts: list[str]) -> Iterator[str]:
     return (orjson.dumps(tuples_of(parses)).decode() for parses in parse(texts))
-
-
-NAMES = ("spice", *(f"spice_{name}" for name in list(CATEGORIES)[1:]))
 
 
 @dataclass(frozen=True)
@@ -186,6 +182,6 @@ def counts_of_tuples(
     candidates: Sequence[Tuples], references: Sequence[Sequence[Tuples]], *, synonyms: bool = True
 ) -> Counts:
     """Counts (n, 7, 3) from given tuples: everything of SPICE but the parser."""
-    vocabulary = Vocabulary(default_wordnet() if synonyms else None)
+    vocabulary = SynonymVocabulary(default_wordnet() if synonyms else None)
     rows = [tuple_counts(ours, theirs, vocabulary) for ours, theirs in zip(candidates, references, strict=True)]
     return np.stack(rows) if rows else np.zeros((0, len(CATEGORIES), 3), dtype=np.int64)

@@ -44,7 +44,7 @@ class Concept:
         self.synsets |= other.synsets
 
 
-class Vocabulary:
+class SynonymVocabulary:
     """Concepts of single strings, made once; `wordnet=None` knows no synonyms."""
 
     def __init__(self, wordnet: WordNet | None) -> None:
@@ -74,7 +74,7 @@ class Node(Concept):
 class SceneGraph:
     """Objects, their attributes and the relations between them, merged as tuples are added."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: SynonymVocabulary) -> None:
         self._vocabulary = vocabulary
         self.nodes: list[Node] = []
         self.edges: dict[tuple[int, int], list[Concept]] = {}

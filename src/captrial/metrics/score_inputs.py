@@ -3,8 +3,8 @@
     inputs = read_inputs(ScoreFiles([Path("ours.json"), Path("theirs.json")], references=Path("refs.json")))
     table = score(inputs.captions, inputs.references, objects=inputs.objects)
 
-Systems are scored on the images that all of them captioned. What is doubtful about the files is reported through `warn`,
-by default as a Python warning.
+Systems are scored on the images that all of them captioned. What is doubtful about the files is reported through
+`warn`, by default as a Python warning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from captrial.metrics.inputs import much_longer, shorten
+from captrial.metrics.score_inputs import much_longer, shorten
 
 
 def test_shorten() -> None:

@@ -47,7 +47,7 @@ _VERBS = {
 _VOWELS = "aeiou"
 
 
-class Lemmatizer:
+class MorphaLemmatizer:
     """Lemma by word and Penn tag; verbs and irregular forms come from spaCy's look-up tables."""
 
     def __init__(self, verbs: Collection[str], irregular_verbs: Irregular, irregular_nouns: Irregular) -> None:
@@ -57,7 +57,7 @@ class Lemmatizer:
         self._cache: dict[tuple[str, str], str] = {}
 
     @classmethod
-    def of(cls, lookups: Any) -> Lemmatizer:
+    def of(cls, lookups: Any) -> MorphaLemmatizer:
         """From the look-up tables of a spaCy rule lemmatiser."""
         exceptions = lookups.get_table("lemma_exc")
         verbs = frozenset(lookups.get_table("lemma_index")["verb"])
@@ -66,7 +66,7 @@ class Lemmatizer:
     def lemma(self, word: str, tag: str) -> str:
         """Lemma of a word.
 
-        >>> table = Lemmatizer({"ride", "rid", "sit", "stand"}, {"stood": ["stand"]}, {})
+        >>> table = MorphaLemmatizer({"ride", "rid", "sit", "stand"}, {"stood": ["stand"]}, {})
         >>> [table.lemma(w, t) for w, t in (("riding", "VBG"), ("riding", "NN"), ("women", "NNS"), ("sitting", "VBG"))]
         ['ride', 'riding', 'woman', 'sit']
         """

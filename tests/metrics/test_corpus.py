@@ -7,7 +7,7 @@ import pytest
 
 from captrial.errors import InputError
 from captrial.metrics import Corpus, bleu, cider
-from captrial.metrics.ngram.ngram_counts import TokenArrays
+from captrial.metrics.ngram_counts import TokenArrays
 
 
 def test_aligns_by_id_and_tokenizes() -> None:

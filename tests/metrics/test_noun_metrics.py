@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.metrics import Corpus
+from captrial.metrics.ngram_counts import TokenArrays
 from captrial.metrics.nouns.chair import ChairState, chair
 from captrial.metrics.nouns.coverage import CoverageState, coverage
-from captrial.metrics.nouns.noun_arrays import number_nouns
 from captrial.metrics.nouns.noun_iou import NounIouState, noun_iou
 from captrial.metrics.nouns.nw import NwState, nw, nw_scores
 
@@ -86,7 +86,7 @@ def test_nw_equals_the_plain_table(pairs: list[tuple[list[str], list[str]]], see
     with pytest.MonkeyPatch.context() as patch:
         if batched:
             patch.setattr(import_module("captrial.metrics.nouns.nw"), "CELLS", 7)
-        ours = nw_scores(number_nouns(lists), numbers, numbers + len(pairs), similarity)
+        ours = nw_scores(TokenArrays.of_words(lists), numbers, numbers + len(pairs), similarity)
     np.testing.assert_allclose(ours, [plain_nw(*pair, similarity) for pair in pairs], atol=1e-12)
 
 

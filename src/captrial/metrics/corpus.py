@@ -11,7 +11,7 @@ import numpy as np
 
 from captrial.errors import InputError
 from captrial.language import tokenize_all
-from captrial.metrics.ngram.ngram_counts import (
+from captrial.metrics.ngram_counts import (
     Counts,
     Ints,
     Places,
@@ -19,7 +19,6 @@ from captrial.metrics.ngram.ngram_counts import (
     count,
     levels,
 )
-from captrial.metrics.nouns.noun_arrays import number_nouns
 from captrial.metrics.scores import Candidates, References
 
 
@@ -131,7 +130,7 @@ class Corpus:
     @cached_property
     def nouns(self) -> TokenArrays:
         """The nouns of each of `texts` as ids of their own."""
-        return number_nouns(self.noun_lists)
+        return TokenArrays.of_words(self.noun_lists)
 
     @cached_property
     def counts(self) -> tuple[Counts, ...]:

@@ -31,7 +31,7 @@ from captrial.metrics.scores import State
 
 if TYPE_CHECKING:
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
-    from captrial.metrics.nouns.noun_arrays import WordSimilarity
+    from captrial.metrics.nouns.word_similarity import WordSimilarity
 
 Scale = tuple[float, int]  # how tables show a value: factor and decimals
 

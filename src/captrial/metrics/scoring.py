@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.nouns.coverage import Objects
-    from captrial.metrics.nouns.noun_arrays import WordSimilarity
+    from captrial.metrics.nouns.word_similarity import WordSimilarity
 
 ONE = "system"  # what a single, unnamed system is called
 

@@ -4,7 +4,6 @@
 - `document_frequencies`: tables of document frequencies, saved and loaded.
 - `cider_reward`: CIDEr-D of token ids, as a reward for training (compiles with numba; import it directly).
 - `cider_subsets`: CIDEr of several systems on any subset of images (compiles with numba; import it directly).
-- `ngram_counts`: captions as arrays of word ids, and n-grams counted once for all metrics.
 """
 
 from captrial.metrics.ngram.bleu import bleu

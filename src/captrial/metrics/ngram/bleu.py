@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.ngram_counts import ORDERS
+from captrial.metrics.ngram_counts import ORDERS
 from captrial.metrics.scores import Candidates, References, Scores
 
 NAMES = tuple(f"bleu_{order}" for order in range(1, ORDERS + 1))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
-from captrial.metrics.ngram.ngram_counts import ORDERS, Counts
+from captrial.metrics.ngram_counts import ORDERS, Counts
 from captrial.metrics.scores import Candidates, MeanState, References, Scores, State
 
 SIGMA = 6.0

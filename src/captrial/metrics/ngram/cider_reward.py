@@ -16,7 +16,7 @@ from captrial.errors import InputError
 from captrial.language.vocabulary import EOS, Vocabulary
 from captrial.metrics.ngram.cider import SIGMA
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies, TokenReferences, reference_tokens
-from captrial.metrics.ngram.ngram_counts import ORDERS, Ints, TokenArrays, levels
+from captrial.metrics.ngram_counts import ORDERS, Ints, TokenArrays, levels
 
 Floats = NDArray[np.float64]
 

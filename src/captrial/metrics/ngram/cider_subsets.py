@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.ngram.cider import SIGMA
-from captrial.metrics.ngram.ngram_counts import ORDERS, Level, TokenArrays, levels
+from captrial.metrics.ngram_counts import ORDERS, Level, TokenArrays, levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

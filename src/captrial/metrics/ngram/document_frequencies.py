@@ -21,7 +21,7 @@ from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, content_hash
 from captrial.language.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.ngram_counts import ORDERS, Ints, TokenArrays, find, levels
+from captrial.metrics.ngram_counts import ORDERS, Ints, TokenArrays, find, levels
 from captrial.metrics.scores import References
 
 TokenReferences = Sequence[Sequence[Sequence[int]]]  # token ids by image and reference

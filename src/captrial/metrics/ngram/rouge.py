@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
+from captrial.metrics.ngram_counts import Ints, TokenArrays
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 # Lengths of longest common subsequences of many pairs at once, bit-parallel.

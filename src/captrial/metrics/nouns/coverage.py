@@ -13,13 +13,12 @@ from itertools import pairwise
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
-from captrial.metrics.nouns.noun_arrays import (
+from captrial.metrics.ngram_counts import Ints, TokenArrays
+from captrial.metrics.nouns.word_similarity import (
     Floats,
     SimilarityTable,
     WordSimilarity,
     default_similarity,
-    number_nouns,
     similarity_note,
 )
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
@@ -48,7 +47,7 @@ class CoverageState(MeanState):
         n = len(corpus)
         similarity = similarity or default_similarity()
         said = [list(dict.fromkeys(row)) for row in corpus.noun_lists[:n]]
-        sets = number_nouns([*said, *_wanted(corpus, objects)])
+        sets = TokenArrays.of_words([*said, *_wanted(corpus, objects)])
         matches = set_similarities(sets, np.arange(n), np.arange(n, 2 * n), similarity)
         covered = np.array([assigned(np.maximum(matrix, 0)) for matrix in matches])
         sizes = sets.lengths[n:]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
+from captrial.metrics.ngram_counts import TokenArrays
 from captrial.metrics.nouns.coverage import assigned, set_similarities
-from captrial.metrics.nouns.noun_arrays import (
+from captrial.metrics.nouns.word_similarity import (
     WordSimilarity,
     default_similarity,
-    number_nouns,
     similarity_note,
 )
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
@@ -34,7 +34,7 @@ class NounIouState(MeanState):
         """Score one shard."""
         n = len(corpus)
         similarity = similarity or default_similarity()
-        sets = number_nouns([list(dict.fromkeys(nouns)) for nouns in corpus.noun_lists])
+        sets = TokenArrays.of_words([list(dict.fromkeys(nouns)) for nouns in corpus.noun_lists])
         pairs = np.arange(n, len(sets))
         image = corpus.image_of[pairs]
         common = np.array([assigned((match + 1) / 2) for match in set_similarities(sets, image, pairs, similarity)])

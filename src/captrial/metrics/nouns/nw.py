@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
-from captrial.metrics.nouns.noun_arrays import (
+from captrial.metrics.ngram_counts import Ints, TokenArrays
+from captrial.metrics.nouns.word_similarity import (
     Floats,
     SimilarityTable,
     WordSimilarity,

@@ -1,8 +1,9 @@
 """Rules that turn spaCy's parse of a caption into what the parser of SPICE 1.0 would have returned.
 
 SPICE 1.0 parses captions with an unlexicalised grammar learned from newspapers (CoreNLP's englishPCFG). spaCy is
-usually right where that parser is wrong, but scores are only comparable if the errors are the same. The rules were found
-by comparing with the original's tuples; they depend on tags, positions and short word lists, never on whole captions.
+usually right where that parser is wrong, but scores are only comparable if the errors are the same. The rules were
+found by comparing with the original's tuples; they depend on tags, positions and short word lists, never on whole
+captions.
 
 - Tags: words that the original takes for another part of speech than spaCy's tagger.
 - Clauses: participles after nouns (`a man riding a horse`) and bare verb forms. The original takes some for nouns,

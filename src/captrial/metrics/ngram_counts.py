@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,14 @@ class TokenArrays:
     words: NDArray[np.int32]  # (tokens,)
     offsets: Ints  # (texts + 1,)
     vocabulary: tuple[str, ...]
+
+    @classmethod
+    def of_words(cls, texts: Sequence[Sequence[str]]) -> TokenArrays:
+        """Lists of words, such as the nouns of each caption."""
+        flat = list(chain.from_iterable(texts))
+        index = {word: number for number, word in enumerate(dict.fromkeys(flat))}
+        words = np.fromiter(map(index.__getitem__, flat), np.int32, len(flat))
+        return cls(words, np.cumsum([0, *map(len, texts)]), tuple(index))
 
     @classmethod
     def split_at_blanks(cls, texts: Sequence[str]) -> TokenArrays:

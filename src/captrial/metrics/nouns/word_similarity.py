@@ -1,15 +1,14 @@
-"""What NW, Coverage and noun IoU share: nouns as flat ids, and the similarities of their words looked up in a table."""
+"""Similarities of words for NW, Coverage and noun IoU: the default similarity, and a table of all pairs needed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.metrics.ngram.ngram_counts import Ints, TokenArrays
+from captrial.metrics.ngram_counts import Ints, TokenArrays
 
 Floats = NDArray[np.float64]
 ROWS = 256  # words whose similarities are computed at once: bounds memory, not results
@@ -34,14 +33,6 @@ def similarity_note(similarity: WordSimilarity) -> tuple[str, ...]:
     """How words were compared, as every table that depends on it must say."""
     description = getattr(similarity, "description", None)
     return (f"words compared by {description}",) if description else ()
-
-
-def number_nouns(nouns: Sequence[Sequence[str]]) -> TokenArrays:
-    """Lists of nouns as flat ids."""
-    flat = list(chain.from_iterable(nouns))
-    index = {noun: number for number, noun in enumerate(dict.fromkeys(flat))}
-    words = np.fromiter(map(index.__getitem__, flat), np.int32, len(flat))
-    return TokenArrays(words, np.cumsum([0, *map(len, nouns)]), tuple(index))
 
 
 class SimilarityTable:

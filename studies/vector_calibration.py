@@ -21,19 +21,20 @@ import orjson
 from numpy.typing import NDArray
 
 from captrial.data.datasets import read_coco
-from captrial.language import vector_calibration
+from captrial.language import vectors as vector_module
 from captrial.language.class_words import COCO_CLASSES, default_table
 from captrial.language.nouns import nouns
 from captrial.language.similarity import Similarity
-from captrial.language.vector_calibration import (
+from captrial.language.vectors import (
     CHOICES,
+    DEFAULT_NAME,
     MODES,
     Linking,
+    WordVectors,
     average_precision,
     choose_components,
     linking_curve,
 )
-from captrial.language.vectors import DEFAULT_NAME, WordVectors
 from studies.data_paths import COCO, KARPATHY_TEST, ROOT
 
 TARGET = ROOT / "src" / "captrial" / "language" / "calibration.json"
@@ -122,7 +123,7 @@ def main() -> None:
 
     if arguments.write:
         method = "best mean F1 on CHAIR's synonym list and on COCO's boxes: python -m studies.vector_calibration"
-        chosen = vector_calibration.Calibration(components, thresholds, method, measured)
+        chosen = vector_module.Calibration(components, thresholds, method, measured)
         TARGET.write_bytes(orjson.dumps({DEFAULT_NAME: asdict(chosen)}, option=orjson.OPT_INDENT_2) + b"\n")
 
 

@@ -5,15 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captrial.language import vector_calibration
+from captrial.language import vectors as vector_module
 from captrial.language.class_words import COCO_CLASSES, default_table
-from captrial.language.vector_calibration import (
+from captrial.language.vectors import (
+    DEFAULT_NAME,
+    WordVectors,
     average_precision,
     best_threshold,
     calibrate,
     linking_curve,
 )
-from captrial.language.vectors import DEFAULT_NAME, WordVectors
 
 
 def test_curve_by_hand() -> None:
@@ -61,9 +62,9 @@ def test_vectors_without_any_word_of_the_table(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_shipped_calibration_is_whole() -> None:
-    shipped = vector_calibration._shipped()[DEFAULT_NAME]
+    shipped = vector_module._shipped()[DEFAULT_NAME]
     assert shipped.components == WordVectors.open().components
-    for mode in vector_calibration.MODES:
+    for mode in vector_module.MODES:
         for truth in ("list", "images", "images held out"):
             row = shipped.measured[mode][truth]
             assert row["threshold"] == shipped.thresholds[mode]

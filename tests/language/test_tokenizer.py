@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from captrial.language import tokenize, tokenize_all
-from captrial.language.tokenizer.lexer import DROPPED, lex
-from captrial.language.tokenizer.tokenize import tokenize_plain
+from captrial.language.tokenizer.tokenize import DROPPED, lex, tokenize_plain
 
 GOLDEN = {
     "A man rides a horse.": "a man rides a horse",

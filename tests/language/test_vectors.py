@@ -167,7 +167,7 @@ def test_opening_is_instant(cache: Path) -> None:
     """Under 50 ms once converted: nothing but maps of files."""
     WordVectors.open()
     code = (
-        "from captrial.language.vectors import WordVectors; import time; from captrial.language import calibration\n"
+        "from captrial.language.vectors import WordVectors; import time; from captrial.language import vector_files\n"
         "times = []\n"
         "for _ in range(5):\n"
         "    start = time.perf_counter(); WordVectors.open(); times.append(time.perf_counter() - start)\n"

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from captrial.language.similarity import Similarity
-from captrial.language.vector_calibration import linking_curve
+from captrial.language.vectors import linking_curve
 from captrial.toyworld import KINDS, SCENES, SYNONYMS
 
 

@@ -1,5 +1,14 @@
-"""Words: tokeniser, vocabulary, nouns and phrases, word vectors, synonyms."""
+"""Words of captions: tokeniser, vocabulary, sentences, nouns, classes, word vectors and similarity.
 
+- `tokenizer`: Penn Treebank tokens as the COCO toolkit has them; `token_spans`: phrases counted in these tokens.
+- `sentences`: the first sentence of a caption; `english`: whether a caption is English.
+- `vocabulary`: the words of a captioner as ids.
+- `nouns`, `morphology`: nouns, noun phrases and lemmas through spaCy; `text_cache`: its results on disk.
+- `class_words`: words for classes; `vectors`, `vector_files`: word vectors; `similarity`: both combined.
+"""
+
+from captrial.language.english import looks_english, not_english
+from captrial.language.sentences import first_sentence, first_words
 from captrial.language.tokenizer import tokenize, tokenize_all
 
-__all__ = ["tokenize", "tokenize_all"]
+__all__ = ["first_sentence", "first_words", "looks_english", "not_english", "tokenize", "tokenize_all"]

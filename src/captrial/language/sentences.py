@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from captrial.language.tokenizer.abbreviations import CLOSING, NUMBERED, OPENERS, STOPPED
+from captrial.language.tokenizer.grammar import CLOSING, NUMBERED, OPENERS, STOPPED
 
 _END = re.compile(r"([.!?…]+)([\"'”’)\]]*)\s+|\s*\n\s*")
 _LAST_WORD = re.compile(r"([^\W_]+(?:\.[^\W_]+)*)$")

@@ -1,8 +1,8 @@
 """Penn Treebank tokens as the COCO toolkit has them, without Java.
 
-The toolkit gives captions to Stanford's tokeniser, lower-cases, and takes out a list of punctuation. Here `alphabet`
-says what each character counts as, `grammar` has the rules and `lexer` follows them; `plain` does the great majority of
-captions, which need no grammar, in bulk.
+The toolkit passes captions to Stanford's tokeniser, lower-cases the tokens and removes a list of punctuation. Here
+`characters` classifies every character, `grammar` has the rules, and `tokenize` applies them; the great majority of
+captions need no grammar and are tokenised in bulk.
 """
 
 from captrial.language.tokenizer.tokenize import tokenize, tokenize_all

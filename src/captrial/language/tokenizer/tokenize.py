@@ -1,23 +1,62 @@
-"""The tokeniser: plain captions in bulk, the others word by word through the lexer."""
+"""The tokeniser: plain captions in bulk, all others word by word by the grammar.
+
+Nearly all captions are plain: ASCII words, commas, quotation marks, and full stops before blanks. Nothing in them needs
+the grammar; they are tokenised by a few passes over the bytes of the joined text, which also find the captions that are
+not plain. Those are lexed: at every place the rule of the grammar that reaches furthest makes the token.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from string import ascii_letters, ascii_lowercase, ascii_uppercase
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.language.tokenizer.abbreviations import STOPPED
 from captrial.language.tokenizer.characters import shadow
-from captrial.language.tokenizer.lexer import lex
+from captrial.language.tokenizer.grammar import STOPPED, rules_for, spell_sign
 
-# Plain captions, many at once: ASCII words, commas, quotation marks, and stops before blanks.
-#
-# Nearly all captions are like this, and nothing in them needs the grammar. They are tokenised by a few passes over the
-# bytes of the joined text, which also find the captions that are not plain.
+DROPPED = frozenset(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"))
+"""Tokens the COCO toolkit takes out. It also lists brackets, in capitals, which lower-cased tokens never equal."""
+
+# No rule can make more of these than a word.
+_PLAIN_WORD = re.compile(r"(?!(?i:cannot|go[nt][nt]a|[gl][ei]mme|wanna))[A-Za-z]+(?=,?[ \n])")
+
+NEXT_LINE = "\n\n"
+
+
+def lex(text: str, following: str = NEXT_LINE) -> str:
+    """The tokens of the text, lower-case, punctuation dropped, joined by blanks.
+
+    `following` is the shadow of what the grammar may look at beyond the end; no token is taken from it.
+    """
+    length, shade, at = len(text), shadow(text) + following, 0
+    tokens = []
+    while at < length:
+        end, spell = _next(shade, at)
+        tokens.append(spell(text[at:end]))
+        at = end
+    return drop(" ".join(tokens).lower())
+
+
+def _next(shade: str, at: int) -> tuple[int, Callable[[str], str]]:
+    """The end of the token that begins here, and how to spell it."""
+    if plain := _PLAIN_WORD.match(shade, at):
+        return plain.end(), str
+    reach, end = at, at + 1
+    spell: Callable[[str], str] = spell_sign
+    for pattern, candidate in rules_for(shade[at]):
+        match = pattern.match(shade, at)
+        if match and match.end() > reach:
+            reach, end, spell = match.end(), match.end(1), candidate
+    return end, spell
+
+
+def drop(tokens: str) -> str:
+    """Blank-joined tokens without empty ones and those of the toolkit's punctuation list."""
+    return " ".join([token for token in tokens.split(" ") if token and token not in DROPPED])
 
 
 Bytes = NDArray[np.uint8]

@@ -26,7 +26,7 @@ from benchmarks.measuring import Row, compare, show
 from captrial.captioners import create
 from captrial.captioners.architectures.transformer import Transformer
 from captrial.captioners.packed_weights import PRECISIONS, packed
-from captrial.decoding import BOS, EOS, PAD, beam_search
+from captrial.decoding import BOS, EOS, PAD, BeamSettings, beam_search
 from captrial.papers.decoding_time import clock
 from captrial.vision.features.visual_features import Features
 
@@ -138,7 +138,7 @@ def _copy_rest(ours: Any, theirs: Any, norms: list[tuple[Any, str]]) -> None:
 
 @torch.inference_mode()
 def ours(model: Any, seen: Features) -> list[list[int]]:
-    return beam_search(model, model.encode(seen), beam=BEAM, max_words=LENGTH).best()
+    return beam_search(model, model.encode(seen), BeamSettings(beam=BEAM, max_words=LENGTH)).best()
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ from torch import Tensor
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, Checkpoint, create
 from captrial.captioners.architectures.sgae import SentenceGraphs, Sgae
 from captrial.captioners.architectures.stack_cap import StackCap
-from captrial.decoding import BOS, EOS, PAD, beam_search, greedy
+from captrial.decoding import BOS, EOS, PAD, BeamSettings, beam_search, greedy
 from captrial.decoding.trees import pick_hypotheses
 from captrial.errors import InputError
 from captrial.language.vocabulary import Vocabulary
@@ -150,7 +150,10 @@ def test_the_image_matters(captioner: Captioner) -> None:
 
 def test_beam_of_one_is_greedy(captioner: Captioner) -> None:
     memory = captioner.encode(make_features(8))
-    by_beam, by_hand = beam_search(captioner, memory, beam=1, max_words=9), greedy(captioner, memory, max_words=9)
+    by_beam, by_hand = (
+        beam_search(captioner, memory, BeamSettings(beam=1, max_words=9)),
+        greedy(captioner, memory, max_words=9),
+    )
     assert torch.equal(by_beam.tokens, by_hand.tokens)
 
 
@@ -165,7 +168,7 @@ def test_full_width_beam_is_exhaustive_search(variant: tuple[str, dict[str, Any]
     captions = [(*caption, *[PAD] * (length - len(caption))) for caption in said]
     log_probs = caption_log_probs(captioner, features, torch.tensor(captions).expand(IMAGES, -1, -1))
     memory, everything = captioner.encode(features), len(captions)
-    found = beam_search(captioner, memory, beam=everything, keep=everything, max_words=length)
+    found = beam_search(captioner, memory, BeamSettings(beam=everything, keep=everything, max_words=length))
     for image in range(IMAGES):
         by_beam = map(tuple, found.tokens[image].tolist())
         expected = dict(zip(captions, log_probs[image].tolist(), strict=True))
@@ -183,7 +186,7 @@ def caption_log_probs(captioner: Captioner, features: Features, captions: Tensor
 def test_beam_scores_are_the_model_s(captioner: Captioner) -> None:
     """The log-probability of a decoded caption is what teacher forcing gives the same words."""
     features = make_features()
-    found = beam_search(captioner, captioner.encode(features), beam=4, keep=4, max_words=7)
+    found = beam_search(captioner, captioner.encode(features), BeamSettings(beam=4, keep=4, max_words=7))
     assert torch.allclose(caption_log_probs(captioner, features, found.tokens), found.scores.double(), atol=1e-5)
     assert (found.scores[:, :-1] >= found.scores[:, 1:]).all()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from captrial.captioners.trained import generate, usual_constraints
 from captrial.decoding import greedy
 from captrial.language.vocabulary import Vocabulary
-from decoding.bigrams import Bigrams
+from decoding.bigram_model import Bigrams
 
 VOCABULARY = Vocabulary(("a", "dog", "runs", "on", "grass", "fast"))
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from captrial.captioners import ARCHITECTURES, create
 from captrial.captioners.packed_weights import PackedLinear, packed
-from captrial.decoding import beam_search
+from captrial.decoding import BeamSettings, beam_search
 from captrial.errors import InputError
 from captrial.vision.features.visual_features import Features
 
@@ -50,7 +50,7 @@ def test_nothing_is_lost_in_float32(name: str, stored: torch.dtype) -> None:
     layers = [module for module in faster.modules() if isinstance(module, PackedLinear)]
     assert {layer.precision for layer in layers} == {str(stored).removeprefix("torch.")}
     with torch.no_grad():
-        said = [beam_search(one, one.encode(features()), beam=3, max_words=8) for one in (model, faster)]
+        said = [beam_search(one, one.encode(features()), BeamSettings(beam=3, max_words=8)) for one in (model, faster)]
     assert torch.equal(said[0].tokens, said[1].tokens)
     torch.testing.assert_close(said[0].scores, said[1].scores, atol=1e-4, rtol=1e-4)
 
@@ -66,7 +66,7 @@ def test_float16_weights_say_the_same(name: str) -> None:
     assert any(isinstance(module, PackedLinear) for module in smaller.modules())
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
     with torch.no_grad():
-        said = [beam_search(one, one.encode(features()), beam=3, max_words=8) for one in (model, smaller)]
+        said = [beam_search(one, one.encode(features()), BeamSettings(beam=3, max_words=8)) for one in (model, smaller)]
         assert torch.equal(said[0].tokens, said[1].tokens)
         assert torch.allclose(said[0].scores, said[1].scores, atol=1e-3)
         rough = packed(model, "int8")

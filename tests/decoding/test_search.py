@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,10 +16,12 @@ from captrial.decoding import (
     BOS,
     EOS,
     PAD,
+    BeamSettings,
     Decoded,
     NoBadEnding,
     NoImmediateRepeat,
     NoRepeatedNgram,
+    SamplingSettings,
     Suppress,
     beam_search,
     diverse_beam_search,
@@ -28,7 +29,7 @@ from captrial.decoding import (
     sample,
 )
 from captrial.errors import InputError
-from decoding.bigrams import WORDS, Bigrams
+from decoding.bigram_model import WORDS, Bigrams
 
 LENGTH = 4
 
@@ -51,7 +52,7 @@ def all_captions(length: int = LENGTH) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("power", [0.0, 0.7])
 def test_full_width_beam_is_exhaustive_search(power: float) -> None:
     model = Bigrams(5)
-    found = beam_search(model, model.memory, beam=200, keep=3, max_words=LENGTH, length_power=power)
+    found = beam_search(model, model.memory, BeamSettings(beam=200, keep=3, max_words=LENGTH, length_power=power))
     for image in range(5):
         ranked = sorted(all_captions(), key=lambda words: -log_prob(model, image, words) / len(words) ** power)
         for place in range(3):
@@ -64,7 +65,7 @@ def test_full_width_beam_is_exhaustive_search(power: float) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_beam_of_one_is_greedy(seed: int) -> None:
     model = Bigrams(20, seed)
-    by_beam = beam_search(model, model.memory, beam=1, max_words=8, trace=True)
+    by_beam = beam_search(model, model.memory, BeamSettings(beam=1, max_words=8, trace=True))
     by_hand = greedy(model, model.memory, max_words=8, trace=True)
     assert torch.equal(by_beam.tokens, by_hand.tokens)
     assert torch.allclose(by_beam.log_probs, by_hand.log_probs)
@@ -78,10 +79,10 @@ def test_beam_of_one_is_greedy(seed: int) -> None:
 def test_stopping_early_changes_nothing(keep: int) -> None:
     """One image at a time, with nothing to leave the batch for, gives the same captions as all together."""
     model = Bigrams(30, 3)
-    together = beam_search(model, model.memory, beam=4, keep=keep, max_words=8)
+    together = beam_search(model, model.memory, BeamSettings(beam=4, keep=keep, max_words=8))
     for image in range(30):
         alone = {"table": model.table[image : image + 1], "id": torch.tensor([image])}
-        single = beam_search(model, alone, beam=4, keep=keep, max_words=8)
+        single = beam_search(model, alone, BeamSettings(beam=4, keep=keep, max_words=8))
         length = single.tokens.shape[-1]
         assert torch.equal(single.tokens[0], together.tokens[image, :, :length])
         assert torch.allclose(single.scores[0], together.scores[image])
@@ -90,14 +91,14 @@ def test_stopping_early_changes_nothing(keep: int) -> None:
 def test_finished_images_cost_nothing() -> None:
     model = Bigrams(50, 1)
     model.table[:25, :, :, EOS] += 50  # the first half ends at once
-    beam_search(model, model.memory, beam=3, max_words=10)
+    beam_search(model, model.memory, BeamSettings(beam=3, max_words=10))
     assert model.rows_stepped <= 50 + 9 * 25
 
 
 def test_trace_follows_the_words() -> None:
     """Here attention is the word read, so the trace of a caption is BOS followed by the caption itself."""
     model = Bigrams(10, 2)
-    found = beam_search(model, model.memory, beam=4, keep=4, max_words=6, trace=True)
+    found = beam_search(model, model.memory, BeamSettings(beam=4, keep=4, max_words=6, trace=True))
     assert found.attention is not None
     read = found.attention.argmax(-1)
     for caption, looked in zip(found.tokens.flatten(0, 1).tolist(), read.flatten(0, 1).tolist(), strict=True):
@@ -109,11 +110,11 @@ def test_constraints_hold() -> None:
     model = Bigrams(40, 4, words=20)  # enough words that a rule never leaves nothing to say
     rules = [NoImmediateRepeat(), NoRepeatedNgram(2), NoBadEnding((3,)), Suppress((5,))]
     for found in (
-        beam_search(model, model.memory, beam=3, max_words=12, constraints=rules),
+        beam_search(model, model.memory, BeamSettings(beam=3, max_words=12, constraints=rules)),
         greedy(model, model.memory, max_words=12, constraints=rules),
-        sample(model, model.memory, samples=4, max_words=12, constraints=rules),
+        sample(model, model.memory, SamplingSettings(samples=4, max_words=12, constraints=rules)),
     ):
-        for caption in found.sentences():
+        for caption in found.captions():
             for words in caption:
                 pairs = list(itertools.pairwise(words))
                 assert len(set(pairs)) == len(pairs)
@@ -125,19 +126,15 @@ def test_constraints_hold() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_what_is_forbidden_is_not_said_to_fill_places(groups: int) -> None:
+def test_forbidden_captions_do_not_fill_the_result(groups: int) -> None:
     """One word may be said: captions of two words are "", "w" and "w w", and more than these are asked for."""
     model = Bigrams(7, 10)
     found = diverse_beam_search(
         model,
         model.memory,
+        BeamSettings(beam=4, keep=5, max_words=2, constraints=[Suppress((3, 4))], trace=True),
         groups=groups,
-        beam=4,
-        keep=5,
         diversity=0.0,
-        max_words=2,
-        constraints=[Suppress((3, 4))],
-        trace=True,
     )
     assert found.attention is not None
     for image in range(7):
@@ -154,7 +151,9 @@ def test_what_is_forbidden_is_not_said_to_fill_places(groups: int) -> None:
 
 def test_samples_follow_the_model() -> None:
     model = Bigrams(1, 5)
-    found = sample(model, model.memory, samples=20000, max_words=1, generator=torch.Generator().manual_seed(0))
+    found = sample(
+        model, model.memory, SamplingSettings(samples=20000, max_words=1), generator=torch.Generator().manual_seed(0)
+    )
     shares = torch.bincount(found.tokens[0, :, 0], minlength=WORDS) / 20000
     allowed = model.table[0, BOS, BOS].clone()
     allowed[[PAD, BOS]] = float("-inf")
@@ -165,7 +164,7 @@ def test_top_k_and_top_p_cut_the_tail() -> None:
     model = Bigrams(1, 6)
     best = model.table[0, BOS, BOS, EOS:].argmax() + EOS
     for options in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-3}):
-        found = sample(model, model.memory, samples=50, max_words=1, **options)  # type: ignore[arg-type]
+        found = sample(model, model.memory, SamplingSettings(samples=50, max_words=1, **options))  # type: ignore[arg-type]
         assert (found.tokens == best).all()
 
 
@@ -185,7 +184,7 @@ def test_sampling_keeps_the_best_words_in_proportion(options: dict[str, Any], le
         model.table[0, BOS, BOS, word] = math.log(share)
     model.table[0, BOS, BOS, [PAD, BOS]] = 0.0  # likely, and never said
     generator = torch.Generator().manual_seed(1)
-    found = sample(model, model.memory, samples=20000, max_words=1, generator=generator, **options)
+    found = sample(model, model.memory, SamplingSettings(samples=20000, max_words=1, **options), generator=generator)
     kept = {word: share ** (1 / options.get("temperature", 1)) for word, share in list(shares.items())[:left]}
     seen = Counter(found.tokens.flatten().tolist())
     expected = {word: share / sum(kept.values()) for word, share in kept.items()}
@@ -194,14 +193,17 @@ def test_sampling_keeps_the_best_words_in_proportion(options: dict[str, Any], le
 
 def test_same_seed_same_samples() -> None:
     model = Bigrams(3, 7)
-    a, b = (sample(model, model.memory, samples=5, generator=torch.Generator().manual_seed(9)).tokens for _ in range(2))
+    a, b = (
+        sample(model, model.memory, SamplingSettings(samples=5), generator=torch.Generator().manual_seed(9)).tokens
+        for _ in range(2)
+    )
     assert torch.equal(a, b)
 
 
 def test_diverse_groups_differ() -> None:
     model = Bigrams(20, 8, words=40)
-    plain = diverse_beam_search(model, model.memory, groups=3, beam=2, diversity=0.0, max_words=6)
-    diverse = diverse_beam_search(model, model.memory, groups=3, beam=2, diversity=5.0, max_words=6)
+    plain = diverse_beam_search(model, model.memory, BeamSettings(beam=2, max_words=6), groups=3, diversity=0.0)
+    diverse = diverse_beam_search(model, model.memory, BeamSettings(beam=2, max_words=6), groups=3, diversity=5.0)
     assert plain.tokens.shape[:2] == diverse.tokens.shape[:2] == (20, 3)
 
     def distinct(tokens: Tensor) -> float:
@@ -212,15 +214,21 @@ def test_diverse_groups_differ() -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1])
-def test_arguments_that_mean_nothing_are_said(number: int) -> None:
+def test_settings_that_leave_nothing_to_choose_are_refused(number: int) -> None:
     model = Bigrams(2)
     refused: dict[Callable[..., Decoded], list[str]] = {
-        greedy: ["max_words"],
-        sample: ["max_words", "samples", "temperature", "top_k", "top_p"],
-        beam_search: ["max_words", "beam", "keep"],
-        partial(diverse_beam_search, beam=2): ["groups"],
+        lambda **options: greedy(model, model.memory, **options): ["max_words"],
+        lambda **options: sample(model, model.memory, SamplingSettings(**options)): [
+            "max_words",
+            "samples",
+            "temperature",
+            "top_k",
+            "top_p",
+        ],
+        lambda **options: beam_search(model, model.memory, BeamSettings(**options)): ["max_words", "beam", "keep"],
+        lambda **options: diverse_beam_search(model, model.memory, BeamSettings(beam=2), **options): ["groups"],
     }
     for search, names in refused.items():
         for name in names:
             with pytest.raises(InputError, match=f"^{name}={number} .* above 0$"):
-                search(model, model.memory, **{name: number})
+                search(**{name: number})

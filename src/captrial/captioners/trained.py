@@ -12,7 +12,7 @@ from PIL import Image
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.packed_weights import packed
 from captrial.captioners.scene_graph_inputs import extract_for
-from captrial.decoding import beam_search, greedy
+from captrial.decoding import BeamSettings, beam_search, greedy
 from captrial.decoding.constraints import BAD_ENDINGS, Constraint, NoBadEnding, NoImmediateRepeat, Suppress
 from captrial.decoding.protocol import StepModel
 from captrial.errors import InputError
@@ -35,9 +35,7 @@ def generate(
     constraints = usual_constraints(vocabulary)
     if beam == 1:  # ranked by length, a beam of one would speak on past its end
         return greedy(captioner, memory, max_words=max_words, constraints=constraints).best()
-    found = beam_search(
-        captioner, memory, beam=beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints
-    )
+    found = beam_search(captioner, memory, BeamSettings(beam=beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints))
     return found.best()
 
 

@@ -1,107 +1,73 @@
-"""Beam search over any `StepModel`: batched, exact, and free for images that are done.
+"""Beam search over any `StepModel`: batched and exact; images that are done cost nothing.
 
-An ended hypothesis leaves the beam for its image's pool of finished ones, so the beam stays full. An image stops as
-soon as nothing alive can beat its pool; its rows then leave the batch. Memory is never copied for the hypotheses.
+A hypothesis that ends leaves the beam for its image's pool of finished captions, so the beam stays full. An image stops
+as soon as no live hypothesis can beat its pool; its rows then leave the batch. Memory is never copied for the
+hypotheses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from captrial.decoding.constraints import NEVER, Constraint, apply
-from captrial.decoding.protocol import (
-    BOS,
-    EOS,
-    PAD,
-    Decoded,
-    StepModel,
-    require_positive,
-)
+from captrial.decoding.protocol import BOS, EOS, PAD, Decoded, StepModel, require_positive
 from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_images
 
 
-class Hypotheses(NamedTuple):
-    """Some captions of each image: (b, n) scores and what was said, (b, n, t, ...)."""
+@dataclass(frozen=True)
+class BeamSettings:
+    """How wide a beam search is, how captions are ranked and what they may contain."""
+
+    beam: int = 5  # hypotheses an image
+    keep: int = 1  # captions returned an image
+    max_words: int = 20
+    length_power: float = 0.0  # captions are ranked by their summed log-probability / length ** length_power
+    constraints: Iterable[Constraint] = ()
+    trace: bool = False  # keep the attention
+
+
+@torch.no_grad()
+def beam_search(model: StepModel, memory: Any, settings: BeamSettings | None = None) -> Decoded:
+    """The `keep` best captions of every image, best first."""
+    return diverse_beam_search(model, memory, settings, groups=1)
+
+
+@torch.no_grad()
+def diverse_beam_search(
+    model: StepModel, memory: Any, settings: BeamSettings | None = None, *, groups: int, diversity: float = 0.5
+) -> Decoded:
+    """Beam search in `groups`, each of `settings.beam` hypotheses (Vijayakumar et al. 2018).
+
+    A group avoids the words that earlier groups chose at the same step: each such word costs `diversity`. Returns
+    `groups * keep` captions an image, group by group.
+    """
+    settings = settings or BeamSettings()
+    require_positive(groups=groups, beam=settings.beam, keep=settings.keep, max_words=settings.max_words)
+    settings = replace(settings, constraints=tuple(settings.constraints))
+    searches = [_Beam(model, memory, settings, diversity) for _ in range(groups)]
+    for _ in range(settings.max_words):
+        chosen: list[Tensor] = []
+        for search in searches:
+            if search.alive():
+                search.advance(chosen)
+                if groups > 1:
+                    chosen.append(search.chosen_words())
+    found = [search.result() for search in searches]
+    return found[0] if groups == 1 else _side_by_side(found)
+
+
+class _Hypotheses(NamedTuple):
+    """Some captions of each image: scores (b, n) and tokens with what belongs to them, (b, n, t, ...)."""
 
     score: Tensor
     tokens: Tensor
     log_probs: Tensor
     attention: Tensor | None
-
-
-@torch.no_grad()
-def beam_search(
-    model: StepModel,
-    memory: Any,
-    *,
-    beam: int = 5,
-    keep: int = 1,
-    max_words: int = 20,
-    length_power: float = 0.0,
-    constraints: Iterable[Constraint] = (),
-    trace: bool = False,
-) -> Decoded:
-    """The `keep` best captions of every image.
-
-    Captions are ranked by summed log-probability, divided by `length ** length_power`. `trace` keeps the attention.
-    """
-    return diverse_beam_search(
-        model,
-        memory,
-        groups=1,
-        beam=beam,
-        keep=keep,
-        max_words=max_words,
-        length_power=length_power,
-        constraints=constraints,
-        trace=trace,
-    )
-
-
-@torch.no_grad()
-def diverse_beam_search(
-    model: StepModel,
-    memory: Any,
-    *,
-    groups: int,
-    beam: int,
-    keep: int = 1,
-    diversity: float = 0.5,
-    max_words: int = 20,
-    length_power: float = 0.0,
-    constraints: Iterable[Constraint] = (),
-    trace: bool = False,
-) -> Decoded:
-    """Beam search in `groups` of `beam` hypotheses, each group avoiding the words earlier groups chose at that step.
-
-    Returns `groups * keep` captions an image, group by group.
-    """
-    require_positive(groups=groups, beam=beam, keep=keep, max_words=max_words)
-    settings = _Settings(beam, keep, max_words, length_power, diversity, tuple(constraints), trace)
-    searches = [_Beam(model, memory, settings) for _ in range(groups)]
-    for _ in range(max_words):
-        spoken: list[Tensor] = []
-        for search in searches:
-            if search.alive():
-                search.advance(spoken)
-                if groups > 1:
-                    spoken.append(search.spoken())
-    found = [search.result() for search in searches]
-    return found[0] if groups == 1 else _side_by_side(found)
-
-
-class _Settings(NamedTuple):
-    beam: int
-    keep: int
-    max_words: int
-    length_power: float
-    diversity: float
-    constraints: tuple[Constraint, ...]
-    trace: bool
 
 
 class _Candidates(NamedTuple):
@@ -116,25 +82,26 @@ class _Candidates(NamedTuple):
 class _Beam:
     """One group of hypotheses. `rows` maps the images still alive to the images asked for."""
 
-    def __init__(self, model: StepModel, memory: Any, settings: _Settings) -> None:
-        self.model, self.memory, self.state, self.settings = model, memory, model.start(memory), settings
+    def __init__(self, model: StepModel, memory: Any, settings: BeamSettings, diversity: float) -> None:
+        self.model, self.memory, self.state = model, memory, model.start(memory)
+        self.settings, self.diversity = settings, diversity
         images, device = len(first_tensor(memory)), first_tensor(memory).device
         self.images = images
         self.rows = torch.arange(images, device=device)
         self.last = torch.full((images, 1), BOS, dtype=torch.long, device=device)
         empty = torch.zeros(images, 1, 0, device=device)
-        self.live = Hypotheses(torch.zeros(images, 1, device=device), empty.long(), empty, None)
-        self.finished: Hypotheses | None = None  # of the images alive, (b, keep); tokens padded to max_words
-        self.results: list[tuple[Tensor, Hypotheses]] = []
+        self.live = _Hypotheses(torch.zeros(images, 1, device=device), empty.long(), empty, None)
+        self.finished: _Hypotheses | None = None  # of the images alive, (b, keep); tokens padded to max_words
+        self.results: list[tuple[Tensor, _Hypotheses]] = []
 
     def alive(self) -> bool:
         return len(self.rows) > 0
 
-    def advance(self, spoken: list[Tensor]) -> None:
-        """One word more; words in `spoken` (all images, n) by earlier groups are less likely to be chosen."""
+    def advance(self, chosen: list[Tensor]) -> None:
+        """Add one word; words that earlier groups chose, `chosen` (all images, n), become less likely."""
         logits, state, attention = self.model.step(self.last, self.state, self.memory)
         log_probs = apply(self.settings.constraints, self.live.tokens, torch.log_softmax(logits.float(), -1))
-        best = self._candidates(log_probs, spoken)
+        best = self._candidates(log_probs, chosen)
         if self.live.tokens.shape[-1] + 1 == self.settings.max_words:
             self._collect(self._extended(best, attention), torch.ones_like(best.word, dtype=torch.bool))
             self._leave(torch.ones_like(self.rows, dtype=torch.bool))
@@ -143,9 +110,9 @@ class _Beam:
         if ended.any():
             among_best = torch.arange(ended.shape[1], device=ended.device) < self.settings.beam
             self._collect(self._extended(best, attention), ended & among_best)
-            going_on = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices  # the best first
+            continued = torch.sort(ended.to(torch.uint8), dim=1, stable=True).indices  # the best first
             best = best._replace(score=best.score.masked_fill(ended, NEVER))
-            best = _Candidates(*(part.gather(1, going_on[:, : self.settings.beam]) for part in best))
+            best = _Candidates(*(part.gather(1, continued[:, : self.settings.beam]) for part in best))
         else:
             best = _Candidates(*(part[:, : self.settings.beam] for part in best))
         self.live = self._extended(best, attention)
@@ -154,41 +121,41 @@ class _Beam:
         if self.finished is not None:
             self._leave(self.finished.score[:, -1] >= self._bound())
 
-    def _candidates(self, log_probs: Tensor, spoken: list[Tensor]) -> _Candidates:
+    def _candidates(self, log_probs: Tensor, penalised: list[Tensor]) -> _Candidates:
         """The 2 x beam best continuations of each image, best first."""
         ranked = log_probs
-        if spoken:
-            words = torch.cat(spoken, 1)[self.rows]
+        if penalised:
+            words = torch.cat(penalised, 1)[self.rows]
             counts = log_probs.new_zeros(len(words), log_probs.shape[-1])
             counts.scatter_add_(1, words, torch.ones_like(words, dtype=counts.dtype))
-            ranked = log_probs - self.settings.diversity * counts.unsqueeze(1)
+            ranked = log_probs - self.diversity * counts.unsqueeze(1)
         width = min(2 * self.settings.beam, log_probs.shape[-1])
         best, words = ranked.topk(width, -1)  # (b, n, width)
         total = (self.live.score.unsqueeze(-1) + best).flatten(1)
         score, index = total.topk(min(2 * self.settings.beam, total.shape[1]), -1)
         parent = index // width
-        chosen = log_probs.gather(-1, words) if spoken else best
+        chosen = log_probs.gather(-1, words) if penalised else best
         log_prob = chosen.flatten(1).gather(1, index)
-        if spoken:  # ranked with the penalty, scored without it
+        if penalised:  # ranked with the penalty, scored without it
             score = self.live.score.gather(1, parent) + log_prob
         return _Candidates(score, parent, words.flatten(1).gather(1, index), log_prob)
 
-    def _extended(self, best: _Candidates, attention: Tensor | None) -> Hypotheses:
+    def _extended(self, best: _Candidates, attention: Tensor | None) -> _Hypotheses:
         """The hypotheses with their new words."""
         old = pick_hypotheses(self.live, best.parent)
-        looked = None
+        traced = None
         if self.settings.trace and attention is not None:
             now = pick_hypotheses(attention, best.parent).unsqueeze(2)
-            looked = now if old.attention is None else torch.cat([old.attention, now], 2)
-        return Hypotheses(
+            traced = now if old.attention is None else torch.cat([old.attention, now], 2)
+        return _Hypotheses(
             best.score,
             torch.cat([old.tokens, best.word.unsqueeze(-1)], -1),
             torch.cat([old.log_probs, best.log_prob.unsqueeze(-1)], -1),
-            looked,
+            traced,
         )
 
-    def _collect(self, candidates: Hypotheses, which: Tensor) -> None:
-        """Put the hypotheses `which` (b, c) into their images' pools and keep the best of each pool."""
+    def _collect(self, candidates: _Hypotheses, which: Tensor) -> None:
+        """Add the hypotheses `which` (b, c) to their images' pools and keep the best of each pool."""
         score = candidates.score / candidates.tokens.shape[-1] ** self.settings.length_power
         new = candidates._replace(score=score.masked_fill(~which, NEVER))
         new = _resized(new, max(new.score.shape[1], self.settings.keep), self.settings.max_words)
@@ -211,7 +178,7 @@ class _Beam:
         parts = (self.memory, self.state, self.last, self.live, self.finished)
         self.memory, self.state, self.last, self.live, self.finished = pick_images(parts, staying)
 
-    def spoken(self) -> Tensor:
+    def chosen_words(self) -> Tensor:
         """The words chosen at this step, for all images asked for: (images, beam), PAD where none."""
         words = self.last.new_full((self.images, self.settings.beam), PAD)
         words[self.rows, : self.last.shape[1]] = self.last
@@ -222,11 +189,11 @@ class _Beam:
         order = torch.cat([rows for rows, _ in self.results]).argsort()
         found = _emptied(pick_images(_concatenated([found for _, found in self.results], 0), order))
         length = int((found.tokens != PAD).sum(-1).max())
-        looked = None if found.attention is None else found.attention[:, :, :length]
-        return Decoded(found.tokens[..., :length], found.score, found.log_probs[..., :length], looked)
+        traced = None if found.attention is None else found.attention[:, :, :length]
+        return Decoded(found.tokens[..., :length], found.score, found.log_probs[..., :length], traced)
 
 
-def _resized(found: Hypotheses, captions: int, length: int) -> Hypotheses:
+def _resized(found: _Hypotheses, captions: int, length: int) -> _Hypotheses:
     """Pad to `captions` an image (score -inf) and `length` tokens (PAD)."""
 
     def grown(tensor: Tensor, fill: float, depth: int) -> Tensor:
@@ -235,7 +202,7 @@ def _resized(found: Hypotheses, captions: int, length: int) -> Hypotheses:
         result[tuple(slice(size) for size in tensor.shape)] = tensor
         return result
 
-    return Hypotheses(
+    return _Hypotheses(
         grown(found.score, NEVER, 2),
         grown(found.tokens, PAD, 3),
         grown(found.log_probs, 0.0, 3),
@@ -243,8 +210,8 @@ def _resized(found: Hypotheses, captions: int, length: int) -> Hypotheses:
     )
 
 
-def _emptied(found: Hypotheses) -> Hypotheses:
-    """Without the words of captions that were forbidden (score -inf): they only filled places nothing else could."""
+def _emptied(found: _Hypotheses) -> _Hypotheses:
+    """Captions that were forbidden (score -inf) without their words: they only filled the beam."""
     never = (found.score == NEVER).unsqueeze(-1)
     return found._replace(
         tokens=found.tokens.masked_fill(never, PAD),
@@ -253,15 +220,15 @@ def _emptied(found: Hypotheses) -> Hypotheses:
     )
 
 
-def _concatenated(parts: Sequence[Hypotheses], axis: int) -> Hypotheses:
+def _concatenated(parts: Sequence[_Hypotheses], axis: int) -> _Hypotheses:
     """Join along images (axis 0) or captions (axis 1)."""
     joined = [None if column[0] is None else torch.cat(column, axis) for column in zip(*parts, strict=True)]
-    return Hypotheses(*joined)  # type: ignore[arg-type]
+    return _Hypotheses(*joined)  # type: ignore[arg-type]
 
 
 def _side_by_side(found: list[Decoded]) -> Decoded:
     """The captions of several groups as one result."""
     length = max(part.tokens.shape[-1] for part in found)
-    parts = [Hypotheses(part.scores, part.tokens, part.log_probs, part.attention) for part in found]
+    parts = [_Hypotheses(part.scores, part.tokens, part.log_probs, part.attention) for part in found]
     joined = _concatenated([_resized(part, part.score.shape[1], length) for part in parts], 1)
     return Decoded(joined.tokens, joined.score, joined.log_probs, joined.attention)

@@ -1,4 +1,4 @@
-"""Rules on what may be said next. A constraint lowers log-probabilities, in place, before words are chosen.
+"""Constraints on the next word. A constraint lowers log-probabilities, in place, before a word is chosen.
 
 Each is called with the words so far (b, n, t), BOS not among them, and log-probabilities (b, n, words).
 """
@@ -26,7 +26,7 @@ class Constraint(Protocol):
 
 
 def forbid_special(log_probs: Tensor) -> None:
-    """PAD and BOS are never said."""
+    """PAD and BOS are never generated."""
     log_probs[..., PAD : BOS + 1] = NEVER  # neighbours: a slice costs less than an index
 
 
@@ -42,17 +42,17 @@ class NoImmediateRepeat:
 
 @dataclass(frozen=True)
 class NoRepeatedNgram:
-    """No n-gram is said twice."""
+    """No n-gram occurs twice."""
 
     n: int = 3
 
     def __call__(self, words: Tensor, log_probs: Tensor) -> None:
-        """Forbid every word that would complete an n-gram said before."""
-        context, said = self.n - 1, words.shape[-1]
-        if said < self.n:
+        """Forbid every word that would complete an n-gram that has occurred."""
+        context, length = self.n - 1, words.shape[-1]
+        if length < self.n:
             return
         windows = words.unfold(-1, self.n, 1)  # (b, n, windows, size)
-        same = (windows[..., :context] == words[..., None, said - context :]).all(-1)
+        same = (windows[..., :context] == words[..., None, length - context :]).all(-1)
         penalty = torch.where(same, NEVER, 0.0).to(log_probs.dtype)
         log_probs.scatter_add_(-1, windows[..., -1], penalty)
 
@@ -72,7 +72,7 @@ class NoBadEnding:
 
 @dataclass(frozen=True)
 class Suppress:
-    """Some words are never said, e.g. the unknown-word token."""
+    """Some words are never generated, e.g. the unknown-word token."""
 
     unwanted: tuple[int, ...]
 
@@ -89,7 +89,7 @@ BAD_ENDINGS = (
 
 
 def apply(constraints: Iterable[Constraint], words: Tensor, log_probs: Tensor) -> Tensor:
-    """Apply all constraints; where nothing at all remains possible, EOS does."""
+    """Apply all constraints; where they leave no word at all, EOS stays possible."""
     forbid_special(log_probs)
     rules: Sequence[Constraint] = tuple(constraints)
     for rule in rules:

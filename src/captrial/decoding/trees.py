@@ -1,4 +1,4 @@
-"""Re-indexing of opaque trees: search moves a captioner's memory and state around without knowing what they are."""
+"""Re-indexing of opaque trees of tensors: searches reorder memory and state without knowing their structure."""
 
 from __future__ import annotations
 

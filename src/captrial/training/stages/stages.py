@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.captioners.base import Captioner, TeacherForced
-from captrial.decoding import beam_search, greedy, sample
+from captrial.decoding import BeamSettings, SamplingSettings, beam_search, greedy, sample
 from captrial.decoding.constraints import Suppress
 from captrial.decoding.protocol import BOS, PAD, StepModel
 from captrial.errors import InputError
@@ -160,9 +160,9 @@ class SelfCritical:
         with evaluating(self.captioner), torch.no_grad():
             memory = self.captioner.encode(batch.features)
             if self.samples_by == "beam":
-                found = beam_search(model, memory, beam=self.samples, keep=self.samples, **said)
+                found = beam_search(model, memory, BeamSettings(beam=self.samples, keep=self.samples, **said))
             else:
-                found = sample(model, memory, samples=self.samples, **said)
+                found = sample(model, memory, SamplingSettings(samples=self.samples, **said))
             rewards = self.reward(found.tokens, batch.rows)
             compared = None
             if self.baseline == "greedy":

@@ -20,8 +20,8 @@ import orjson
 import torch
 
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.scene_graph_inputs import with_graphs
-from captrial.captioners.shipped import shipped
+from captrial.captioners.registry import shipped_captioners
+from captrial.captioners.trained import with_graphs
 from captrial.data.datasets.karpathy import read_karpathy
 from captrial.decoding import greedy
 from captrial.files import atomic_write
@@ -115,7 +115,7 @@ def find_best(name: str, runs: Path) -> Path | None:
     """The best checkpoint of a finished entry: of its run, or as it was shipped, in half precision."""
     if (runs / name / TESTED).exists():
         return runs / name / "best"
-    for folder in shipped().values():
+    for folder in shipped_captioners().values():
         if orjson.loads((folder / "config.json").read_bytes())["notes"].get("experiment") == name:
             return folder
     return None

@@ -32,17 +32,17 @@ from captrial.progress import track
 from captrial.records import Box
 from captrial.training.localiser_training import LocaliserRecipe, train_localiser
 from captrial.vision.backbones.efficientnet import EfficientNetLite
+from captrial.vision.boxes import (
+    ScoredBox,
+    average_precision,
+    covered_share,
+    hits,
+)
 from captrial.vision.detectors.base import (
     Detection,
     RegionBackbone,
     pack_regions,
     region_notes,
-)
-from captrial.vision.detectors.evaluation import (
-    ScoredBox,
-    average_precision,
-    covered_share,
-    hits,
 )
 from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
@@ -135,7 +135,7 @@ def precision(found: dict[str, list[ScoredBox]], images: Sequence[Human], iou: f
 
 def measure(arguments: argparse.Namespace) -> None:
     """Print the table of classes."""
-    localiser = NounLocaliser.from_pretrained(arguments.localiser, look_closer=arguments.finer is not None)
+    localiser = NounLocaliser.from_pretrained(arguments.localiser, use_finer=arguments.finer is not None)
     store = FeatureStore(arguments.features, localiser.grid.describe())
     finer = store if localiser.finer is None else FeatureStore(arguments.finer, localiser.finer.describe())
     images = humans(list(store))
@@ -191,7 +191,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 def regions(arguments: argparse.Namespace) -> None:
     """Regions on stored grids: as by `captrial features --backbone "localiser?finer=no&whole=yes&most=20"`, quicker."""
-    localiser = NounLocaliser.from_pretrained(arguments.localiser, look_closer=False)
+    localiser = NounLocaliser.from_pretrained(arguments.localiser, use_finer=False)
     store = FeatureStore(arguments.features, localiser.grid.describe())
     backbone = RegionBackbone(localiser, most=arguments.most, whole=True)
     with FeatureWriter(arguments.out, backbone.describe()) as writer:

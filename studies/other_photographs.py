@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.shipped import shipped
+from captrial.captioners.registry import shipped_captioners
 from captrial.data.images import open_image
 from captrial.language.class_words import mentioned
 from studies.data_paths import COCO
@@ -35,7 +35,7 @@ were taken through instruments and show nothing of Flickr8k's world: `hubble_dee
 def captions(images: Sequence[Path]) -> dict[str, list[str]]:
     """What every shipped captioner says."""
     opened = [open_image(path) for path in images]
-    return {name: load_captioner(name, 5).caption(opened) for name in shipped()}
+    return {name: load_captioner(name, 5).caption(opened) for name in shipped_captioners()}
 
 
 def judge(said: str, present: set[str]) -> str:

@@ -14,9 +14,8 @@ from typing import Any
 import orjson
 import torch
 
-from captrial.captioners.checkpoint import Checkpoint, architecture_of
-from captrial.captioners.registry import ARCHITECTURES
-from captrial.captioners.shipped import FOLDER
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.registry import ARCHITECTURES, SHIPPED, architecture_of
 from captrial.files import atomic_write
 from captrial.vision.backbones.efficientnet import STRIDE
 from studies.flickr8k import RESULTS
@@ -56,7 +55,7 @@ def ship(run: Path, name: str) -> Path:
     best = Checkpoint.from_pretrained(run / "best")
     settings = orjson.loads((run / "run.json").read_bytes())
     result = orjson.loads((RESULTS / f"{run.name}.json").read_bytes())
-    folder = FOLDER / name
+    folder = SHIPPED / name
     scores = {key: round(100 * result[key], 1) for key in ("bleu_4", "meteor", "cider", "spice")}
     shown = f"Flickr8k test: CIDEr {scores['cider']}, BLEU-4 {scores['bleu_4']}"
     notes = {**best.notes, "scores": shown, "licence": "weights: research use (Flickr8k)"}

@@ -91,13 +91,13 @@ def test_what_cannot_be_done_is_said(image: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_shipped_captioner_is_loaded_once_and_explained(image: Path) -> None:
-    from captrial.captioners.loading import _shipped
-    from captrial.captioners.shipped import DEFAULT
+    from captrial.captioners.loading import _load_shipped
+    from captrial.captioners.registry import DEFAULT_CAPTIONER
 
-    _shipped.cache_clear()
+    _load_shipped.cache_clear()
     said = captrial.caption(image, beam=2)
-    assert captrial.caption([image], DEFAULT, beam=2) == [said]
-    assert _shipped.cache_info().misses == 1
+    assert captrial.caption([image], DEFAULT_CAPTIONER, beam=2) == [said]
+    assert _load_shipped.cache_info().misses == 1
     captioner = captrial.load(beam=2)
     explanation = captrial.explain(captioner, image, method="saliency")
     assert explanation.caption == said == captrial.caption(image, captioner)

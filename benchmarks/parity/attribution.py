@@ -23,7 +23,7 @@ from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import from_features, word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.architectures.transformer import Transformer
-from captrial.captioners.explainable import WordSpan
+from captrial.captioners.protocols import WordSpan
 from captrial.decoding.protocol import BOS
 from captrial.vision.features.visual_features import Features
 

@@ -42,7 +42,7 @@ from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, Targets, from_features, from_pixels, word_targets
 from captrial.captioners import create
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.language.vocabulary import Vocabulary
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 
@@ -59,8 +59,8 @@ def load(model: str | None) -> Checkpoint:
     if model is not None:
         folder = Path(model)
         return Checkpoint.from_pretrained(folder / "best" if (folder / "best").is_dir() else folder)
-    if DEFAULT in shipped():
-        return Checkpoint.from_pretrained(shipped()[DEFAULT])
+    if DEFAULT_CAPTIONER in shipped_captioners():
+        return Checkpoint.from_pretrained(shipped_captioners()[DEFAULT_CAPTIONER])
     torch.manual_seed(0)
     vocabulary = Vocabulary((*dict.fromkeys(CAPTION.split()), *(f"word{number}" for number in range(2700))))
     return Checkpoint(create("transformer-small", words=len(vocabulary), features=1280).eval(), vocabulary)

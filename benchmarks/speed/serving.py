@@ -28,7 +28,7 @@ from PIL import Image
 
 from benchmarks.measuring import Row, compare, environment
 from benchmarks.speed.stage_costs import Loaded, images
-from captrial.captioners.shipped import DEFAULT
+from captrial.captioners.registry import DEFAULT_CAPTIONER
 from captrial.engines.engine import make_engine
 from captrial.engines.jobs.caption import caption_all, read_captions_of
 
@@ -79,7 +79,7 @@ def serve(listening: socket.socket, kind: str) -> None:
         from captrial.captioners.loading import load_captioner
 
         torch.set_num_threads(1)
-        batcher = Batcher(load_captioner(DEFAULT).caption)
+        batcher = Batcher(load_captioner(DEFAULT_CAPTIONER).caption)
         batcher.speak([Image.new("RGB", (64, 64))])  # what is only done once
 
     async def complete(request: Request) -> JSONResponse:
@@ -160,8 +160,8 @@ def _in_process(files: Sequence[Path], out: Path, said: dict[str, str]) -> Numbe
     from captrial.engines.jobs.caption import CaptionJob
 
     torch.set_num_threads(1)
-    engine = Loaded(JobSpec(CaptionJob, {"model": DEFAULT}, 16))
-    outcome = caption_all(files, out, DEFAULT, engine)
+    engine = Loaded(JobSpec(CaptionJob, {"model": DEFAULT_CAPTIONER}, 16))
+    outcome = caption_all(files, out, DEFAULT_CAPTIONER, engine)
     found = dict(read_captions_of(out))
     return {
         "in flight": "none: the captioner in this process",

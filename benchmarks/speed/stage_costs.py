@@ -121,13 +121,13 @@ def stages(count: int = 160, model: str | None = None) -> Iterator[Numbers]:
 
 def _explaining(method: str, files: Sequence[Path], store: Path, out: Path) -> Numbers:
     """The shipped captioner says something (beam 5) and every word is attributed; features are there already."""
-    from captrial.captioners.shipped import DEFAULT, shipped
+    from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
     from captrial.engines.jobs.ground import GroundJob, write_sample
     from captrial.records import Box, ImageRef, Region, Sample
 
     halves = Region(Box(0.0, 0.0, 128.0, 256.0), "dog"), Region(Box(128.0, 0.0, 256.0, 256.0), "man")
     arguments = {
-        "checkpoint": str(shipped()[DEFAULT]),
+        "checkpoint": str(shipped_captioners()[DEFAULT_CAPTIONER]),
         "features": str(store),
         "method": method,
         "beam": 5,

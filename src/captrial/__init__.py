@@ -13,7 +13,8 @@ from captrial.version import __version__
 
 if TYPE_CHECKING:
     from captrial.attribution.explain import explain
-    from captrial.captioners.loading import caption, load
+    from captrial.captioners.loading import caption
+    from captrial.captioners.loading import load_captioner as load
     from captrial.compete import Competition
     from captrial.metrics import ScoreTable, score
 
@@ -32,7 +33,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _FROM:
-        return getattr(import_module(_FROM[name]), name)
+        return getattr(import_module(_FROM[name]), "load_captioner" if name == "load" else name)
     raise AttributeError(f"module 'captrial' has no attribute {name!r}")
 
 

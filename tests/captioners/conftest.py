@@ -23,7 +23,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[[str
     import torch
 
     from captioners.tiny_checkpoints import MAKERS, UNTRAINED
-    from captrial.vision.transformers_checkpoints import quiet_transformers
+    from captrial.vision.hub_checkpoints import quiet_transformers
 
     made: dict[str, Path] = {}
 

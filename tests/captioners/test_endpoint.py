@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from captrial.captioners.batch_captioning import caption_to_file
 from captrial.captioners.endpoint import KEY, EndpointCaptioner
-from captrial.captioners.runner import caption_to_file
 from captrial.errors import CaptrialError, InputError
 from captrial.records import ImageRef
 

@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 
 from captioners.tiny_checkpoints import Lesson
 from captrial.attribution.explain import explain
-from captrial.captioners.explainable import Explainable, WordSpan
-from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions, load_transformers, visible_window
+from captrial.captioners.huggingface import HfCaptioner, HfOptions, load_transformers
+from captrial.captioners.huggingface.processors import visible_window
 from captrial.captioners.loading import load_captioner, read_options, split_source
+from captrial.captioners.protocols import Explainable, WordSpan
 from captrial.cli.app import app
 from captrial.errors import InputError
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from captrial.captioners.checkpoint import CONFIG, WEIGHTS
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.data.images import open_image
 from captrial.errors import InputError
 
@@ -21,33 +21,33 @@ SCORES = {"BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider", "SPICE": "sp
 
 
 def test_they_are_small() -> None:
-    assert DEFAULT in shipped()
-    files = [path for folder in shipped().values() for path in folder.iterdir()]
+    assert DEFAULT_CAPTIONER in shipped_captioners()
+    files = [path for folder in shipped_captioners().values() for path in folder.iterdir()]
     assert sum(path.stat().st_size for path in files) < LARGEST
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_captioners())
 def test_their_weights_are_of_half_precision(name: str) -> None:
-    weights = load_file(shipped()[name] / WEIGHTS)
+    weights = load_file(shipped_captioners()[name] / WEIGHTS)
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
     assert all(weight.isfinite().all() for weight in weights.values())
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_captioners())
 def test_their_cards_say_data_scores_licence_and_limits(name: str) -> None:
-    card = (shipped()[name] / "README.md").read_text()
+    card = (shipped_captioners()[name] / "README.md").read_text()
     assert "| training data | Flickr8k: 6 000 photographs" in card
     for heading in ("Scores", "Licence", "Limits"):
         said = card.partition(f"## {heading}\n")[2].partition("\n## ")[0]
         assert len(said.split()) > 10, heading
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_captioners())
 def test_their_scores_are_those_of_the_experiment(name: str) -> None:
-    notes = orjson.loads((shipped()[name] / CONFIG).read_bytes())["notes"]
+    notes = orjson.loads((shipped_captioners()[name] / CONFIG).read_bytes())["notes"]
     measured = orjson.loads((RESULTS / f"{notes['experiment']}.json").read_bytes())
     expected = {title: f"{100 * measured[key]:.1f}" for title, key in SCORES.items()}
-    card = (shipped()[name] / "README.md").read_text()
+    card = (shipped_captioners()[name] / "README.md").read_text()
     titles, _, scores = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table_of_scores(card))
     assert dict(zip(titles, scores, strict=True)) == expected
     assert f"studies.flickr8k {notes['experiment']}`" in card
@@ -67,7 +67,9 @@ def test_a_folder_at_home_is_one_of_ours(tmp_path: Path, monkeypatch: pytest.Mon
         load_captioner("~/mine")
 
 
-@pytest.mark.parametrize("source", ["http://h/v1#m?concurrency=0", "http://h/v1#m?timeout=nan", f"{DEFAULT}?beam=-1"])
+@pytest.mark.parametrize(
+    "source", ["http://h/v1#m?concurrency=0", "http://h/v1#m?timeout=nan", f"{DEFAULT_CAPTIONER}?beam=-1"]
+)
 def test_options_that_are_no_amount_are_refused(source: str) -> None:
     """No requests at once would wait for ever."""
     with pytest.raises(InputError, match=r"option \w+ cannot be"):
@@ -75,13 +77,13 @@ def test_options_that_are_no_amount_are_refused(source: str) -> None:
 
 
 def test_no_images_and_no_address() -> None:
-    assert load_captioner(DEFAULT).caption([]) == []
+    assert load_captioner(DEFAULT_CAPTIONER).caption([]) == []
     with pytest.raises(InputError, match="is no address"):
         load_captioner("http://h:x/v1#m")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_captioners())
 def test_they_describe_photographs(name: str) -> None:
     from skimage import data
 

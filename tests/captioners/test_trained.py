@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from captrial.captioners import create
+from captrial.captioners.batch_captioning import caption_to_file
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.runner import caption_to_file
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
 from captrial.errors import InputError, MismatchError

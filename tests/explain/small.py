@@ -8,7 +8,7 @@ import torch
 
 from captrial.attribution.subject import Subject, Targets, from_features, word_targets
 from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
-from captrial.captioners.explainable import WordSpan
+from captrial.captioners.protocols import WordSpan
 from captrial.vision.features.visual_features import Features
 
 WORDS, SIZE, TOKENS = 23, 12, [5, 7, 9, 4, 11, 6]

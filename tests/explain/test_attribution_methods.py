@@ -21,7 +21,7 @@ from captrial.attribution.methods.registry import AttributionSettings, attribute
 from captrial.attribution.methods.saliency import gradients_times_input
 from captrial.attribution.subject import Subject, Targets, find_word, from_features, word_targets
 from captrial.captioners import ARCHITECTURES
-from captrial.captioners.explainable import TokenLogits, WordSpan
+from captrial.captioners.protocols import TokenLogits, WordSpan
 from captrial.errors import InputError
 from explain.small import TOKENS, make_features, subject_of, targets_of, tiny
 

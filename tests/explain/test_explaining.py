@@ -26,7 +26,7 @@ from captrial.attribution.sanity_checks import (
 )
 from captrial.attribution.subject import from_features
 from captrial.captioners import Checkpoint
-from captrial.captioners.explainable import Explainable, TokenLogits, VisualInput, WordSpan
+from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
 from captrial.errors import InputError

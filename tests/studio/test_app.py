@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.cli import main
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
@@ -80,7 +80,7 @@ def finished(client: TestClient, job: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_page_offers_what_ships_and_runs_no_inline_script(client: TestClient) -> None:
     page = client.get("/")
-    assert all(f'<option value="{name}">' in page.text for name in shipped())
+    assert all(f'<option value="{name}">' in page.text for name in shipped_captioners())
     assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
     assert "<style" not in page.text
     assert "<script>" not in page.text
@@ -150,8 +150,8 @@ def test_folders_are_called_by_their_names(tmp_path: Path) -> None:
     }
     with pytest.raises(InputError, match="one or two"):
         Workshop().check(["transformer"] * 3, "saliency")
-    assert Workshop(["owner/mine"]).names[0] == DEFAULT
-    assert sorted(Workshop(["owner/mine"]).names) == sorted([*shipped(), "owner/mine"])
+    assert Workshop(["owner/mine"]).names[0] == DEFAULT_CAPTIONER
+    assert sorted(Workshop(["owner/mine"]).names) == sorted([*shipped_captioners(), "owner/mine"])
 
 
 def test_jobs_are_done_one_at_a_time_and_can_be_given_up() -> None:
@@ -225,9 +225,9 @@ def test_a_captioner_that_is_none_is_refused_with_the_list_before_the_page_opens
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("nobody", "nobody?beam=3", str(tmp_path / "nowhere")):
-        complaint = refused(capsys, "--model", DEFAULT, "--model", name)
+        complaint = refused(capsys, "--model", DEFAULT_CAPTIONER, "--model", name)
         assert name.partition("?")[0] in complaint
-        assert f"there are: {', '.join(shipped())}" in complaint
+        assert f"there are: {', '.join(shipped_captioners())}" in complaint
     assert "name the model after a #" in refused(capsys, "--model", "http://127.0.0.1:1/v1")
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from skimage import data
 
 from captrial.annotate.simulate import hosted
-from captrial.captioners.shipped import DEFAULT
+from captrial.captioners.registry import DEFAULT_CAPTIONER
 from captrial.compete import Competition, SelectionSettings
 from captrial.studio.app import create_app
 from chromium import chromium
@@ -102,7 +102,7 @@ def test_two_captioners_are_compared_word_by_word(page: Page) -> None:
     page.locator("#work").wait_for(state="hidden")
     assert page.locator("#chosen").text_content() == "<b>motorcycle</b>.png"
     left, right = page.locator(".pair .panel").all()
-    assert (left.locator("h2").text_content() or "").startswith(f"{DEFAULT} ·")
+    assert (left.locator("h2").text_content() or "").startswith(f"{DEFAULT_CAPTIONER} ·")
     assert (right.locator("h2").text_content() or "").startswith("show_attend_tell ·")
     assert left.bounding_box()["y"] == right.bounding_box()["y"]  # type: ignore[index]
     words = left.locator(".word")

@@ -26,13 +26,13 @@ from captrial.training.localiser_training import (
 )
 from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.detectors.base import Detector, GridDetector, RegionBackbone
-from captrial.vision.detectors.evaluation import (
+from captrial.vision.boxes import (
     ScoredBox,
     average_precision,
     covered_share,
     hits,
 )
+from captrial.vision.detectors.base import Detector, GridDetector, RegionBackbone
 from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser, find_peaks
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
@@ -140,7 +140,7 @@ def test_the_finer_look_needs_the_images(learnt: NounLocaliser) -> None:
     images = list(boards(2, 7)[1].values())
     assert closer.detect(images) == learnt.detect(images)  # the same grid twice: the same places
     with pytest.raises(InputError, match="needs the images"):
-        closer.find(learnt.grid.extract(images), [(64, 64)] * 2)
+        closer.detect_on(learnt.grid.extract(images), [(64, 64)] * 2)
 
 
 def test_it_is_a_detector_that_shares_its_grid(learnt: NounLocaliser) -> None:

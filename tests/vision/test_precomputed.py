@@ -142,7 +142,7 @@ def test_import_into_a_store(tmp_path: Path, kind: str) -> None:
     assert torch.allclose(found.boxes, wanted.boxes, atol=1e-3)
     with pytest.raises(MismatchError, match="backbone"):
         FeatureStore(tmp_path / "store", {**source.vision, "backbone": "efficientnet-lite2"})
-    with pytest.raises(InputError, match="brought from elsewhere"):
+    with pytest.raises(InputError, match="made by another program"):
         load_backbone(source.vision)
     opened = load_features(f"{kind}:{source.path}", SIZES)
     assert torch.equal(opened.get(["7"]).elements, source.get(["7"]).elements)

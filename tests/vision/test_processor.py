@@ -14,7 +14,6 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 from captrial.errors import InputError
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.transformers_checkpoints import preprocess_from_settings
 
 NORMAL = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25]}
 
@@ -38,7 +37,7 @@ def photograph(width: int, height: int) -> Image.Image:
 )
 def test_same_pixels_as_the_reference(processor: Any, size: tuple[int, int]) -> None:
     image = photograph(*size)
-    ours = preprocess_from_settings(processor.to_dict(), "test")(image)
+    ours = Preprocess.from_processor(processor.to_dict(), "test")(image)
     theirs = torch.from_numpy(np.asarray(processor(image, return_tensors="np")["pixel_values"][0]))
     assert ours.shape == theirs.shape
     difference = (ours - theirs).abs()
@@ -64,7 +63,7 @@ def test_same_pixels_as_the_reference(processor: Any, size: tuple[int, int]) -> 
     ],
 )
 def test_old_and_new_ways_to_write_sizes(settings: dict[str, Any], expected: Preprocess) -> None:
-    found = preprocess_from_settings({**settings, **NORMAL, "resample": 3}, "test")
+    found = Preprocess.from_processor({**settings, **NORMAL, "resample": 3}, "test")
     assert (found.size, found.mode, found.shorter) == (expected.size, expected.mode, expected.shorter)
     assert (found.mean, found.std, found.resample) == ((0.5,) * 3, (0.25,) * 3, "bicubic")
 
@@ -72,9 +71,9 @@ def test_old_and_new_ways_to_write_sizes(settings: dict[str, Any], expected: Pre
 def test_other_rescaling_is_put_into_mean_and_deviation() -> None:
     settings = {"size": 8, "resample": 0, "rescale_factor": 1 / 127.5, "image_mean": [1] * 3, "image_std": [1] * 3}
     white = Image.new("RGB", (8, 8), "white")
-    assert preprocess_from_settings(settings, "test")(white).unique().tolist() == pytest.approx([1.0])  # 255/127.5 - 1
+    assert Preprocess.from_processor(settings, "test")(white).unique().tolist() == pytest.approx([1.0])  # 255/127.5 - 1
     plain = {"size": 8, "do_normalize": False, "do_rescale": False}
-    assert preprocess_from_settings(plain, "test")(white).unique().tolist() == pytest.approx([255.0])
+    assert Preprocess.from_processor(plain, "test")(white).unique().tolist() == pytest.approx([255.0])
 
 
 @pytest.mark.parametrize(
@@ -88,12 +87,12 @@ def test_other_rescaling_is_put_into_mean_and_deviation() -> None:
 )
 def test_what_cannot_be_a_square_is_refused(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
-        preprocess_from_settings({**settings, **NORMAL}, "test")
+        Preprocess.from_processor({**settings, **NORMAL}, "test")
 
 
 def test_normalising_without_numbers_is_refused() -> None:
     with pytest.raises(InputError, match="no image_mean"):
-        preprocess_from_settings({"size": 224}, "test")
+        Preprocess.from_processor({"size": 224}, "test")
 
 
 def test_descriptions_lead_back() -> None:

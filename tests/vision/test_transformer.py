@@ -179,7 +179,7 @@ def test_pickles_are_loaded_only_on_request(tmp_path: Path) -> None:
 
 
 def test_says_what_is_missing(tmp_path: Path, folders: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="nowhere is no folder"):
+    with pytest.raises(InputError, match="nowhere: no such folder"):
         TransformersBackbone("./nowhere")
     with pytest.raises(InputError, match="not a CLIP model; name it hf:"):
         clip(folders["vit"])

@@ -15,7 +15,7 @@ from captrial.attribution.elements import Array, class_token, grid_of, tile
 from captrial.attribution.methods.registry import AttributionSettings, attribute, dataset_method
 from captrial.attribution.subject import Subject, from_features, from_pixels, word_targets
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.explainable import WordSpan
+from captrial.captioners.protocols import WordSpan
 from captrial.captioners.trained import generate
 from captrial.data.images import open_image
 from captrial.decoding.protocol import PAD

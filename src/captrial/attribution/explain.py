@@ -29,9 +29,8 @@ from captrial.attribution.subject import (
     word_targets,
 )
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.captioners.explainable import Explainable, WordSpan
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.runner import AnyCaptioner
+from captrial.captioners.protocols import AnyCaptioner, Explainable, WordSpan
 from captrial.captioners.trained import TrainedCaptioner, generate
 from captrial.data.images import open_image
 from captrial.errors import InputError

@@ -18,7 +18,7 @@ from torch import Tensor
 from captrial.attribution.elements import WHOLE, Array, grid_of, on_image, tile
 from captrial.attribution.explanation import Attribution
 from captrial.captioners.base import Captioner
-from captrial.captioners.explainable import Explainable, TokenLogits, VisualInput, WordSpan
+from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.decoding.protocol import BOS
 from captrial.decoding.trees import first_tensor
 from captrial.errors import InputError
@@ -34,7 +34,7 @@ Decode = Callable[[Any, Tensor], TokenLogits]
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The input of one image, and the encoder and decoder of the model; see `captrial.captioners.explainable`."""
+    """The input of one image, and the encoder and decoder of the model; see `captrial.captioners.protocols`."""
 
     inputs: Tensor  # (k, d) visual elements or (3, h, w) normalised pixels
     encode: Encode  # (b, *inputs.shape) -> memory, rows (b, ...)

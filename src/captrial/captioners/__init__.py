@@ -1,4 +1,14 @@
-"""One file an architecture, behind one contract (see `base.py`); `create` and `Checkpoint` are the way in.
+"""Captioners: twelve architectures to train, captioners and VLMs of the transformers library, and endpoints.
+
+| name | what it is |
+| --- | --- |
+| `load_captioner`, `caption` | any captioner by its source, and its captions (`captrial.load`, `captrial.caption`) |
+| `AnyCaptioner`, `Explainable` | what a captioner of your own has to offer |
+| `ARCHITECTURES`, `PRESETS`, `create`, `build` | the architectures, their named sizes, and new captioners of them |
+| `Captioner`, `CaptionerConfig`, `TeacherForced` | the contract of the architectures |
+| `Checkpoint`, `TrainedCaptioner` | a trained captioner on disk, and with its backbone |
+| `shipped_captioners`, `DEFAULT_CAPTIONER` | the captioners that come with the package |
+| `EndpointCaptioner` | an OpenAI-compatible HTTP endpoint |
 
 Names are imported when first used, so that endpoints and caption files need no torch.
 """
@@ -8,36 +18,52 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
     from captrial.captioners.checkpoint import Checkpoint
-    from captrial.captioners.loading import load_captioner
-    from captrial.captioners.registry import ARCHITECTURES, PRESETS, build, create
+    from captrial.captioners.endpoint import EndpointCaptioner
+    from captrial.captioners.loading import caption, load_captioner
+    from captrial.captioners.protocols import AnyCaptioner, Explainable
+    from captrial.captioners.registry import (
+        ARCHITECTURES,
+        DEFAULT_CAPTIONER,
+        PRESETS,
+        build,
+        create,
+        shipped_captioners,
+    )
+    from captrial.captioners.trained import TrainedCaptioner
 
 __all__ = [
     "ARCHITECTURES",
+    "DEFAULT_CAPTIONER",
     "PRESETS",
+    "AnyCaptioner",
     "Captioner",
     "CaptionerConfig",
     "Checkpoint",
+    "EndpointCaptioner",
+    "Explainable",
     "TeacherForced",
+    "TrainedCaptioner",
     "build",
+    "caption",
     "create",
     "load_captioner",
+    "shipped_captioners",
 ]
-_FROM = {
-    "ARCHITECTURES": "registry",
-    "PRESETS": "registry",
-    "Captioner": "base",
-    "CaptionerConfig": "base",
-    "Checkpoint": "checkpoint",
-    "TeacherForced": "base",
-    "build": "registry",
-    "create": "registry",
-    "load_captioner": "loading",
+_NAMES = {
+    "base": ("Captioner", "CaptionerConfig", "TeacherForced"),
+    "checkpoint": ("Checkpoint",),
+    "endpoint": ("EndpointCaptioner",),
+    "loading": ("caption", "load_captioner"),
+    "protocols": ("AnyCaptioner", "Explainable"),
+    "registry": ("ARCHITECTURES", "DEFAULT_CAPTIONER", "PRESETS", "build", "create", "shipped_captioners"),
+    "trained": ("TrainedCaptioner",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FROM:
-        from importlib import import_module
+    from importlib import import_module
 
-        return getattr(import_module(f"captrial.captioners.{_FROM[name]}"), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"captrial.captioners.{module}"), name)
     raise AttributeError(f"module 'captrial.captioners' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The contract that every captioner keeps.
+"""The contract of the architectures that captrial trains.
 
     memory = captioner.encode(features)                       once an image
     state = captioner.start(memory)                           before the first word
@@ -24,7 +24,7 @@ from captrial.vision.features.visual_features import Features
 
 @dataclass(frozen=True)
 class CaptionerConfig:
-    """What every architecture has to know; each adds its own sizes, with the paper's as defaults."""
+    """What every architecture has; each adds its own sizes, with the paper's as defaults."""
 
     words: int  # size of the vocabulary, the four special tokens included
     features: int = 2048  # width of one visual element
@@ -39,7 +39,7 @@ class TeacherForced(NamedTuple):
 
 
 class Captioner(nn.Module, abc.ABC):
-    """Base of the twelve; see the module's docstring for the contract."""
+    """The base of all architectures; see the module's docstring for the contract."""
 
     Config: ClassVar[type[CaptionerConfig]]
     needs_graphs: ClassVar[bool] = False  # uses `Features.relations` and `Features.attributes`
@@ -50,7 +50,7 @@ class Captioner(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def encode(self, features: Features) -> Any:
-        """Everything about the images that does not depend on words; tensors (b, ...)."""
+        """The part of the computation that does not depend on words; tensors (b, ...)."""
 
     @abc.abstractmethod
     def start(self, memory: Any) -> Any:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from captrial.captioners.base import Captioner
-from captrial.captioners.registry import ARCHITECTURES, build
+from captrial.captioners.registry import architecture_of, build
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, atomic_write
 from captrial.language.vocabulary import Vocabulary
@@ -23,11 +23,11 @@ CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocabulary.js
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A captioner, its words, and what it was trained to look at."""
+    """A captioner, its vocabulary, and how its features are made."""
 
     captioner: Captioner
     vocabulary: Vocabulary
-    vision: Mapping[str, Any] = field(default_factory=dict)  # how its features are made (see captrial.vision)
+    vision: Mapping[str, Any] = field(default_factory=dict)  # the description of its backbone
     notes: Mapping[str, Any] = field(default_factory=dict)  # preset, data, scores: for people
 
     def save_pretrained(self, directory: Path | str, dtype: torch.dtype | None = None) -> None:
@@ -64,11 +64,6 @@ class Checkpoint:
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"{directory / WEIGHTS} does not fit the sizes in {CONFIG} ({reason})") from None
         return cls(captioner.float().eval(), vocabulary, config["vision"], config["notes"])
-
-
-def architecture_of(captioner: Captioner) -> str:
-    """The registered name of a captioner's architecture."""
-    return next(name for name, entry in ARCHITECTURES.items() if entry.captioner is type(captioner))
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Any captioner by what names it; endpoints need no torch.
+"""Load any captioner by its source and caption images with it: `captrial.load` and `captrial.caption`.
 
 | source | what it is |
 | --- | --- |
@@ -7,7 +7,7 @@
 | `path/to/checkpoint`, `owner/model` | a transformers captioner or VLM, by folder or by name on the hub |
 | `http://host/v1#model` | an OpenAI-compatible endpoint |
 
-Options stand behind a question mark: `owner/model?prompt=Describe it.&beam=3`.
+Options follow a question mark: `owner/model?prompt=Describe it.&beam=3`. Endpoints need no torch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from PIL import Image
 
-from captrial.captioners.runner import AnyCaptioner
-from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.captioners.protocols import AnyCaptioner
+from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.data.images import open_image
 from captrial.errors import InputError, MissingExtraError
 
@@ -40,58 +40,94 @@ HF_OPTIONS = {
     "trust_remote_code": bool,
     "allow_pickle": bool,
 }
-_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+BATCH = 16  # images at once
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
+ImageLike = Image.Image | Path | str | bytes  # opened; a file; the content of a file
+CaptionerLike = AnyCaptioner | str | Path  # loaded; a source
 
-def load_captioner(source: str, beam: int | None = None, **options: Any) -> AnyCaptioner:
-    """A captioner by its source (see the module's table); options given here go before those behind the source."""
-    given = {name: value for name, value in {"beam": beam, **options}.items() if value is not None}
+
+def load_captioner(source: str | Path = DEFAULT_CAPTIONER, beam: int | None = None, **options: Any) -> AnyCaptioner:
+    """A captioner by its source (see the module's table); options given here take precedence over those in the source.
+
+    `beam` is the width of its search (default 5, chat models 1). Other options are, for example, `prompt="What is
+    this?"` for a VLM or `precision="int8"` for a captioner of this package; docs/captioners.md lists them.
+
+    Raises `InputError` for an unknown source or option, `MissingExtraError` where the captioner's libraries are not
+    installed.
+    """
+    source = str(source)
     check_source(source)
-    name, told = split_source(source)
-    chosen = {**told, **given}
+    name, in_source = split_source(source)
+    given = {option: value for option, value in {"beam": beam, **options}.items() if value is not None}
+    chosen = {**in_source, **given}
     if is_address(name):
-        from captrial.captioners.endpoint import EndpointCaptioner
-
-        asked = EndpointCaptioner.parse(name)
-        for option, value in read_options(source, chosen, ENDPOINT_OPTIONS).items():
-            setattr(asked, option, value)
-        return asked
+        return _load_endpoint(name, read_options(source, chosen, ENDPOINT_OPTIONS))
     try:
-        return _load(shipped().get(name, name), source, chosen)
+        return _load_model(shipped_captioners().get(name, name), source, chosen)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"captioner {source} ({error.name} is not installed)", "models") from None
 
 
+@overload
+def caption(  # type: ignore[overload-overlap]  # a str is a sequence of str, too: it is a path here
+    images: ImageLike, model: CaptionerLike | None = None, *, beam: int | None = None, batch: int = BATCH
+) -> str: ...
+
+
+@overload
+def caption(
+    images: Iterable[ImageLike], model: CaptionerLike | None = None, *, beam: int | None = None, batch: int = BATCH
+) -> list[str]: ...
+
+
+def caption(
+    images: ImageLike | Iterable[ImageLike],
+    model: CaptionerLike | None = None,
+    *,
+    beam: int | None = None,
+    batch: int = BATCH,
+) -> str | list[str]:
+    """Caption one image (returns a string) or several (returns a list), `batch` of them opened at a time.
+
+    An image is a path, a PIL image or the bytes of a file. `model` is a loaded captioner or a source; the default is the
+    captioner that comes with the package. An image that cannot be opened raises `ImageError`. For folders, shards and
+    millions of images use `captrial caption`, which resumes and skips bad images.
+    """
+    if batch < 1:
+        raise InputError(f"batch={batch}: at least one image must be captioned at a time")
+    captioner = _loaded(model, beam)
+    if isinstance(images, ImageLike):
+        return captioner.caption([_opened(images)])[0]
+    captions: list[str] = []
+    remaining = iter(images)
+    while part := [_opened(image) for image in islice(remaining, batch)]:
+        captions += captioner.caption(part)
+    return captions
+
+
 def check_source(source: str) -> None:
-    """Refuse at once what cannot be a captioner; whether the hub has `owner/model` is seen when it is loaded."""
+    """Refuse what cannot be a captioner; whether the hub has `owner/model` is only known once it is loaded."""
     name, _ = split_source(source)
     if is_address(name):
         from captrial.captioners.endpoint import EndpointCaptioner
 
         EndpointCaptioner.parse(name)
-    elif not (name in shipped() or Path(name).expanduser().is_dir() or _ON_THE_HUB.fullmatch(name)):
+    elif not (name in shipped_captioners() or Path(name).expanduser().is_dir() or _HUB_NAME.fullmatch(name)):
         raise InputError(
-            f"{name}: no such folder and no captioner of that name; there are: {', '.join(shipped())}; "
+            f"{name}: no such folder and no captioner of that name; there are: {', '.join(shipped_captioners())}; "
             "or give a run folder, owner/model on the hub, http://host/v1#model"
         )
 
 
-def _load(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
-    """One of ours where the source is a folder of ours, otherwise a transformers model."""
-    from captrial.captioners.huggingface.hub_checkpoints import is_transformers
-    from captrial.captioners.trained import TrainedCaptioner
-
-    folder = Path(name).expanduser()
-    if folder.is_dir() and not is_transformers(folder):
-        return TrainedCaptioner.load(folder, **read_options(source, options, TRAINED_OPTIONS))
-    from captrial.captioners.huggingface.adapter import HfOptions, load_transformers
-
-    return load_transformers(str(name), HfOptions(**read_options(source, options, HF_OPTIONS)))
+def is_address(source: str) -> bool:
+    """Whether a source names an endpoint."""
+    return source.startswith(("http://", "https://"))
 
 
 def split_source(source: str) -> tuple[str, dict[str, str]]:
-    """The source and the options behind its question mark.
+    """The source without its options, and the options.
 
     >>> split_source("owner/model?prompt=What is this?&beam=3")
     ('owner/model', {'prompt': 'What is this?', 'beam': '3'})
@@ -102,18 +138,18 @@ def split_source(source: str) -> tuple[str, dict[str, str]]:
 
 
 def with_options(source: str, **options: object) -> str:
-    """The source with options behind it; those that are None are left out.
+    """The source with more options; those that are None are left out.
 
     >>> with_options("owner/model?beam=3", prompt="What is it?", batch=None)
     'owner/model?beam=3&prompt=What+is+it%3F'
     """
-    name, told = split_source(source)
-    chosen = {**told, **{option: value for option, value in options.items() if value is not None}}
+    name, in_source = split_source(source)
+    chosen = {**in_source, **{option: value for option, value in options.items() if value is not None}}
     return f"{name}?{urlencode(chosen)}" if chosen else name
 
 
 def read_options(source: str, given: Mapping[str, Any], known: Mapping[str, type]) -> dict[str, Any]:
-    """Options with the types they have; strings are read, and numbers must be above 0."""
+    """Options converted to their types; numbers must be above 0."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
@@ -127,90 +163,42 @@ def read_options(source: str, given: Mapping[str, Any], known: Mapping[str, type
     return found
 
 
-def is_address(source: str) -> bool:
-    """Whether a source names an endpoint."""
-    return source.startswith(("http://", "https://"))
+def _load_endpoint(address: str, options: Mapping[str, Any]) -> AnyCaptioner:
+    from captrial.captioners.endpoint import EndpointCaptioner
+
+    captioner = EndpointCaptioner.parse(address)
+    for option, value in options.items():
+        setattr(captioner, option, value)
+    return captioner
 
 
-# The way in for Python: `captrial.load` gives a captioner, `captrial.caption` its sentences about some images.
-#
-# What these two name and what the command line names is the same: a shipped captioner, a folder, a model on the hub, an
-# endpoint (see `captrial.captioners.loading`). `captrial.score`, `captrial.explain` and `captrial.Competition` live in
-# their rooms.
+def _load_model(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
+    """A captioner of this package where the source is a folder of one, otherwise a transformers model."""
+    from captrial.captioners.trained import TrainedCaptioner
+    from captrial.vision.hub_checkpoints import is_transformers
+
+    folder = Path(name).expanduser()
+    if folder.is_dir() and not is_transformers(folder):
+        return TrainedCaptioner.load(folder, **read_options(source, options, TRAINED_OPTIONS))
+    from captrial.captioners.huggingface import HfOptions, load_transformers
+
+    return load_transformers(str(name), HfOptions(**read_options(source, options, HF_OPTIONS)))
 
 
-ImageLike = Image.Image | Path | str | bytes  # opened; a file; the content of a file
-BATCH = 16  # images at once
-
-
-def load(source: str | Path = DEFAULT, *, beam: int | None = None, **options: Any) -> AnyCaptioner:
-    """A captioner, by a shipped name, a run or checkpoint folder, `owner/model` on the hub, or `http://host/v1#model`.
-
-    `beam` is the width of its search (5 for ours); `options` are those that may stand behind the source's question
-    mark, such as `prompt="What is this?"` for a VLM or `precision="int8"` for one of ours.
-    """
-    return load_captioner(str(source), beam, **options)
-
-
-@overload
-def caption(  # type: ignore[overload-overlap]  # a str is a sequence of str, too: it is a path here
-    images: ImageLike,
-    model: AnyCaptioner | str | Path | None = None,
-    *,
-    beam: int | None = None,
-    batch: int = BATCH,
-) -> str: ...
-
-
-@overload
-def caption(
-    images: Iterable[ImageLike],
-    model: AnyCaptioner | str | Path | None = None,
-    *,
-    beam: int | None = None,
-    batch: int = BATCH,
-) -> list[str]: ...
-
-
-def caption(
-    images: ImageLike | Iterable[ImageLike],
-    model: AnyCaptioner | str | Path | None = None,
-    *,
-    beam: int | None = None,
-    batch: int = BATCH,
-) -> str | list[str]:
-    """What a captioner says about an image, or about each of several, `batch` of them opened at a time.
-
-    An image is a path, a PIL image or the bytes of a file. `model` is what `load` takes or gives; without one the
-    captioner that comes with the package speaks. For folders, shards and millions of images there is
-    `captrial caption`, which resumes and never stops at a bad image; this raises `ImageError` for one.
-    """
-    if batch < 1:
-        raise InputError(f"batch={batch}: at least one image must be captioned at a time")
-    model = _speaker(model, beam)
-    if isinstance(images, ImageLike):
-        return model.caption([_opened(images)])[0]
-    said: list[str] = []
-    coming = iter(images)
-    while part := [_opened(image) for image in islice(coming, batch)]:
-        said += model.caption(part)
-    return said
-
-
-def _speaker(model: AnyCaptioner | str | Path | None, beam: int | None) -> AnyCaptioner:
-    if model is None or str(model) in shipped():
-        return _shipped(str(model or DEFAULT), beam)
+def _loaded(model: CaptionerLike | None, beam: int | None) -> AnyCaptioner:
+    if model is None or str(model) in shipped_captioners():
+        return _load_shipped(str(model or DEFAULT_CAPTIONER), beam)
     if isinstance(model, str | Path):
-        return load(model, beam=beam)
+        return load_captioner(model, beam=beam)
     if beam is not None:
         raise InputError("beam belongs to loading: captrial.load(source, beam=...), then caption with that captioner")
     return model
 
 
 @lru_cache(maxsize=4)
-def _shipped(name: str, beam: int | None) -> AnyCaptioner:
-    """What ships never changes, so it is loaded once; a folder of yours may, so it is loaded when asked for."""
-    return load(name, beam=beam)
+def _load_shipped(name: str, beam: int | None) -> AnyCaptioner:
+    """Shipped captioners never change, so they are loaded once; a user's folder may change, so it is loaded anew."""
+    return load_captioner(name, beam=beam)
 
 
 def _opened(image: ImageLike) -> Image.Image:

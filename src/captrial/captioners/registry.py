@@ -1,53 +1,96 @@
-"""The twelve architectures by name, and presets: named sizes of them."""
+"""The registry of captioner architectures, their presets (named sizes) and the captioners that come with the package.
+
+    create("transformer-small", words=len(vocabulary), features=1280)     a new captioner
+    ARCHITECTURES["ort"].title                                            what tables and pages call it
+    shipped_captioners()["ort"]                                           the folder of a trained one
+
+A new architecture is one file in `captrial.captioners.architectures` and one entry here. Entries import their module
+when they are used, so importing the registry needs no torch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from captrial.captioners.architectures.aoa import Aoa
-from captrial.captioners.architectures.att2in import Att2in
-from captrial.captioners.architectures.disc import Disc
-from captrial.captioners.architectures.m2 import M2
-from captrial.captioners.architectures.ort import Ort
-from captrial.captioners.architectures.sgae import Sgae
-from captrial.captioners.architectures.show_attend_tell import ShowAttendTell
-from captrial.captioners.architectures.smart import Smart
-from captrial.captioners.architectures.stack_cap import StackCap
-from captrial.captioners.architectures.top_down import TopDown
-from captrial.captioners.architectures.transformer import Transformer
-from captrial.captioners.architectures.x_lan import XLan
-from captrial.captioners.base import Captioner
 from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from captrial.captioners.base import Captioner
+
+SHIPPED = Path(__file__).parent / "shipped"
+DEFAULT_CAPTIONER = "ort"  # the best of the shipped ones
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A captioner class and the columns of Wan 2022 Table 1."""
+    """A captioner class and how it is described; the last four are the columns of Wan 2022 Table 1."""
 
-    captioner: type[Captioner]
+    place: str | type[Captioner]  # the class, or "module:class" of captrial.captioners.architectures
     title: str
-    sees: str  # visual information extractor
-    speaks: str  # language decoder
-    attends_in_encoder: str
-    attends_in_decoder: str
+    description: str
+    needs: str  # what its features must have
+    features: str  # visual information extractor
+    decoder: str  # language decoder
+    encoder_attention: str
+    decoder_attention: str
+
+    @property
+    def captioner(self) -> type[Captioner]:
+        """The class."""
+        if not isinstance(self.place, str):
+            return self.place
+        module, _, name = self.place.partition(":")
+        found: type[Captioner] = getattr(import_module(f"captrial.captioners.architectures.{module}"), name)
+        return found
 
 
+ANY = "any features"
+# fmt: off
 ARCHITECTURES: dict[str, Architecture] = {
-    "show_attend_tell": Architecture(ShowAttendTell, "Show, Attend and Tell", "grid", "LSTM", "–", "soft"),
-    "att2in": Architecture(Att2in, "SCST-Att2in", "grid", "LSTM", "–", "soft"),
-    "stack_cap": Architecture(StackCap, "Stack-Cap", "grid", "LSTM", "–", "soft"),
-    "top_down": Architecture(TopDown, "Top-Down", "regions", "LSTM", "–", "soft"),
-    "disc": Architecture(Disc, "Disc", "regions", "LSTM", "–", "soft"),
-    "ort": Architecture(Ort, "ORT", "regions", "Transformer", "self, geometric", "multi-head"),
-    "sgae": Architecture(Sgae, "SGAE", "regions", "LSTM", "graph", "soft"),
-    "aoa": Architecture(Aoa, "AoANet", "regions", "LSTM", "self, on attention", "multi-head, on attention"),
-    "x_lan": Architecture(XLan, "X-LAN", "regions", "LSTM", "X-linear", "X-linear"),
-    "transformer": Architecture(Transformer, "Transformer", "regions or ViT", "Transformer", "self", "multi-head"),
-    "smart": Architecture(Smart, "SMArT", "regions or ViT", "Transformer", "self, memory", "multi-head"),
-    "m2": Architecture(M2, "M2", "regions or ViT", "Transformer", "self, memory", "multi-head, meshed"),
+    "show_attend_tell": Architecture(
+        "show_attend_tell:ShowAttendTell", "Show, Attend and Tell",
+        "an LSTM with soft attention before every word (Xu et al. 2015), the captioner of Liu 2017",
+        ANY, "grid", "LSTM", "–", "soft"),
+    "att2in": Architecture(
+        "att2in:Att2in", "SCST-Att2in",
+        "a maxout LSTM whose attended vector enters the cell's candidate only (Rennie et al. 2017)",
+        ANY, "grid", "LSTM", "–", "soft"),
+    "stack_cap": Architecture(
+        "stack_cap:StackCap", "Stack-Cap", "a coarse caption refined by one or more fine stages (Gu et al. 2018)",
+        ANY, "grid", "LSTM", "–", "soft"),
+    "top_down": Architecture(
+        "top_down:TopDown", "Top-Down", "an attention LSTM and a language LSTM (Anderson et al. 2018)",
+        ANY, "regions", "LSTM", "–", "soft"),
+    "disc": Architecture(
+        "disc:Disc", "Disc", "Att2in rewarded for captions that tell an image from others (Luo et al. 2018)",
+        ANY, "regions", "LSTM", "–", "soft"),
+    "ort": Architecture(
+        "ort:Ort", "ORT", "a Transformer whose encoder compares boxes (Herdade et al. 2019)",
+        "features with boxes", "regions", "Transformer", "self, geometric", "multi-head"),
+    "sgae": Architecture(
+        "sgae:Sgae", "SGAE", "scene graphs and a dictionary learnt from captions (Yang et al. 2019)",
+        "labelled regions with relations, or relations=false", "regions", "LSTM", "graph", "soft"),
+    "aoa": Architecture(
+        "aoa:Aoa", "AoANet", "attention on attention, in the encoder and the LSTM (Huang et al. 2019)",
+        ANY, "regions", "LSTM", "self, on attention", "multi-head, on attention"),
+    "x_lan": Architecture(
+        "x_lan:XLan", "X-LAN", "X-linear attention: second-order interactions (Pan et al. 2020)",
+        ANY, "regions", "LSTM", "X-linear", "X-linear"),
+    "transformer": Architecture(
+        "transformer:Transformer", "Transformer", "the fully attentive captioner of Cornia 2022",
+        ANY, "regions or ViT", "Transformer", "self", "multi-head"),
+    "smart": Architecture(
+        "smart:Smart", "SMArT", "a shallow Transformer with memory slots in the encoder (Cornia et al. 2020)",
+        ANY, "regions or ViT", "Transformer", "self, memory", "multi-head"),
+    "m2": Architecture(
+        "m2:M2", "M2", "the Meshed-Memory Transformer (Cornia et al. 2020)",
+        ANY, "regions or ViT", "Transformer", "self, memory", "multi-head, meshed"),
 }
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -135,3 +178,26 @@ def find_architecture(name: str) -> Architecture:
     if name not in ARCHITECTURES:
         raise InputError(f"no architecture {name!r}; there are: {', '.join(sorted(ARCHITECTURES))}")
     return ARCHITECTURES[name]
+
+
+def architecture_of(captioner: Captioner) -> str:
+    """The registered name of a captioner's architecture."""
+    place = f"{type(captioner).__module__.rpartition('.')[2]}:{type(captioner).__name__}"
+    named = (name for name, entry in ARCHITECTURES.items() if entry.place in (place, type(captioner)))
+    name = next(named, None)
+    if name is None:
+        raise InputError(f"{type(captioner).__name__} is no registered architecture; add it to ARCHITECTURES")
+    return name
+
+
+def presets_of(architecture: str) -> list[str]:
+    """The names of the presets of an architecture."""
+    return [name for name, preset in PRESETS.items() if preset.architecture == architecture]
+
+
+def shipped_captioners() -> dict[str, Path]:
+    """Name -> checkpoint folder of every captioner that comes with the package.
+
+    They are small, and were trained by this project on Flickr8k (see the card in each folder).
+    """
+    return {path.parent.name: path.parent for path in sorted(SHIPPED.glob("*/config.json"))}

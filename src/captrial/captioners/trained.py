@@ -1,4 +1,9 @@
-"""Images in, captions out: a checkpoint with its backbone, behind the contract of any captioner."""
+"""Captioners trained by this package: a checkpoint with its backbone, as `AnyCaptioner`.
+
+`generate` decodes captions the way people like to read them: beam search without unknown words, repeated words and
+endings such as "a" or "with". `extract_for` and `with_graphs` give a captioner its features, with scene graphs where it
+reads them (SGAE).
+"""
 
 from __future__ import annotations
 
@@ -9,34 +14,36 @@ from typing import Any
 import torch
 from PIL import Image
 
+from captrial.captioners.base import Captioner
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.packed_weights import packed
-from captrial.captioners.scene_graph_inputs import extract_for
-from captrial.decoding import BeamSettings, beam_search, greedy
+from captrial.decoding.beam import BeamSettings, beam_search
 from captrial.decoding.constraints import BAD_ENDINGS, Constraint, NoBadEnding, NoImmediateRepeat, Suppress
 from captrial.decoding.protocol import StepModel
+from captrial.decoding.sampling import greedy
 from captrial.errors import InputError
 from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.descriptions import identity
+from captrial.vision.detectors.base import RegionBackbone, pack_regions, relative_boxes
 from captrial.vision.devices import AUTO, find_device
+from captrial.vision.features.visual_features import Features, FeatureSource
 from captrial.vision.registry import load_backbone
+from captrial.vision.scene_graphs import GraphSource, Lookup, add_graphs, detection_graph
 
-# How our captioners speak: by beam search, without unknown words, stutters and endings on "a" or "with".
-
-
-LENGTH_POWER = 0.7  # by summed log-probability alone captions come out short (chosen on Flickr8k's val images)
+BEST = "best"  # the folder of the best checkpoint in a run folder
+LENGTH_POWER = 0.7  # ranked by log-probability alone captions come out short (chosen on Flickr8k's val images)
 
 
 def generate(
     captioner: StepModel, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20
 ) -> list[list[int]]:
-    """The words (ids) of one caption for each of the encoded images; a beam of 1 is greedy."""
+    """Word ids of one caption for each of the encoded images; a beam of 1 is greedy."""
     constraints = usual_constraints(vocabulary)
-    if beam == 1:  # ranked by length, a beam of one would speak on past its end
+    if beam == 1:  # with the length in the ranking, a beam of one would go on after its end
         return greedy(captioner, memory, max_words=max_words, constraints=constraints).best()
-    found = beam_search(captioner, memory, BeamSettings(beam=beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints))
-    return found.best()
+    settings = BeamSettings(beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints)
+    return beam_search(captioner, memory, settings).best()
 
 
 def usual_constraints(vocabulary: Vocabulary) -> tuple[Constraint, ...]:
@@ -46,7 +53,7 @@ def usual_constraints(vocabulary: Vocabulary) -> tuple[Constraint, ...]:
 
 
 class TrainedCaptioner:
-    """One of our captioners, ready to look at images."""
+    """A checkpoint with the backbone that its features come from."""
 
     def __init__(
         self,
@@ -70,21 +77,20 @@ class TrainedCaptioner:
         device: str = AUTO,
         backbone: str | None = None,
     ) -> TrainedCaptioner:
-        """From a checkpoint folder, or from a run folder (its best checkpoint).
+        """Load a checkpoint folder, or the best checkpoint of a run folder.
 
-        `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed_weights`). Without a
-        `device` it is the first GPU that can be seen; the CPU where there is none or a `precision` is asked for.
-        `backbone` is a name to load its backbone by (see `captrial.vision.registry`) where the weights are no longer
-        where they were.
+        `precision` "float16" or "int8" packs the weights for the CPU (see `captrial.captioners.packed_weights`). The
+        default `device` is the first GPU, and the CPU where there is none or a `precision` is given. `backbone` is a
+        name to load the backbone by (see `captrial.vision.registry`) where its weights have moved.
         """
         path = Path(path)
-        best = path / "best"
+        best = path / BEST
         checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
-        name = path.parent.name if path.name == "best" else path.name
-        where = find_device("cpu" if device == AUTO and precision != "float32" else device)
-        checkpoint.captioner.to(where)
-        looking = _find_backbone(checkpoint, backbone, path).to(where)
-        return cls(checkpoint, looking, beam, precision=precision, name=name)
+        name = path.parent.name if path.name == BEST else path.name
+        target = find_device("cpu" if device == AUTO and precision != "float32" else device)
+        checkpoint.captioner.to(target)
+        loaded = _find_backbone(checkpoint, backbone, path).to(target)
+        return cls(checkpoint, loaded, beam, precision=precision, name=name)
 
     @torch.inference_mode()
     def caption(self, images: Sequence[Image.Image]) -> list[str]:
@@ -107,3 +113,38 @@ def _find_backbone(checkpoint: Checkpoint, name: str | None, path: Path) -> Back
         raise InputError(
             f"{error}; if the weights have moved, or are pickles (?pickle=yes), name them: {path}?backbone=NAME"
         ) from None
+
+
+def wants_graphs(captioner: Captioner) -> bool:
+    """Whether this captioner, in its configuration, reads relations and attributes."""
+    return captioner.needs_graphs and bool(getattr(captioner.config, "relations", True))
+
+
+def with_graphs(captioner: Captioner, vocabulary: Vocabulary, features: FeatureSource) -> FeatureSource:
+    """Features as the captioner needs them: those of a region store with their scene graphs, where it reads graphs.
+
+    Sources that are no stores stay as they are: they may have graphs of their own.
+    """
+    if wants_graphs(captioner) and hasattr(features, "entry"):
+        return GraphSource(features, lookup(vocabulary))  # type: ignore[arg-type]
+    return features
+
+
+def extract_for(
+    captioner: Captioner, vocabulary: Vocabulary, backbone: Backbone, images: Sequence[Image.Image]
+) -> Features:
+    """The features of opened images as the captioner needs them, with scene graphs where it reads those."""
+    if not wants_graphs(captioner):
+        return backbone.extract(images)
+    if not isinstance(backbone, RegionBackbone):
+        raise InputError(f"{type(captioner).__name__} reads scene graphs and {backbone.name} gives no labelled regions")
+    regions, sizes = backbone.regions(images), [image.size for image in images]
+    graphs = [
+        detection_graph(each, relative_boxes(each, size).numpy()) for each, size in zip(regions, sizes, strict=True)
+    ]
+    return add_graphs(pack_regions(regions, sizes), graphs, lookup(vocabulary))
+
+
+def lookup(vocabulary: Vocabulary) -> Lookup:
+    """Word ids; None for words that are not in the vocabulary."""
+    return lambda word: None if vocabulary[word] == UNK else vocabulary[word]

@@ -53,13 +53,13 @@ def caption(
     captrial caption photos/ --out captions/ --workers 4
     """
     from captrial.captioners.loading import is_address, load_captioner, with_options
-    from captrial.captioners.shipped import DEFAULT
+    from captrial.captioners.registry import DEFAULT_CAPTIONER
 
     for path in images:  # before a model is loaded, which takes seconds
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
-    source = with_options(model or DEFAULT, prompt=prompt, **trust)
+    source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, **trust)
     if wants_engine(engine, workers) or any(_is_many(path) for path in images):
         _caption_many(images, source, beam, out, in_flight, (engine, workers, ray_address), json)
         return

@@ -47,7 +47,7 @@ def describe_source(source: str) -> dict[str, str]:
     {'source': 'https://host:8000/v1#llava?beam=3'}
     """
     from captrial.captioners.loading import is_address, split_source, with_options
-    from captrial.captioners.shipped import shipped
+    from captrial.captioners.registry import shipped_captioners
     from captrial.engines.inputs import stamps
 
     name, told = split_source(source)
@@ -55,7 +55,7 @@ def describe_source(source: str) -> dict[str, str]:
     if is_address(name):
         parts = urlsplit(name)
         name = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
-    elif name not in shipped() and (folder := Path(name).expanduser()).is_dir():
+    elif name not in shipped_captioners() and (folder := Path(name).expanduser()).is_dir():
         name, files = str(folder.resolve()), stamps(files=folder)
     options = {option: told[option] for option in sorted(told) if option not in PACE}
     return {"source": with_options(name, **options), **files}

@@ -40,8 +40,8 @@ def caption_files(
         raise InputError(f"a captioner and a caption file are both named {twice[0]}; give each model a name of its own")
     if images is None:
         raise InputError("--captioner needs --images, the folder of the images to caption")
+    from captrial.captioners.batch_captioning import caption_to_file
     from captrial.captioners.loading import load_captioner
-    from captrial.captioners.runner import caption_to_file
     from captrial.data.datasets import read_folder
 
     found = [sample.image for sample in read_folder(images)]

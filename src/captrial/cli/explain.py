@@ -63,7 +63,7 @@ def explain(
     from captrial.attribution.methods.registry import AttributionSettings
     from captrial.attribution.page import save_figure, words_figure, write_page
     from captrial.captioners.loading import load_captioner
-    from captrial.captioners.shipped import DEFAULT
+    from captrial.captioners.registry import DEFAULT_CAPTIONER
     from captrial.data.images import open_image
     from captrial.grounding.ground import ground_explanation
     from captrial.grounding.grounding_score import Grounder
@@ -75,7 +75,7 @@ def explain(
     opened = open_image(image)
     found, labels = _regions(regions, opened)
     explanation = explain_words(
-        load_captioner(model or DEFAULT, beam),
+        load_captioner(model or DEFAULT_CAPTIONER, beam),
         opened,
         method,
         words=words,

@@ -81,11 +81,11 @@ def load_checkpoints(models: str) -> dict[str, Checkpoint]:
 
 def checkpoint_paths(models: str) -> dict[str, Path]:
     """The folders of checkpoints, by name."""
-    from captrial.captioners.shipped import shipped
+    from captrial.captioners.registry import shipped_captioners
 
     found: dict[str, Path] = {}
     for source in models.split(","):
-        path = Path(shipped().get(source, source))
+        path = Path(shipped_captioners().get(source, source))
         best = path / "best"
         name = path.parent.name if path.name == "best" else path.name
         if name in found:
@@ -126,9 +126,9 @@ def check_over(over: str) -> None:
 
 def check_regions(regions: str, *others: str) -> None:
     """Refuse, before any work is done, regions that are neither a detector's nor one of `others`."""
-    from captrial.vision.registry import DETECTORS, Name
+    from captrial.vision.registry import is_detector
 
-    if regions not in others and Name.parse(regions).kind not in DETECTORS:
+    if regions not in others and not is_detector(regions):
         known = ", ".join(("localiser", "onnx:FILE", "detr:MODEL", *others))
         raise InputError(f"--regions {regions}: there are {known} (see docs/vision.md)")
 

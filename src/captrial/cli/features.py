@@ -54,7 +54,7 @@ def features(
     )
     from captrial.vision.devices import best_device
     from captrial.vision.registry import (
-        DEFAULT_GRID,
+        DEFAULT_BACKBONE,
         TRUTH,
         is_precomputed,
         load_backbone,
@@ -68,7 +68,7 @@ def features(
     elif kind == TRUTH:
         if wants_engine(engine, workers):
             raise InputError(f"{TRUTH}+GRID runs in one process; leave out --engine and --workers")
-        looking = load_backbone(grid or DEFAULT_GRID).to(best_device())
+        looking = load_backbone(grid or DEFAULT_BACKBONE).to(best_device())
         outcome = extract_truth(read_dataset(data, split=split, images=images), looking, out, batch)
     elif rows or wants_engine(engine, workers):
         from captrial.engines.jobs.extract_features import extract_all, sample_parts

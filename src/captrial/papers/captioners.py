@@ -15,8 +15,8 @@ from captrial.attribution.dataset_attribution import (
     Words,
     WordWeights,
 )
-from captrial.captioners.checkpoint import Checkpoint, architecture_of
-from captrial.captioners.registry import ARCHITECTURES
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.registry import ARCHITECTURES, architecture_of
 from captrial.files import atomic_write, content_hash
 from captrial.progress import track
 from captrial.records import Sample

@@ -305,7 +305,7 @@ def architectures() -> Made:
         raise MissingExtraError("the list of architectures", "models") from None
     columns = ("model", "visual encoder", "decoder", "attention, encoder", "attention, decoder")
     rows = tuple(
-        (entry.title, entry.sees, entry.speaks, entry.attends_in_encoder, entry.attends_in_decoder)
+        (entry.title, entry.features, entry.decoder, entry.encoder_attention, entry.decoder_attention)
         for entry in ARCHITECTURES.values()
     )
     return Made([Table("architectures", "Here", columns, rows)])

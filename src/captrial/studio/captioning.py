@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from captrial.captioners.loading import check_source, load_captioner
-from captrial.captioners.runner import AnyCaptioner
-from captrial.captioners.shipped import DEFAULT, shipped
+from captrial.captioners.protocols import AnyCaptioner
+from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.data.images import open_image
 from captrial.errors import CaptrialError, InputError
 from captrial.studio.jobs import Job
@@ -48,7 +48,7 @@ class Workshop:
             check_source(source)
         if self.regions != REGIONS:  # for the same reason a detector of one's own is loaded at once
             self._judge  # noqa: B018
-        self._sources = {name: name for name in (DEFAULT, *shipped())} | _named(self.sources)
+        self._sources = {name: name for name in (DEFAULT_CAPTIONER, *shipped_captioners())} | _named(self.sources)
         self._captioners: dict[str, AnyCaptioner] = {}
 
     @property
@@ -131,7 +131,7 @@ def _named(sources: Sequence[str]) -> dict[str, str]:
     for source in sources:
         path = Path(source)
         short = path.parent.name if path.name == "best" else path.name
-        free = path.is_dir() and short not in {*found, *shipped()}
+        free = path.is_dir() and short not in {*found, *shipped_captioners()}
         found[short if free else source] = source
     return found
 

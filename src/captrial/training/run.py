@@ -20,7 +20,7 @@ from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.base import Captioner
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import create, find_architecture, find_preset
-from captrial.captioners.scene_graph_inputs import with_graphs
+from captrial.captioners.trained import with_graphs
 from captrial.errors import DatasetError, MismatchError
 from captrial.files import atomic_path, content_hash
 from captrial.language.vocabulary import Vocabulary

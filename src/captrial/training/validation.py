@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from captrial.captioners.base import Captioner
-from captrial.captioners.scene_graph_inputs import with_graphs
-from captrial.captioners.trained import generate
+from captrial.captioners.trained import generate, with_graphs
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.cider import cider
 from captrial.progress import track

@@ -1,21 +1,96 @@
-"""Descriptions of backbones and features as plain data: what identifies features, wherever their weights lie."""
+"""How backbones and features are written down: names that people type, descriptions that files keep.
+
+A name is `KIND[:SOURCE][?setting=value&...]` (`BackboneName`), such as `hf:microsoft/resnet-50?stage=stage3`. A
+description is what `Backbone.describe` returns: plain values, kept in feature stores and checkpoints, that identify
+features wherever their weights lie (`identity`).
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import orjson
-import torch
-from torch import nn
+
+from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from captrial.vision.preprocess import Preprocess
 
 PRECOMPUTED = "precomputed"  # how descriptions of features made by other programs begin
 SOURCE = "source"  # where weights are loaded from: a path or a name on a hub
 
 
+@dataclass
+class BackboneName:
+    """One part of a backbone's name, parsed; a setting that nothing has taken is an error (`done`)."""
+
+    kind: str
+    source: str | None
+    settings: dict[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> BackboneName:
+        """Split `kind:source?key=value&key=value`.
+
+        >>> BackboneName.parse("hf:microsoft/resnet-50?stage=stage3")
+        BackboneName(kind='hf', source='microsoft/resnet-50', settings={'stage': 'stage3'})
+        """
+        head, _, tail = text.partition("?")
+        kind, _, source = head.partition(":")
+        return cls(kind, source or None, dict(parse_qsl(tail, keep_blank_values=True)))
+
+    def __str__(self) -> str:
+        return self.kind if self.source is None else f"{self.kind}:{self.source}"
+
+    def need_source(self, what: str) -> str:
+        """The source, or an error that says what it should be."""
+        if self.source is None:
+            raise InputError(f"{self.kind} needs {what}: {self.kind}:...")
+        return self.source
+
+    def take(self, key: str, kind: Callable[[str], Any], default: Any) -> Any:
+        """The value of one setting, converted by `kind`."""
+        if key not in self.settings:
+            return default
+        value = self.settings.pop(key)
+        try:
+            return kind(value)
+        except ValueError:
+            raise InputError(f"{self}: {key}={value} is not understood") from None
+
+    def done(self) -> None:
+        """An error where a setting is left that this kind of backbone does not have."""
+        if self.settings:
+            raise InputError(f"{self} has no setting {', '.join(self.settings)}")
+
+    def preprocess(self, usual: Preprocess) -> Preprocess:
+        """`usual` with the size and mode of the settings; a crop keeps its share of the image."""
+        size = self.take("size", int, usual.size)
+        mode = self.take("mode", str, usual.mode)
+        return replace(usual, size=size, mode=mode, shorter=round(usual.shorter * size / usual.size))
+
+
+def yes_or_no(text: str) -> bool:
+    """The value of a setting that is `yes` or `no`."""
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
+def read_labels(path: str) -> list[str]:
+    """The class names of a file, one a line."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: the class names cannot be read ({error.strerror}); give one name a line") from None
+
+
 def identity(description: Mapping[str, Any]) -> dict[str, Any]:
-    """A description (see `Backbone.describe`) as plain JSON values, without the place of weights, at every depth.
+    """A description as plain JSON values, without the place of weights, at every depth.
 
     >>> identity({"backbone": "hf:vit", "source": "/models/vit", "grid": {"source": "x", "width": 3}})
     {'backbone': 'hf:vit', 'grid': {'width': 3}}
@@ -26,12 +101,3 @@ def identity(description: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return identity(value) if isinstance(value, dict) else value
-
-
-def weights_hash(network: nn.Module) -> str:
-    """A fingerprint of every parameter and buffer of a network (blake2b, 16 digits; a second for 500 MB)."""
-    digest = hashlib.blake2b(digest_size=8)
-    for name, tensor in sorted(network.state_dict().items()):
-        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -1,4 +1,7 @@
-"""From an image to the tensor a backbone reads, and boxes along with it."""
+"""Preprocessing: from an image to the square tensor that a backbone reads, and regions along with it.
+
+`mask_on_square` and `union_on_square` put regions of an image on that square, after resizing and cropping.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from captrial.errors import InputError
 from captrial.records import Box, Region
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RESOLUTION = 224  # side of the square that maps are painted on (Liu 2017)
+WARPED_FROM = 384  # ConvNeXt and ResNet checkpoints are cropped below this size and warped from it on
 RESAMPLING = {filter.name.lower(): filter for filter in Image.Resampling}  # bicubic, bilinear, lanczos, ...
 
 
@@ -54,6 +59,21 @@ class Preprocess:
             raise InputError(f"not a description of preprocessing: {dict(description)}") from None
 
     @classmethod
+    def from_processor(cls, settings: Mapping[str, Any], source: str) -> Preprocess:
+        """As a transformers checkpoint's own image processor: the same square, resampling and normalisation.
+
+        `settings` are those of its `preprocessor_config.json`; transformers' default processors need torchvision, so
+        they are not used. Old files give `size` as one number: the shorter side where a centre crop follows, else the
+        side of a square.
+        """
+        if not settings.get("do_resize", True):
+            raise InputError(f"{source} takes images of any size (do_resize is false); pass preprocess=Preprocess(...)")
+        size, shorter = _sizes(settings, source)
+        mode: Literal["stretch", "crop"] = "stretch" if shorter is None else "crop"
+        mean, std = normalisation(settings, source)
+        return cls(size, mode, shorter or cls.shorter, mean, std, resampling(settings))  # type: ignore[arg-type]
+
+    @classmethod
     def of(cls, vision: Mapping[str, Any]) -> Preprocess:
         """The preprocessing that a checkpoint or feature store describes (see `Backbone.describe`)."""
         if "preprocess" not in vision:
@@ -61,7 +81,7 @@ class Preprocess:
         return cls.from_description(vision["preprocess"])
 
     def to_square(self, image: Image.Image) -> Image.Image:
-        """The square the model sees, in RGB."""
+        """The square that the model gets, in RGB."""
         image, resampling = image.convert("RGB"), RESAMPLING[self.resample]
         if self.mode == "stretch":
             return image.resize((self.size, self.size), resampling)
@@ -105,12 +125,6 @@ class Preprocess:
         return (width - side) / 2, (height - side) / 2, side
 
 
-# Regions of an image on the square that a model sees: after resizing, and after the crop where there is one.
-
-
-RESOLUTION = 224  # side of the square that maps are painted on (Liu 2017)
-
-
 def mask_on_square(
     region: Region, width: int, height: int, preprocess: Preprocess, resolution: int = RESOLUTION
 ) -> NDArray[np.bool_]:
@@ -137,3 +151,48 @@ def union_on_square(
     for region in regions:
         union |= mask_on_square(region, width, height, preprocess, resolution)
     return union
+
+
+def resampling(settings: Mapping[str, Any], default: str = "bicubic") -> str:
+    """The name of the resampling filter."""
+    number = settings.get("resample")
+    return default if number is None else Image.Resampling(number).name.lower()
+
+
+def normalisation(settings: Mapping[str, Any], source: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of pixels in [0, 1], the processor's own rescaling put into them."""
+    mean, std = (0.0,) * 3, (1.0,) * 3
+    if settings.get("do_normalize", True):
+        if "image_mean" not in settings or "image_std" not in settings:
+            raise InputError(f"{source}: its preprocessor_config.json normalises, but has no image_mean and image_std")
+        mean, std = tuple(settings["image_mean"]), tuple(settings["image_std"])
+    factor = 255 * settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 255.0
+    if abs(factor - 1) < 1e-6:
+        return mean, std
+    return tuple(value / factor for value in mean), tuple(value / factor for value in std)
+
+
+def _sizes(settings: Mapping[str, Any], source: str) -> tuple[int, int | None]:
+    """The side of the square, and the shorter side before its cropping (None: no cropping)."""
+    size = settings.get("size")
+    if settings.get("crop_pct"):
+        side = _one_side(size, source)
+        return (side, None) if side >= WARPED_FROM else (side, int(side / settings["crop_pct"]))
+    if settings.get("do_center_crop"):
+        side = _one_side(settings.get("crop_size", size), source)
+        if isinstance(size, int) or (size and "shortest_edge" in size):
+            return side, _one_side(size, source)
+        raise InputError(f"{source} stretches and then crops its images; pass preprocess=Preprocess(...)")
+    if isinstance(size, Mapping) and "height" not in size:
+        raise InputError(f"{source} makes images of many shapes (size {dict(size)}); pass preprocess=Preprocess(...)")
+    return _one_side(size, source), None
+
+
+def _one_side(size: Any, source: str) -> int:
+    if isinstance(size, Mapping):
+        sides = {int(size[key]) for key in ("shortest_edge", "height", "width") if size.get(key)}
+        if len(sides) == 1:
+            return sides.pop()
+    elif isinstance(size, int):
+        return size
+    raise InputError(f"{source}: only square images are supported, not size {size}; pass preprocess=Preprocess(...)")

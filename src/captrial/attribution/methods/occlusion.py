@@ -9,7 +9,7 @@ from PIL import Image, ImageFilter, ImageStat
 
 from captrial.attribution.elements import Array, grid_of, tile
 from captrial.attribution.explanation import Attribution
-from captrial.captioners.runner import AnyCaptioner
+from captrial.captioners.protocols import AnyCaptioner
 from captrial.errors import InputError
 from captrial.language.nouns import analyse
 

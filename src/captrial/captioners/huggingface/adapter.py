@@ -1,8 +1,8 @@
-"""Captioners and VLMs of the transformers library, by name or folder, behind the contract of any captioner.
+"""The base of all transformers captioners: how a checkpoint is used (`HfOptions`) and what a family shares.
 
-`load_transformers` finds out which family a checkpoint is of (see `hf_families`). All of them caption
-deterministically, in batches in which an image's neighbours do not matter, and can be explained by gradients where
-the architecture has one tensor of pixels an image (see `captrial.captioners.explainable`).
+All of them caption deterministically, in batches in which an image's neighbours do not matter, and can be explained by
+gradients where the architecture has one tensor of pixels an image (see `captrial.captioners.protocols`). The
+families are in `captrial.captioners.huggingface.families`.
 """
 
 from __future__ import annotations
@@ -16,56 +16,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from captrial.captioners.explainable import WHOLE, TokenLogits, VisualInput, WordSpan
-from captrial.captioners.huggingface.subwords import word_spans
+from captrial.captioners.huggingface.processors import visible_window, word_spans
+from captrial.captioners.protocols import TokenLogits, VisualInput, WordSpan
 from captrial.errors import InputError
 from captrial.vision.devices import AUTO, find_device
-from captrial.vision.transformers_checkpoints import quiet_transformers
-
-# Which part of an image an image processor lets through: what is cropped away cannot be explained.
-
-
-Window = tuple[float, float, float, float]
-
-
-def visible_window(image_processor: Any, size: tuple[int, int]) -> Window:
-    """The part (x1, y1, x2, y2), relative to an image of `size` (width, height), that the model sees.
-
-    A stretched image is seen whole; a centre crop cuts the longer side; padding makes the window larger than the
-    image, with corners outside [0, 1].
-    """
-    width, height = size
-    if getattr(image_processor, "do_pad", None) and getattr(image_processor, "do_resize", False):
-        side = max(width, height)
-        return _centred(side / width, side / height)
-    if not getattr(image_processor, "do_center_crop", None):
-        return WHOLE
-    scale = _scale(image_processor.size, width, height) if getattr(image_processor, "do_resize", False) else (1.0, 1.0)
-    crop = image_processor.crop_size
-    return _centred(_side(crop, "width") / (width * scale[0]), _side(crop, "height") / (height * scale[1]))
-
-
-def _scale(size: Any, width: int, height: int) -> tuple[float, float]:
-    """By how much both sides are resized."""
-    shortest = _side(size, "shortest_edge")
-    if shortest:
-        return (shortest / min(width, height),) * 2
-    return _side(size, "width") / width, _side(size, "height") / height
-
-
-def _side(size: Any, name: str) -> int:
-    told = size.get(name) if hasattr(size, "get") else getattr(size, name, None)
-    return int(told or 0)
-
-
-def _centred(across: float, down: float) -> Window:
-    """A window of those relative sides around the middle."""
-    return (0.5 - across / 2, 0.5 - down / 2, 0.5 + across / 2, 0.5 + down / 2)
+from captrial.vision.hub_checkpoints import quiet_transformers
 
 
 @dataclass(frozen=True)
 class HfOptions:
-    """How a transformers captioner is loaded and asked."""
+    """How a transformers captioner is loaded and prompted."""
 
     prompt: str | None = None  # chat models: the question; captioners: the beginning that they continue
     beam: int | None = None  # None: 5 for captioners, 1 for chat models
@@ -92,7 +52,7 @@ class HfOptions:
 
 
 class HfCaptioner(abc.ABC):
-    """A transformers model that captions images; one subclass a family (see `hf_families`)."""
+    """A transformers model that captions images; one subclass a family."""
 
     default_beam = 5
 
@@ -129,7 +89,7 @@ class HfCaptioner(abc.ABC):
         return self._generate([image])[0]
 
     def tokenize(self, caption: str) -> list[int]:
-        """Token ids of a sentence."""
+        """Token ids of a caption."""
         return list(self.tokenizer(caption, add_special_tokens=False)["input_ids"])
 
     def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
@@ -143,24 +103,28 @@ class HfCaptioner(abc.ABC):
         for start in range(0, len(images), self.options.batch):
             inputs = self.prepare([image.convert("RGB") for image in images[start : start + self.options.batch]])
             with quiet_transformers():
-                said = self.model.generate(**inputs, **self._search())
-            found += [self._own_words(row) for row in self._continuation(said, inputs).tolist()]
+                generated = self.model.generate(**inputs, **self._search())
+            found += [self._caption_tokens(row) for row in self._continuation(generated, inputs).tolist()]
         return found
 
     def _search(self) -> dict[str, Any]:
-        """Beam search without chance, whatever the checkpoint's own generation settings say."""
+        """Deterministic beam search, whatever the checkpoint's own generation settings are."""
         beam = self.options.beam or self.default_beam
-        silent = {"temperature": None, "top_k": None, "top_p": None}
-        return {"do_sample": False, "num_beams": beam, "max_new_tokens": self.options.max_tokens, **silent}
+        unused = {"temperature": None, "top_k": None, "top_p": None}
+        return {"do_sample": False, "num_beams": beam, "max_new_tokens": self.options.max_tokens, **unused}
 
-    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-        """What was generated after the prompt; models that repeat the prompt have it in front."""
+    def _continuation(self, generated: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """The tokens after the prompt; models that repeat the prompt have it in front."""
         prompt = inputs.get("input_ids")
-        if prompt is None or said.shape[1] < prompt.shape[1] or not torch.equal(said[:, : prompt.shape[1]], prompt):
-            return said
-        return said[:, prompt.shape[1] :]
+        if (
+            prompt is None
+            or generated.shape[1] < prompt.shape[1]
+            or not torch.equal(generated[:, : prompt.shape[1]], prompt)
+        ):
+            return generated
+        return generated[:, prompt.shape[1] :]
 
-    def _own_words(self, tokens: list[int]) -> list[int]:
+    def _caption_tokens(self, tokens: list[int]) -> list[int]:
         special = {*self.tokenizer.all_special_ids, *self._ends()}
         body = tokens[1:] if tokens and tokens[0] in special else tokens  # a decoder's start may be its end, too
         length = next((place for place, token in enumerate(body) if token in self._ends()), len(body))
@@ -183,10 +147,3 @@ class HfCaptioner(abc.ABC):
             for name, value in inputs.items()
             if isinstance(value, Tensor)
         }
-
-
-def load_transformers(source: str, options: HfOptions | None = None) -> HfCaptioner:
-    """The captioner of a transformers checkpoint, by folder or by name on the hub."""
-    from captrial.captioners.huggingface.families import open_family
-
-    return open_family(source, options or HfOptions())

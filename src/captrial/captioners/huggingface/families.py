@@ -1,14 +1,13 @@
-"""The families of transformers captioners: how each is asked, and how its words depend on the pixels.
+"""The families of transformers captioners and VLMs: how each is prompted, and how its words depend on the pixels.
 
-Blip             an image encoder and a text decoder that attends to it
-Git              a text decoder with the image in front of the words
-EncoderDecoder   any vision encoder with any text decoder (ViT-GPT2, TrOCR)
-Chat             image-text-to-text models (LLaVA, SmolVLM, Qwen2-VL, PaliGemma, ...) asked with a prompt
+A new family is a subclass of `HfCaptioner` and one entry of `FAMILIES`. `load_transformers` finds the family of a
+checkpoint by the `model_type` of its `config.json`; what no entry names is a chat model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -18,13 +17,13 @@ from PIL import Image
 from torch import Tensor
 
 from captrial.captioners.endpoint import PROMPT
-from captrial.captioners.explainable import TokenLogits, VisualInput
 from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions
-from captrial.captioners.huggingface.hub_checkpoints import find_checkpoint, load_processor
+from captrial.captioners.huggingface.processors import load_processor
+from captrial.captioners.protocols import TokenLogits, VisualInput
 from captrial.errors import InputError, MissingExtraError
-from captrial.vision.transformers_checkpoints import quiet_transformers
+from captrial.vision.hub_checkpoints import find_checkpoint, quiet_transformers
 
-# What models without a chat template were trained to be asked.
+# The prompts that models without a chat template were trained with.
 PLAIN_PROMPTS = {"paligemma": "<image>caption en", "florence2": "<CAPTION>", "kosmos-2": "An image of"}
 
 
@@ -32,7 +31,7 @@ class Blip(HfCaptioner):
     """BLIP: the decoder begins with BOS and, where given, a prompt such as "a picture of"."""
 
     def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
-        """Pixels and the beginning of the sentence; `generate` cuts one token (their tokeniser's SEP) off its end."""
+        """Pixels and the beginning of the caption; `generate` cuts one token (their tokeniser's SEP) off its end."""
         pixels = self._to_model(self.image_processor(images, return_tensors="pt"))["pixel_values"]
         start = torch.tensor([[*self._start, self.tokenizer.sep_token_id]], device=pixels.device)
         return {"pixel_values": pixels, "input_ids": start.expand(len(images), -1).clone()}
@@ -43,13 +42,13 @@ class Blip(HfCaptioner):
         return hidden
 
     def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
-        """The text decoder on every pair of image and sentence."""
+        """The text decoder on every pair of image and caption."""
         rows, read = _pairs(memory, tokens, self._start)
         logits = self.model.text_decoder(input_ids=read, encoder_hidden_states=rows).logits
         return TokenLogits(_last(logits, memory, tokens))
 
-    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-        return said[:, inputs["input_ids"].shape[1] - 1 :]
+    def _continuation(self, generated: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        return generated[:, inputs["input_ids"].shape[1] - 1 :]
 
     @cached_property
     def _start(self) -> list[int]:
@@ -60,7 +59,7 @@ class Git(HfCaptioner):
     """GIT: the words follow the image's patches in one decoder; the first is CLS."""
 
     def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
-        """Pixels and the beginning of the sentence."""
+        """Pixels and the beginning of the caption."""
         pixels = self._to_model(self.image_processor(images, return_tensors="pt"))["pixel_values"]
         start = torch.tensor([self._start], device=pixels.device).expand(len(images), -1)
         return {"pixel_values": pixels, "input_ids": start}
@@ -70,9 +69,9 @@ class Git(HfCaptioner):
         return inputs
 
     def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
-        """The decoder on every pair; images are encoded once, and repeated for the sentences by the model."""
+        """The decoder on every pair; images are encoded once, and repeated for the captions by the model."""
         read = _shifted(tokens.to(memory.device), self._start)
-        read = read.repeat_interleave(len(memory), 0)  # sentence by sentence, as the model repeats images
+        read = read.repeat_interleave(len(memory), 0)  # caption by caption, as the model repeats images
         logits = self.model(input_ids=read, pixel_values=memory).logits[:, -tokens.shape[1] :]
         return TokenLogits(logits.reshape(len(tokens), len(memory), tokens.shape[1], -1).transpose(0, 1))
 
@@ -85,7 +84,7 @@ class EncoderDecoder(HfCaptioner):
     """A vision encoder and a text decoder joined by cross-attention."""
 
     def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
-        """Pixels, and the beginning of the sentence where a prompt is given."""
+        """Pixels, and the beginning of the caption where a prompt is given."""
         inputs = self._to_model(self.image_processor(images, return_tensors="pt"))
         inputs = {"pixel_values": inputs["pixel_values"]}
         if self.options.prompt:
@@ -99,13 +98,13 @@ class EncoderDecoder(HfCaptioner):
         return hidden
 
     def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
-        """The decoder on every pair of image and sentence."""
+        """The decoder on every pair of image and caption."""
         rows, read = _pairs(memory, tokens, self._start)
         logits = self.model(encoder_outputs=(rows,), decoder_input_ids=read, use_cache=False).logits
         return TokenLogits(_last(logits, memory, tokens))
 
-    def _continuation(self, said: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-        return said[:, len(self._start) :]
+    def _continuation(self, generated: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        return generated[:, len(self._start) :]
 
     @cached_property
     def _start(self) -> list[int]:
@@ -116,7 +115,7 @@ class EncoderDecoder(HfCaptioner):
 
 
 class Chat(HfCaptioner):
-    """A model that is shown an image and asked about it, by its chat template or, without one, by plain text."""
+    """A model that is prompted with an image, by its chat template or, without one, by plain text."""
 
     default_beam = 1
 
@@ -135,14 +134,14 @@ class Chat(HfCaptioner):
 
     def visual_input(self, image: Image.Image) -> VisualInput:
         """The pixels, where they are one tensor of fixed size an image."""
-        seen = super().visual_input(image)
-        whole = seen.inputs.ndim >= 3 and seen.inputs.shape[:-3].numel() == 1
-        if not whole or seen.inputs.shape != self._blank["pixel_values"].shape[1:]:
+        visual = super().visual_input(image)
+        whole = visual.inputs.ndim >= 3 and visual.inputs.shape[:-3].numel() == 1
+        if not whole or visual.inputs.shape != self._blank["pixel_values"].shape[1:]:
             raise InputError(
-                f"a {self.model.config.model_type} model sees images in pieces that depend on their size; "
+                f"a {self.model.config.model_type} model cuts images into pieces that depend on their size; "
                 "explanations need one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA)"
             )
-        return seen._replace(inputs=seen.inputs.reshape(seen.inputs.shape[-3:]))
+        return visual._replace(inputs=visual.inputs.reshape(visual.inputs.shape[-3:]))
 
     def encode(self, inputs: Tensor) -> Tensor:
         """Projected patches (b, patches, d) of LLaVA; elsewhere the pixels, which `decode` takes through the model."""
@@ -196,11 +195,42 @@ class Chat(HfCaptioner):
         return self.model.config.model_type in ("llava", "vipllava")
 
 
-FAMILIES: dict[str, type[HfCaptioner]] = {"blip": Blip, "git": Git, "vision-encoder-decoder": EncoderDecoder}
+@dataclass(frozen=True)
+class Family:
+    """Transformers models that are used in the same way."""
+
+    title: str
+    description: str
+    captioner: type[HfCaptioner]
+    model_types: tuple[str, ...] = ()  # of `config.json`; without any it is the family of all other models
 
 
-def open_family(source: str, options: HfOptions) -> HfCaptioner:
-    """Load a checkpoint and put it behind its family's adapter."""
+FAMILIES = [
+    Family("BLIP", "an image encoder and a text decoder that attends to it", Blip, ("blip",)),
+    Family("GIT", "a text decoder with the image in front of the words", Git, ("git",)),
+    Family(
+        "encoder-decoder",
+        "any vision encoder with any text decoder (ViT-GPT2, TrOCR)",
+        EncoderDecoder,
+        ("vision-encoder-decoder",),
+    ),
+    Family("chat", "image-text-to-text models (LLaVA, SmolVLM, Qwen2-VL, PaliGemma, ...), given a prompt", Chat),
+]
+
+
+def find_family(model_type: str) -> Family:
+    """The family of a model type; the one without model types where no other names it.
+
+    >>> find_family("blip").title, find_family("llava").title
+    ('BLIP', 'chat')
+    """
+    named = (family for family in FAMILIES if model_type in family.model_types)
+    return next(named, next(family for family in FAMILIES if not family.model_types))
+
+
+def load_transformers(source: str, options: HfOptions | None = None) -> HfCaptioner:
+    """The captioner of a transformers checkpoint, by folder or by name on the hub."""
+    options = options or HfOptions()
     try:
         library: Any = import_module("transformers")
         captions: Any = import_module("transformers.models.auto.modeling_auto")
@@ -223,7 +253,7 @@ def open_family(source: str, options: HfOptions) -> HfCaptioner:
             )
         except (OSError, ValueError, ImportError, KeyError) as error:
             raise InputError(f"{source}: {_why(error)}") from None
-    return FAMILIES.get(config.model_type, Chat)(model.to(options.torch_device()), processor, options)
+    return find_family(config.model_type).captioner(model.to(options.torch_device()), processor, options)
 
 
 def _why(error: Exception) -> str:
@@ -235,13 +265,13 @@ def _why(error: Exception) -> str:
 
 
 def _shifted(tokens: Tensor, start: list[int]) -> Tensor:
-    """What is read to say `tokens` (n, t): the start and all but the last."""
+    """The input that `tokens` (n, t) are predicted from: the start and all but the last."""
     first = torch.tensor([start], device=tokens.device, dtype=tokens.dtype).expand(len(tokens), -1)
     return torch.cat([first, tokens[:, :-1]], 1)
 
 
 def _pairs(memory: Tensor, tokens: Tensor, start: list[int]) -> tuple[Tensor, Tensor]:
-    """Every image with every sentence: memory (b n, ...) and what is read (b n, start + t - 1)."""
+    """Every image with every caption: memory (b n, ...) and what is read (b n, start + t - 1)."""
     read = _shifted(tokens.to(memory.device), start).repeat(len(memory), 1)
     return memory.repeat_interleave(len(tokens), 0), read
 

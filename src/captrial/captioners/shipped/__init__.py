@@ -1,13 +1,3 @@
-"""The captioners that come with the package: small, trained by this project on Flickr8k (see their cards)."""
+"""Folders of the captioners that come with the package; `captrial.captioners.registry` lists them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-FOLDER = Path(__file__).parent
-DEFAULT = "ort"  # the best of them
-
-
-def shipped() -> dict[str, Path]:
-    """Name -> checkpoint folder of every shipped captioner."""
-    return {path.parent.name: path.parent for path in sorted(FOLDER.glob("*/config.json"))}
+__all__: list[str] = []

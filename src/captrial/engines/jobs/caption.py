@@ -16,8 +16,8 @@ from captrial.captioners.loading import (
     split_source,
     with_options,
 )
-from captrial.captioners.runner import try_caption
-from captrial.captioners.shipped import shipped
+from captrial.captioners.protocols import try_caption
+from captrial.captioners.registry import shipped_captioners
 from captrial.engines.engine import Engine, Outcome, run
 from captrial.engines.inputs import PART, parts_of_all, stamps
 from captrial.engines.job import Job, JobSpec, Row
@@ -67,7 +67,7 @@ def caption_all(
     parts = parts_of_all(sources, part)
     name, told = split_source(model)
     if not is_address(name):
-        files = {} if name in shipped() else stamps(model=name)
+        files = {} if name in shipped_captioners() else stamps(model=name)
         return run(JobSpec(CaptionJob, {"model": model, "beam": beam}, BATCH, files), parts, out, engine)
     pace = read_options(model, {option: told.pop(option) for option in PACE if option in told}, ENDPOINT_OPTIONS)
     pace["concurrency"] = in_flight or pace.get("concurrency", IN_FLIGHT)

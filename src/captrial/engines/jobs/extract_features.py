@@ -115,10 +115,12 @@ def _missing(parts: Sequence[Part], read: Container[str], done: Container[str]) 
 
 def _files(backbone: str) -> dict[str, str]:
     """Stamps of the files or folders that a backbone's name names."""
-    from captrial.vision.registry import Name, split_grid
+    from captrial.vision.descriptions import BackboneName
+    from captrial.vision.registry import split_grid
 
     detector, grid = split_grid(backbone)
-    sources = {"backbone": Name.parse(detector).source, "grid": Name.parse(grid).source if grid else None}
+    parse = BackboneName.parse
+    sources = {"backbone": parse(detector).source, "grid": parse(grid).source if grid else None}
     return stamps(**sources)
 
 

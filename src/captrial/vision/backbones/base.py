@@ -1,8 +1,9 @@
-"""Backbones: normalised images -> visual elements with their boxes."""
+"""The base of all backbones: normalised images to visual elements with their boxes."""
 
 from __future__ import annotations
 
 import abc
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,19 +41,19 @@ class Backbone(nn.Module, abc.ABC):
         return self.as_features(self.elements(pixels))
 
     def as_features(self, elements: Tensor) -> Features:
-        """Features of which the elements (b, k, width) are known."""
+        """`Features` from elements (b, k, width) of this backbone: all of them valid, boxes from `cells`."""
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=elements.device)
         return Features(elements, mask, self.cells().to(elements).expand(len(elements), -1, -1))
 
     @torch.no_grad()
     def extract(self, images: Sequence[Image.Image]) -> Features:
-        """Features of some opened images."""
+        """Features of some opened images, as one batch."""
         device = next(self.parameters()).device
         features: Features = self(torch.stack([self.preprocess(image) for image in images]).to(device))
         return features
 
     def describe(self) -> dict[str, Any]:
-        """What identifies these features; stored with features and checkpoints, which refuse another.
+        """What identifies these features; kept with feature stores and checkpoints, which refuse others.
 
         Where weights are loaded from is under `source`, which is not compared (see `captrial.vision.descriptions`).
         """
@@ -68,3 +69,12 @@ def grid_boxes(rows: int, columns: int) -> Tensor:
     """Relative boxes of a grid's cells, row by row: (rows x columns, 4)."""
     y, x = torch.meshgrid(torch.arange(rows) / rows, torch.arange(columns) / columns, indexing="ij")
     return torch.stack([x, y, x + 1 / columns, y + 1 / rows], -1).flatten(0, 1)
+
+
+def weights_hash(network: nn.Module) -> str:
+    """A fingerprint of every parameter and buffer of a network (blake2b, 16 digits; a second for 500 MB)."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

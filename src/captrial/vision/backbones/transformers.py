@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +17,16 @@ import torch
 from torch import Tensor
 
 from captrial.errors import InputError
-from captrial.vision.backbones.base import Backbone, grid_boxes
-from captrial.vision.descriptions import weights_hash
-from captrial.vision.preprocess import Preprocess
-from captrial.vision.transformers_checkpoints import (
+from captrial.vision.backbones.base import Backbone, grid_boxes, weights_hash
+from captrial.vision.descriptions import BackboneName, yes_or_no
+from captrial.vision.hub_checkpoints import (
     image_processor_settings,
     load_config,
     load_network,
-    preprocess_from_settings,
-    refuse_made_up_weights,
+    refuse_random_weights,
     resolve_source,
 )
+from captrial.vision.preprocess import Preprocess
 
 CLIP = "openai/clip-vit-base-patch32"  # Cornia 2022
 MOST_SPECIAL = 16  # class, distillation and register tokens before the patches; the known models have at most 5
@@ -59,7 +59,7 @@ class TransformersBackbone(Backbone):
         self.network, missing = load_network(self.source, auto, config, pickle)
         self._options = _options(self.network, config, self.preprocess.size)
         self._set_layout(config, class_token)
-        refuse_made_up_weights(self.network, missing, lambda: [self.elements(self._blank())], source)
+        refuse_random_weights(self.network, missing, lambda: [self.elements(self._blank())], source)
 
     def elements(self, pixels: Tensor) -> Tensor:
         """(b, 3, size, size) -> (b, k, width): the class token where there is one, then cells row by row."""
@@ -125,7 +125,7 @@ class TransformersBackbone(Backbone):
 
 def usual_preprocess(source: str) -> Preprocess:
     """How a checkpoint's own image processor prepares images."""
-    return preprocess_from_settings(image_processor_settings(resolve_source(source)), source)
+    return Preprocess.from_processor(image_processor_settings(resolve_source(source)), source)
 
 
 def clip(source: str = CLIP, preprocess: Preprocess | None = None, pickle: bool = False) -> TransformersBackbone:
@@ -134,6 +134,30 @@ def clip(source: str = CLIP, preprocess: Preprocess | None = None, pickle: bool 
     if backbone.name != "hf:clip_vision_model":
         raise InputError(f"{source} is a {backbone.name.removeprefix('hf:')}, not a CLIP model; name it hf:{source}")
     return backbone
+
+
+def load_clip(name: BackboneName) -> TransformersBackbone:
+    """By name: `clip`, or `clip:MODEL?size=336`."""
+    source = name.source or CLIP
+    return clip(source, name.preprocess(usual_preprocess(source)), name.take("pickle", yes_or_no, False))
+
+
+def load_transformers_backbone(name: BackboneName) -> TransformersBackbone:
+    """By name: `hf:MODEL?stage=stage3&class=no`."""
+    source = name.need_source("a model by name or folder")
+    return TransformersBackbone(
+        source,
+        name.preprocess(usual_preprocess(source)),
+        stage=name.take("stage", str, None),
+        class_token=name.take("class", yes_or_no, True),
+        pickle=name.take("pickle", yes_or_no, False),
+    )
+
+
+def restore_transformers_backbone(vision: Mapping[str, Any]) -> TransformersBackbone:
+    """From a description."""
+    preprocess = Preprocess.from_description(vision["preprocess"])
+    return TransformersBackbone(vision["source"], preprocess, vision["stage"], vision["class_token"])
 
 
 def _token_layout(tokens: int, config: Any, size: int, source: str) -> tuple[int, int]:

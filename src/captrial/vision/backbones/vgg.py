@@ -1,4 +1,4 @@
-"""VGG-19 up to conv5_4, 14 x 14 x 512 at 224 pixels: what Show-Attend-Tell looks at (Liu 2017 and Xu et al.).
+"""VGG-19 up to conv5_4, 14 x 14 x 512 at 224 pixels: the features of Show, Attend and Tell (Liu 2017, Xu et al.).
 
 The weights are not ours to ship: they come from torchvision where it is installed, or from a file of the user's.
 """
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from captrial.errors import InputError
-from captrial.vision.backbones.base import Backbone, grid_boxes
-from captrial.vision.descriptions import weights_hash
+from captrial.vision.backbones.base import Backbone, grid_boxes, weights_hash
+from captrial.vision.descriptions import BackboneName
 from captrial.vision.preprocess import Preprocess
 
 CROP = Preprocess(224, "crop", 256)  # Liu 2017, section 5.1
@@ -28,7 +28,8 @@ class VGG19(Backbone):
     """Cells of conv5_4 after its ReLU, 512 wide, one every 16 pixels.
 
     `weights` is a `.safetensors` file, or a `.pth` file (loaded without unpickling code), with torchvision's names;
-    without it torchvision's ImageNet weights are taken. Images are cropped as in Liu 2017: shorter side 256, centre 224.
+    without it torchvision's ImageNet weights are taken. Images are cropped as in Liu 2017: shorter side 256, centre
+    224.
     """
 
     width = 512
@@ -58,6 +59,16 @@ class VGG19(Backbone):
     @cached_property
     def _weights(self) -> str:
         return weights_hash(self.network)
+
+
+def load_vgg(name: BackboneName) -> VGG19:
+    """By name: `vgg19:FILE?size=448`."""
+    return VGG19(name.source, name.preprocess(CROP))
+
+
+def restore_vgg(vision: Mapping[str, Any]) -> VGG19:
+    """From a description."""
+    return VGG19(vision["source"], Preprocess.from_description(vision["preprocess"]))
 
 
 class VGG19Convolutions(nn.Module):

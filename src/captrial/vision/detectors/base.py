@@ -1,9 +1,9 @@
-"""Regions as visual elements: what any detector gives, and the backbone that joins a detector with a grid.
+"""Detectors and the backbone that turns their regions into visual elements.
 
     detector.detect(images) -> [[Detection(box, label, score, feature?, attributes), ...], ...]
     RegionBackbone(detector, grid).extract(images) -> Features
 
-A region that the detector has no feature for gets one pooled from the grid; where that cannot be done it is an error.
+A region that the detector has no feature for gets one pooled from the grid; where that is not possible it is an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Detection(Region):
     """A region as a detector gives it: box in pixels of the image, label, score; feature where it has one."""
 
     feature: Tensor | None = field(default=None, compare=False, repr=False)  # (d,)
-    attributes: tuple[str, ...] = ()  # words for what it is like: "red", "large"
+    attributes: tuple[str, ...] = ()  # adjectives: "red", "large"
 
 
 @runtime_checkable
@@ -61,14 +61,14 @@ class Detector(Protocol):
 
 @runtime_checkable
 class GridDetector(Detector, Protocol):
-    """A detector that looks through a grid backbone, and so can share it with the pooling of features."""
+    """A detector on top of a grid backbone, which it can share with the pooling of features."""
 
     grid: Backbone
 
-    def find(
+    def detect_on(
         self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
-        """The regions on grid features of images of these (width, height); with the images, if it needs them."""
+        """The regions on grid features of images of these (width, height); `images` where it needs them, too."""
         ...
 
 
@@ -96,8 +96,8 @@ class RegionBackbone(Backbone):
         self.preprocess = Preprocess() if grid is None else grid.preprocess  # boxes are of the whole image
 
     def elements(self, pixels: Tensor) -> NoReturn:
-        """Not for regions: they are found in images. See `see` and, for gradients, `pool`."""
-        raise InputError("regions are found in images, not in normalised pixels: use see(images), or pool(...)")
+        """Not for regions: they are found in images. See `extract` and, for gradients, `pool`."""
+        raise InputError("regions are found in images, not in normalised pixels: use extract(images), or pool(...)")
 
     def cells(self) -> NoReturn:
         """Not for regions: every image has its own boxes (`Features.boxes`)."""
@@ -110,29 +110,29 @@ class RegionBackbone(Backbone):
 
     @torch.no_grad()
     def regions(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
-        """The regions behind `see`, in its order, every one with its feature; for labels, scores and attributes."""
+        """The regions behind `extract`, in its order, each with its feature; for labels, scores and attributes."""
         sizes = [image.size for image in images]
         if self.grid is None:
             return self._chosen(self.detector.detect(images), sizes)
         seen = self.grid.extract(images)
         if isinstance(self.detector, GridDetector) and self.detector.grid is self.grid:
-            return self.regions_on(seen, sizes, images)  # one look is enough for both
+            return self.regions_on(seen, sizes, images)  # the grid runs once for both
         return pool_regions(self.grid, seen, self._chosen(self.detector.detect(images), sizes), sizes)
 
     @torch.no_grad()
     def regions_on(
         self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
-        """The same from grid features that are there already (a store's), where the detector needs nothing else."""
+        """The same from grid features of a store, where the detector needs nothing else."""
         if not isinstance(self.detector, GridDetector) or self.detector.grid is not self.grid:
-            raise InputError(f"{self.detector.name} looks at images, not at the grid that features are pooled from")
+            raise InputError(f"{self.detector.name} reads images, not the grid that features are pooled from")
         assert self.grid is not None
-        return pool_regions(self.grid, seen, self._chosen(self.detector.find(seen, sizes, images), sizes), sizes)
+        return pool_regions(self.grid, seen, self._chosen(self.detector.detect_on(seen, sizes, images), sizes), sizes)
 
     def pool(self, pixels: Tensor, boxes: Tensor) -> Tensor:
         """Features (b, k, width) of relative boxes (b, k, 4) on normalised images; differentiable in the pixels."""
         if self.grid is None:
-            raise InputError(f"{self.name} brings features of its own: there is no grid to pool from")
+            raise InputError(f"{self.name} has features of its own: there is no grid to pool from")
         elements = self.grid.elements(pixels)
         return pool_cells(elements, self.grid.cells().to(elements), boxes.to(elements))
 
@@ -144,7 +144,7 @@ class RegionBackbone(Backbone):
 
     def _chosen(self, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]) -> list[list[Detection]]:
         if len(found) != len(sizes):
-            raise MismatchError(f"{self.detector.name} answered for {len(found)} images of {len(sizes)}")
+            raise MismatchError(f"{self.detector.name} gave regions of {len(found)} images for {len(sizes)}")
         return [self._choose(each, size) for each, size in zip(found, sizes, strict=True)]
 
     def _choose(self, found: Sequence[Detection], size: tuple[int, int]) -> list[Detection]:
@@ -155,7 +155,7 @@ class RegionBackbone(Backbone):
         if self.grid is None:
             raise InputError(
                 f"{self.detector.name} found nothing in an image of {size[0]} x {size[1]} pixels and no "
-                "grid backbone is there to see the whole of it; lower the detector's threshold"
+                "grid backbone is there for the whole image; lower the detector's threshold"
             )
         return [Detection(Box(0, 0, *size), None, 0.0), *best]
 
@@ -169,7 +169,7 @@ def require_whole(grid: Backbone) -> None:
 def pool_regions(
     grid: Backbone, seen: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
 ) -> list[list[Detection]]:
-    """The regions `found` in images of these (width, height), each with a feature pooled from what the `grid` saw."""
+    """The regions `found` in images of these (width, height), each with a feature pooled from `seen`, those of the `grid`."""
     boxes = [relative_boxes(each, size) for each, size in zip(found, sizes, strict=True)]
     padded = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
     padded[padded.sum(-1) == 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])  # padding: pooled, then left out
@@ -187,7 +187,7 @@ def pack_regions(regions: Sequence[Sequence[Detection]], sizes: Sequence[tuple[i
         features = [region.feature for region in each if region.feature is not None]
         if len(features) != len(each) or not each:
             missing = f"{len(each) - len(features)} of {len(each)} regions" if each else "any region (there is none)"
-            raise InputError(f"image {number} of the batch: no feature of {missing}; nothing is made up for it")
+            raise InputError(f"image {number} of the batch: no feature of {missing}")
         elements = torch.stack(features).float().unsqueeze(0)
         mask = torch.ones(elements.shape[:2], dtype=torch.bool)
         packed.append(Features(elements, mask, relative_boxes(each, size).unsqueeze(0)))

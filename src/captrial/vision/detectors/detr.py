@@ -17,18 +17,17 @@ from torch import Tensor, nn
 
 from captrial.errors import InputError
 from captrial.records import Box
-from captrial.vision.descriptions import weights_hash
+from captrial.vision.backbones.base import weights_hash
+from captrial.vision.descriptions import BackboneName, yes_or_no
 from captrial.vision.detectors.base import Detection
-from captrial.vision.preprocess import RESAMPLING
-from captrial.vision.transformers_checkpoints import (
+from captrial.vision.hub_checkpoints import (
     image_processor_settings,
     load_config,
     load_network,
-    normalisation,
-    refuse_made_up_weights,
-    resampling,
+    refuse_random_weights,
     resolve_source,
 )
+from captrial.vision.preprocess import RESAMPLING, normalisation, resampling
 
 NO_CLASS = "N/A"  # holes in COCO's numbering, as DETR's checkpoints name them
 
@@ -53,7 +52,7 @@ class DetrDetector(nn.Module):
         names = config.id2label
         self.labels: tuple[str, ...] = tuple(names.get(number, NO_CLASS) for number in range(max(names) + 1))
         blank = [self.frame(Image.new("RGB", (32, 32)))]
-        refuse_made_up_weights(self.network, missing, lambda: self._run(blank)[:2], source)
+        refuse_random_weights(self.network, missing, lambda: self._run(blank)[:2], source)
         self.width: int | None = self._run(blank)[2].shape[-1] if features else None
 
     @torch.no_grad()
@@ -108,6 +107,23 @@ class DetrDetector(nn.Module):
             for query in order[:keep].tolist()
             if corners[query, 0] < corners[query, 2] and corners[query, 1] < corners[query, 3]
         ]
+
+
+def load_detr(name: BackboneName, features: bool) -> DetrDetector:
+    """By name: `detr:MODEL?threshold=0.3&least=10`."""
+    return DetrDetector(
+        name.need_source("a model by name or folder"),
+        name.take("threshold", float, 0.5),
+        name.take("least", int, 1),
+        features,
+        name.take("pickle", yes_or_no, False),
+    )
+
+
+def restore_detr(description: Mapping[str, Any]) -> DetrDetector:
+    """From a description."""
+    how = description
+    return DetrDetector(how["source"], how["threshold"], how["least"], how["features"])
 
 
 class Frame:

@@ -1,12 +1,13 @@
 """The noun localiser: labelled regions without a detector and without a download, learnt from captions alone.
 
-One linear layer says of every cell of a grid how likely it shows each noun; an image shows a noun when at least one
-cell does (noisy-OR, Fang et al. 2015, "From captions to visual concepts"). It never saw a box: its boxes are the
-connected areas of its maps, and a detector is better. Adjectives learnt the same way describe the regions.
+One linear layer gives, for every cell of a grid, the probability that it shows each noun; an image shows a noun when at
+least one cell does (noisy-OR, Fang et al. 2015, "From captions to visual concepts"). It is trained without boxes: its
+boxes are the connected areas of its maps, and a trained detector is better. Adjectives learnt the same way describe the
+regions.
 
-What an image shows is judged on the grid it was trained on; where, on a finer grid of the same network at a larger
-size, on which it points better but knows less. `captrial.training.localiser_training` trains it; the shipped weights come from
-Flickr8k's captions (see `weights/localiser.md`).
+What an image shows is decided on the grid it was trained on; where, on a finer grid of the same network at a larger
+size, which points better but recognises less. `captrial.training.localiser_training` trains it; the shipped weights
+come from Flickr8k's captions (see `weights/localiser.md`).
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.records import Box
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.boxes import cell_shares, suppress
-from captrial.vision.descriptions import identity
+from captrial.vision.descriptions import BackboneName, identity, yes_or_no
 from captrial.vision.detectors.base import Detection
 from captrial.vision.features.visual_features import Features
-
-# Boxes from maps: the connected areas of a map above several shares of its peak, and how much of it each holds.
-
+from captrial.vision.registry import load_backbone
 
 Floats = NDArray[np.float64]
+SHIPPED = Path(__file__).parent / "weights"
+SHIPPED_NAME = "shipped"
+WEIGHTS, CONFIG = "localiser.safetensors", "localiser.json"
 
 
 class Peak(NamedTuple):
-    """A connected area of a map: its relative box (x1, y1, x2, y2), and how well it stands for the map, in (0, 1]."""
+    """A connected area of a map: its relative box (x1, y1, x2, y2), and its worth in (0, 1]."""
 
     box: tuple[float, float, float, float]
     worth: float
@@ -51,9 +53,9 @@ class Peak(NamedTuple):
 def find_peaks(values: Floats, shares: Sequence[float], smallest: float = 0.0, iou: float = 0.5) -> list[Peak]:
     """Areas of a map (h, w) above `shares` of its maximum, best first; boxes overlapping a better one are left out.
 
-    A low share shows how far a thing reaches, a high one separates what touches. An area is worth its own maximum, as a
-    share of the map's; areas above the second share half of that, above the third a quarter: they are second thoughts.
-    Areas under `smallest` of the map are noise.
+    A low share gives the extent of an object, a high one separates objects that touch. An area is worth its own maximum,
+    as a share of the map's; areas above the second share count half of that, above the third a quarter. Areas under
+    `smallest` of the map are noise.
     """
     if values.max() <= 0:
         return []
@@ -76,11 +78,6 @@ def _areas(values: Floats, level: float, smallest: float) -> Iterator[tuple[tupl
         if inside.sum() >= smallest * values.size:
             box = (columns.start / width, rows.start / height, columns.stop / width, rows.stop / height)
             yield box, float(values[rows, columns][inside].max())
-
-
-SHIPPED = Path(__file__).parent / "weights"
-SHIPPED_NAME = "shipped"
-WEIGHTS, CONFIG = "localiser.safetensors", "localiser.json"
 
 
 @dataclass(frozen=True)
@@ -112,9 +109,9 @@ class NounLocaliser(nn.Module):
         search: Search | None = None,
         people: Collection[str] = (),
     ) -> None:
-        """`grid` is the backbone it is trained on, `finer` the same one at a larger size, for the places of things.
+        """`grid` is the backbone it is trained on, `finer` the same one at a larger size, for the places of objects.
 
-        Regions named by the nouns of `people` get no adjectives: those would be about clothes, and read otherwise.
+        Regions named by the nouns of `people` get no adjectives: most would describe clothes, not people.
         """
         super().__init__()
         self.people = frozenset(people)
@@ -140,23 +137,23 @@ class NounLocaliser(nn.Module):
     @torch.no_grad()
     def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
         """Regions of opened images, likeliest first."""
-        return self.find(self.grid.extract(images), [image.size for image in images], images)
+        return self.detect_on(self.grid.extract(images), [image.size for image in images], images)
 
-    def find(
+    def detect_on(
         self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
-        """Regions on grid features of images of these (width, height); the images are for the finer look."""
+        """Regions on grid features of images of these (width, height); the images are for the finer grid."""
         if self.finer is None:
             return self.search_maps(seen, seen, sizes)
         if images is None:
-            raise InputError("this noun localiser takes a second, finer look: it needs the images (or `finer=no`)")
+            raise InputError("this noun localiser also uses a finer grid: it needs the images (or `finer=no`)")
         return self.search_maps(seen, self.finer.extract(images), sizes)
 
     @torch.no_grad()
     def search_maps(
         self, seen: Features, finer: Features, sizes: Sequence[tuple[int, int]], nouns: Sequence[str] | None = None
     ) -> list[list[Detection]]:
-        """Regions of what `seen` shows at the places where `finer` shows it; of some `nouns` only, where given."""
+        """Regions of what `seen` shows, at the places where `finer` shows it; of some `nouns` only, where given."""
         maps = self.maps(seen).float()
         places = maps if finer is seen else self.maps(finer).float()
         chosen = self._numbers(nouns)
@@ -255,15 +252,13 @@ class NounLocaliser(nn.Module):
 
     @classmethod
     def from_pretrained(
-        cls, directory: Path | str = SHIPPED, grid: Backbone | None = None, look_closer: bool = True
+        cls, directory: Path | str = SHIPPED, grid: Backbone | None = None, use_finer: bool = True
     ) -> NounLocaliser:
-        """The shipped localiser, or one of your own; without `look_closer` places are those of the coarse grid.
+        """The shipped localiser, or one of your own; without `use_finer` boxes come from the coarse grid.
 
         `grid` is its backbone where it is loaded already.
         """
         from safetensors.torch import load_file
-
-        from captrial.vision.registry import load_backbone
 
         shipped = str(directory) in (SHIPPED_NAME, str(SHIPPED))
         directory = SHIPPED if shipped else Path(directory)
@@ -273,13 +268,23 @@ class NounLocaliser(nn.Module):
         grid = grid or load_backbone(config["grid"])
         if identity(grid.describe()) != identity(config["grid"]):
             raise MismatchError(f"{directory} holds a noun localiser for {config['grid']['backbone']} at another size")
-        finer = load_backbone(config["finer"]) if look_closer and config["finer"] else None
+        finer = load_backbone(config["finer"]) if use_finer and config["finer"] else None
         settings = {**config["search"], "shares": tuple(config["search"]["shares"])}
         localiser = cls(config["nouns"], config["adjectives"], grid, finer, Search(**settings), config["people"])
         localiser.source = SHIPPED_NAME if shipped else str(directory.resolve())
         weights = load_file(directory / WEIGHTS)
         localiser.head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         return localiser.requires_grad_(False).eval()
+
+
+def load_localiser(name: BackboneName, features: bool) -> NounLocaliser:
+    """By name: `localiser`, or `localiser:FOLDER?finer=no`; it never has features of its own."""
+    return NounLocaliser.from_pretrained(name.source or SHIPPED, use_finer=name.take("finer", yes_or_no, True))
+
+
+def restore_localiser(description: Mapping[str, Any]) -> NounLocaliser:
+    """From a description."""
+    return NounLocaliser.from_pretrained(description["source"], use_finer=description["finer"] is not None)
 
 
 def _side(cells: int) -> int:

@@ -1,10 +1,13 @@
-"""Any YOLO-style detector from an ONNX file, through onnxruntime: boxes, labels, scores; features come from a grid."""
+"""YOLO-style detectors in ONNX files, run by onnxruntime: boxes, labels and scores; features come from a grid.
+
+Images go in letterboxed (`Letterbox`); `find_layout` and `decode` read the three output layouts of the family.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +21,8 @@ from captrial.errors import InputError, MissingExtraError
 from captrial.files import content_hash
 from captrial.records import Box
 from captrial.vision.boxes import suppress
+from captrial.vision.descriptions import BackboneName, read_labels
 from captrial.vision.detectors.base import Detection
-
-# The arithmetic of YOLO-style detectors: letterbox in, the three output layouts of the family out.
-
 
 Floats = NDArray[np.float32]
 Layout = Literal["v5", "v8", "v8-rows", "end-to-end"]
@@ -179,7 +180,7 @@ class OnnxDetector:
         }
 
     def _run(self, pixels: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
-        """One output (rows, columns) an image; a file with a fixed batch of one sees them one by one."""
+        """One output (rows, columns) an image; a file with a fixed batch of one gets them one by one."""
         if not pixels:
             return []
         whole = not isinstance(self._shape[0], int)  # a named or unknown batch size: any
@@ -232,6 +233,23 @@ class OnnxDetector:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
+
+
+def load_onnx(name: BackboneName, features: bool) -> OnnxDetector:
+    """By name: `onnx:FILE?threshold=0.3&iou=0.5&size=640&labels=FILE`; it never has features of its own."""
+    return OnnxDetector(
+        name.need_source("an ONNX file"),
+        name.take("threshold", float, 0.25),
+        name.take("iou", float, 0.7),
+        name.take("labels", read_labels, None),
+        name.take("size", lambda text: (int(text), int(text)), None),
+    )
+
+
+def restore_onnx(description: Mapping[str, Any]) -> OnnxDetector:
+    """From a description."""
+    how = description
+    return OnnxDetector(how["source"], how["threshold"], how["iou"], how["labels"], tuple(how["frame"]))
 
 
 def _noted_size(metadata: dict[str, str]) -> tuple[int, int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,8 @@ class Hdf5Features(PrecomputedFeatures):
     first column is the background, as in the bottom-up detector (1 600 classes and background).
     """
 
-    def __init__(
-        self,
-        path: Path | str,
-        sizes: Mapping[str, tuple[int, int]] | None = None,
-        boxes: bool = True,
-        labels: Sequence[str] | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(path, sizes, boxes, labels, name)
+    def open(self) -> None:
+        """Open the file once, to see that it can be read."""
         self._opened: tuple[int, Any] | None = None
         self._file()
 

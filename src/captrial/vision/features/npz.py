@@ -21,26 +21,16 @@ FEATURE_KEYS, BOX_KEYS = ("feat", "features", "x"), ("bbox", "boxes")
 class NpzFeatures(PrecomputedFeatures):
     """Arrays of shape (n, d) or (rows, columns, d): `feat`, `features`, `x` or the only one of a file.
 
-    Boxes are `bbox` or `boxes` in the same file (with `image_w` and `image_h`), or files of the same names in
-    `box_folder`, by default the folder `NAME_box` beside `NAME_att`. A grid without boxes gets those of its cells.
+    Boxes are `bbox` or `boxes` in the same file (with `image_w` and `image_h`), or files of the same names in the folder
+    `NAME_box` beside `NAME_att`. A grid without boxes gets those of its cells.
     """
 
-    def __init__(
-        self,
-        path: Path | str,
-        sizes: Mapping[str, tuple[int, int]] | None = None,
-        boxes: bool = True,
-        labels: Sequence[str] | None = None,
-        name: str | None = None,
-        box_folder: Path | str | None = None,
-    ) -> None:
-        super().__init__(path, sizes, boxes, labels, name)
+    def open(self) -> None:
+        """Find the folders of features and boxes."""
         if not self.path.is_dir():
-            raise DatasetError(f"{path} is no folder of .npz or .npy files")
+            raise DatasetError(f"{self.path} is no folder of .npz or .npy files")
         beside = self.path.with_name(self.path.name.removesuffix("_att") + "_box")
-        if box_folder is None and self.path.name.endswith("_att") and beside.is_dir():
-            box_folder = beside
-        self.box_folder = None if box_folder is None else Path(box_folder)
+        self.box_folder = beside if self.path.name.endswith("_att") and beside.is_dir() else None
 
     def ids(self) -> Sequence[str]:
         """The images' ids, sorted."""

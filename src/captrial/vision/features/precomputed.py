@@ -1,7 +1,7 @@
-"""Features that were made elsewhere (bottom-up attention and its like), by image id: lazy, safe to fork and pickle.
+"""Features made by another program (bottom-up attention and the like), by image id: lazy, safe to fork and pickle.
 
 `TsvFeatures`, `Hdf5Features` and `NpzFeatures` read the field's three formats as they are; `import_features` copies any
-of them into a feature store. A feature that is not there is an error with the image's id, never a guess.
+of them into a feature store. A missing feature is an error with the image's id.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ class PrecomputedFeatures(abc.ABC):
         if not self.path.exists():
             raise DatasetError(f"{path} does not exist; give the features' file or folder")
         self.sizes, self.with_boxes, self.labels = sizes or {}, boxes, labels
+        self.open()
+
+    @abc.abstractmethod
+    def open(self) -> None:
+        """Check the file or folder; called once, at the end of `__init__`."""
 
     @abc.abstractmethod
     def ids(self) -> Sequence[str]:
@@ -95,7 +100,7 @@ class PrecomputedFeatures(abc.ABC):
 
     @property
     def vision(self) -> dict[str, Any]:
-        """What identifies these features (see `Backbone.describe`): a name, for nobody knows how they were made."""
+        """What identifies these features (see `Backbone.describe`): their name, since nothing tells how they were made."""
         return {
             "backbone": f"{PRECOMPUTED}:{self.name}",
             "source": str(self.path),

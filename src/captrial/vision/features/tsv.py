@@ -10,7 +10,7 @@ import base64
 import binascii
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,11 @@ class TsvFeatures(PrecomputedFeatures):
     The place of every line is found once and kept in the cache folder; after that an image costs one read.
     """
 
-    def __init__(
-        self,
-        path: Path | str,
-        sizes: Mapping[str, tuple[int, int]] | None = None,
-        boxes: bool = True,
-        labels: Sequence[str] | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(path, sizes, boxes, labels, name)
+    def open(self) -> None:
+        """Find the files."""
         self.parts = sorted(self.path.glob("*.tsv*")) if self.path.is_dir() else [self.path]
         if not self.parts:
-            raise DatasetError(f"{path} has no .tsv files in it")
+            raise DatasetError(f"{self.path} has no .tsv files in it")
         self._files: dict[int, int] = {}
         self._process = os.getpid()
 

@@ -1,42 +1,32 @@
-"""Run a captioner over many images: resumable, a bad image never fatal, with what it cost."""
+"""Caption many images into one file: resumable, never stopped by a bad image, with the cost of it all.
+
+`captrial.engines` does the same on several workers or machines.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from PIL import Image
 
+from captrial.captioners.protocols import AnyCaptioner, try_caption
 from captrial.data.images import open_image
-from captrial.errors import ImageError, InputError
+from captrial.errors import ImageError
 from captrial.files import atomic_write
 from captrial.progress import progress_bar
 from captrial.records import ImageRef
 
 
-class AnyCaptioner(Protocol):
-    """The black-box contract: opened images in, one caption each out."""
-
-    def caption(self, images: Sequence[Image.Image]) -> list[str]:
-        """One caption an image, in order."""
-        ...
-
-
-def try_caption(captioner: AnyCaptioner, images: Sequence[Image.Image]) -> list[str | InputError]:
-    """One caption an image, or why there is none, from captioners that can tell; others say all or fail."""
-    told: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
-    return told(images) if told is not None else list(captioner.caption(images))
-
-
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What captions cost: over all runs of one file."""
+    """What the captions of a file have cost, over all runs."""
 
     images: int = 0
     unreadable: int = 0
@@ -52,7 +42,7 @@ class Cost:
 
 
 def caption_to_file(captioner: AnyCaptioner, images: Sequence[ImageRef], out: Path, batch: int = 16) -> Cost:
-    """Append `{"id", "caption"}` lines to `out` for the images that are not in it yet; returns the cost so far.
+    """Append `{"id", "caption"}` lines to `out` for the images that are not in it yet; return the cost so far.
 
     Images that cannot be opened, or that an endpoint cannot caption, go to `<out>.errors.jsonl` with the reason. A
     killed run continues where it was.
@@ -71,15 +61,15 @@ def caption_to_file(captioner: AnyCaptioner, images: Sequence[ImageRef], out: Pa
             before = _tokens(captioner)
             answers = try_caption(captioner, [pixels for _, pixels in opened]) if opened else []
             named = list(zip((name for name, _ in opened), answers, strict=True))
-            said = [{"id": name, "caption": text} for name, text in named if isinstance(text, str)]
+            captioned = [{"id": name, "caption": text} for name, text in named if isinstance(text, str)]
             unreadable += [{"id": name, "error": str(why)} for name, why in named if not isinstance(why, str)]
-            _append(out, said)
+            _append(out, captioned)
             _append(errors, unreadable)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             seconds = cost.seconds + time.monotonic() - started
             used = [now - then for now, then in zip(_tokens(captioner), before, strict=True)]
             cost = Cost(
-                cost.images + len(said),
+                cost.images + len(captioned),
                 cost.unreadable + len(unreadable),
                 seconds,
                 peak,

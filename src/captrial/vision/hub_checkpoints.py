@@ -1,7 +1,14 @@
-"""transformers checkpoints by name or local folder: loaded quietly, without pickles, and never with made-up weights."""
+"""Checkpoints of the transformers library, by local folder or by name on the Hugging Face hub.
+
+Everything of captrial that reads such checkpoints finds and loads them here: backbones and detectors by
+`load_config` and `load_network`, captioners by `find_checkpoint`, which gives the whole folder. Only safetensors are
+read and no code of a checkpoint is run unless the user allows it, absent weights are refused rather than filled with
+random numbers, and every failure is one sentence with a way out.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,26 +16,52 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
 from captrial.errors import InputError, MissingExtraError
-from captrial.vision.preprocess import Preprocess
 
+CONFIG = "config.json"
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?")
+_WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.tiktoken")
+_PICKLED = ("*.bin", "*.pt", "*.pth")
 
 
 def resolve_source(source: str) -> str:
     """The full path of a local folder, else a name on the hub (`name` or `name@revision`).
 
-    What can only be a path and is not there is an error.
+    What can only be a path and does not exist is an error.
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
         return str(folder.resolve())
     if folder.exists() or source.startswith((".", "~")) or not _HUB_NAME.fullmatch(source):
-        raise InputError(f"{source} is no folder with a transformers checkpoint, nor a name on the hub; check the path")
+        raise InputError(f"{source}: no such folder, nor a name on the hub; give a checkpoint folder, or owner/model")
     return source
+
+
+def find_checkpoint(source: str, *, revision: str | None = None, code: bool = False, pickle: bool = False) -> Path:
+    """The folder of a whole checkpoint: a local one, or one named on the hub (cache first, then download).
+
+    `code` and `pickle` also fetch Python files and weights that are not safetensors.
+    """
+    resolved = resolve_source(source)
+    folder = Path(resolved)
+    if not folder.is_dir():
+        patterns = (*_WANTED, *(["*.py"] if code else []), *(_PICKLED if pickle else ()))
+        folder = _from_hub(resolved, revision, patterns)
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"{folder}: no {CONFIG}; this is no transformers checkpoint")
+    if not pickle and not any(folder.glob("*.safetensors")):
+        raise InputError(f"{source}: there is no safetensors file, {_other_weights(folder)}")
+    return folder
+
+
+def is_transformers(folder: Path) -> bool:
+    """Whether a folder holds a transformers checkpoint: its `config.json` names a model type."""
+    try:
+        return "model_type" in json.loads((folder / CONFIG).read_bytes())
+    except (OSError, ValueError):
+        return False
 
 
 def load_config(source: str) -> Any:
@@ -41,7 +74,7 @@ def load_network(source: str, auto: str, config: Any, pickle: bool = False) -> t
     """A checkpoint's network in float32 and eval mode, and the names of the weights it did not bring.
 
     `auto` is the transformers class that knows the architecture (`AutoModel`, `AutoModelForObjectDetection`, ...).
-    transformers fills absent weights with random numbers: pass their names to `refuse_made_up_weights`.
+    transformers fills absent weights with random numbers: pass their names to `refuse_random_weights`.
     """
     with quiet_transformers() as transformers, _one_sentence(source):
         model = getattr(transformers, auto)
@@ -58,7 +91,7 @@ def load_network(source: str, auto: str, config: Any, pickle: bool = False) -> t
     return network, frozenset(report["missing_keys"])
 
 
-def refuse_made_up_weights(
+def refuse_random_weights(
     network: nn.Module, missing: frozenset[str], results: Callable[[], Sequence[Tensor]], source: str
 ) -> None:
     """An error where `results` depend on weights that the checkpoint did not bring (a pooler's may be missing)."""
@@ -125,7 +158,7 @@ def _place(source: str) -> dict[str, str]:
 
 @contextmanager
 def _one_sentence(source: str) -> Iterator[None]:
-    """What transformers raises on a checkpoint it cannot load, as one sentence."""
+    """Turn what transformers raises on a checkpoint it cannot load into one sentence."""
     try:
         yield
     except ImportError as error:  # an architecture with needs of its own, such as timm
@@ -138,65 +171,41 @@ def _first_sentence(error: Exception) -> str:
     return re.split(r"(?<=[.!?])\s", " ".join(str(error).split()), maxsplit=1)[0][:300] or type(error).__name__
 
 
-# From a checkpoint's `preprocessor_config.json` to our `Preprocess`: transformers' own processors need torchvision.
+def _other_weights(folder: Path) -> str:
+    pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
+    if not pickled:
+        return "nor any other file of weights; fetch it anew"
+    return (
+        f"only {pickled[0]}, a pickle that can run code when it is read; convert it to safetensors, "
+        "or allow it if you trust it: --allow-pickle, or ?allow_pickle=true behind its name"
+    )
 
 
-WARPED_FROM = 384  # ConvNeXt and ResNet checkpoints are cropped below this size and warped from it on
+def _from_hub(name: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"captioner {name}", "hf") from None
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(patterns)))
+    except HFValidationError:
+        raise InputError(f"{name}: neither a folder here nor a name on the hub (owner/model)") from None
+    except (HfHubHTTPError, OSError) as error:  # what the hub answered, or that it did not
+        raise InputError(f"{name}: {_hub_problem(name, revision, error)}") from None
 
 
-def preprocess_from_settings(settings: Mapping[str, Any], source: str) -> Preprocess:
-    """The same square, resampling and normalisation as the checkpoint's own image processor makes.
+def _hub_problem(name: str, revision: str | None, error: Exception) -> str:
+    from huggingface_hub import constants, errors
 
-    Old files give `size` as one number: the shorter side where a centre crop follows, else the side of a square.
-    """
-    if not settings.get("do_resize", True):
-        raise InputError(f"{source} takes images of any size (do_resize is false); pass preprocess=Preprocess(...)")
-    size, shorter = _sizes(settings, source)
-    mode = "stretch" if shorter is None else "crop"
-    mean, std = normalisation(settings, source)
-    return Preprocess(size, mode, shorter or Preprocess.shorter, mean, std, resampling(settings))  # type: ignore[arg-type]
-
-
-def resampling(settings: Mapping[str, Any], default: str = "bicubic") -> str:
-    """The name of the resampling filter."""
-    number = settings.get("resample")
-    return default if number is None else Image.Resampling(number).name.lower()
-
-
-def normalisation(settings: Mapping[str, Any], source: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of pixels in [0, 1], the processor's own rescaling put into them."""
-    mean, std = (0.0,) * 3, (1.0,) * 3
-    if settings.get("do_normalize", True):
-        if "image_mean" not in settings or "image_std" not in settings:
-            raise InputError(f"{source}: its preprocessor_config.json normalises, but has no image_mean and image_std")
-        mean, std = tuple(settings["image_mean"]), tuple(settings["image_std"])
-    factor = 255 * settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 255.0
-    if abs(factor - 1) < 1e-6:
-        return mean, std
-    return tuple(value / factor for value in mean), tuple(value / factor for value in std)
-
-
-def _sizes(settings: Mapping[str, Any], source: str) -> tuple[int, int | None]:
-    """The side of the square, and the shorter side before its cropping (None: no cropping)."""
-    size = settings.get("size")
-    if settings.get("crop_pct"):
-        side = _one_side(size, source)
-        return (side, None) if side >= WARPED_FROM else (side, int(side / settings["crop_pct"]))
-    if settings.get("do_center_crop"):
-        side = _one_side(settings.get("crop_size", size), source)
-        if isinstance(size, int) or (size and "shortest_edge" in size):
-            return side, _one_side(size, source)
-        raise InputError(f"{source} stretches and then crops its images; pass preprocess=Preprocess(...)")
-    if isinstance(size, Mapping) and "height" not in size:
-        raise InputError(f"{source} makes images of many shapes (size {dict(size)}); pass preprocess=Preprocess(...)")
-    return _one_side(size, source), None
-
-
-def _one_side(size: Any, source: str) -> int:
-    if isinstance(size, Mapping):
-        sides = {int(size[key]) for key in ("shortest_edge", "height", "width") if size.get(key)}
-        if len(sides) == 1:
-            return sides.pop()
-    elif isinstance(size, int):
-        return size
-    raise InputError(f"{source}: only square images are supported, not size {size}; pass preprocess=Preprocess(...)")
+    if isinstance(error, errors.GatedRepoError):
+        return "its owner asks for consent first; give it on its page, then `hf auth login`"
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"has no revision {revision!r}"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return "no folder here, and no such model on the hub (or a private one: `hf auth login`)"
+    why = "offline mode is on" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} cannot be reached"
+    return (
+        f"no folder here, not whole in the cache of huggingface_hub, and {why} ({type(error).__name__}); "
+        f"where there is a network, run `hf download {name} --local-dir DIR` and give DIR"
+    )

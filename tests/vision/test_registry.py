@@ -83,7 +83,7 @@ def test_changed_weights_are_refused(names: dict[str, str], tmp_path: Path) -> N
     moved.mkdir()
     for path in changed.iterdir():
         (moved / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(InputError, match="nowhere is no folder"):
+    with pytest.raises(InputError, match="nowhere: no such folder"):
         load_backbone({**described, "source": "./nowhere"})
     assert load_backbone({**described, "source": "./nowhere"}, f"hf:{moved}?class=no").width == 24
     with pytest.raises(MismatchError, match="another class_token"):

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from captrial.captioners.registry import create
-from captrial.captioners.scene_graph_inputs import extract_for, wants_graphs, with_graphs
+from captrial.captioners.trained import extract_for, wants_graphs, with_graphs
 from captrial.errors import DatasetError, InputError
 from captrial.language.vocabulary import Vocabulary
 from captrial.toyworld import ToyWorld

@@ -1,0 +1,96 @@
+"""What a captioner must offer: `AnyCaptioner` to caption images, `Explainable` to have its words explained.
+
+Any object with the methods of `Explainable` can be explained by gradients (`captrial.explain`), whatever library it
+comes from. Captrial's own architectures are adapted by `captrial.attribution.subject`; captioners and VLMs of the
+transformers library implement the protocol themselves (`captrial.captioners.huggingface`):
+
+    visual = captioner.visual_input(image)                pixels (3, h, w), normalised as the model needs them
+    memory = captioner.encode(visual.inputs[None])        the visual part, once for all words; differentiable
+    output = captioner.decode(memory, tokens)             teacher forcing: logits (b, n, t, vocabulary)
+
+`tokens` (n, t) are the ids of `n` captions **without** BOS, prompt or image placeholders: the adapter adds what its
+model needs in front, and logits at position i score token i, given tokens 0 .. i - 1. Captions shorter than `t` are
+padded at the end with any valid id; those positions are never read. Rows of memory are images (points of a path between
+two images, when integrating), and every row is combined with all `n` captions. Parameters need no gradient; nothing may
+be detached between inputs and logits, and nothing may run under `no_grad`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from PIL import Image
+
+from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WHOLE = (0.0, 0.0, 1.0, 1.0)
+
+
+class AnyCaptioner(Protocol):
+    """A black box: opened images in, one caption each out."""
+
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        """One caption an image, in order."""
+        ...
+
+
+def try_caption(captioner: AnyCaptioner, images: Sequence[Image.Image]) -> list[str | InputError]:
+    """One caption an image, or why there is none; captioners without a `try_caption` of their own caption all or raise."""
+    own: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
+    return own(images) if own is not None else list(captioner.caption(images))
+
+
+class WordSpan(NamedTuple):
+    """A word and its tokens `[start, end)`: sub-words are merged by the captioner's own tokeniser."""
+
+    text: str
+    start: int
+    end: int
+
+
+class VisualInput(NamedTuple):
+    """One image as a captioner's input: the tensor that attribution differentiates with respect to."""
+
+    inputs: Tensor  # (3, h, w) normalised pixels, or (k, d) visual elements
+    cells: Tensor | None = None  # (k, 4) boxes of the elements, relative to the square that attention ranges over
+    window: tuple[float, float, float, float] = WHOLE  # the part of the image inside that square, relative to it
+
+
+class TokenLogits(NamedTuple):
+    """The result of teacher forcing."""
+
+    logits: Tensor  # (b, n, t, vocabulary)
+    attention: Tensor | None = None  # (b, n, t, k) over the elements, rows summing to 1; None if there is none
+
+
+@runtime_checkable
+class Explainable(Protocol):
+    """A captioner whose words can be differentiated with respect to its visual input."""
+
+    def visual_input(self, image: Image.Image) -> VisualInput:
+        """Prepare an image as the model's input."""
+        ...
+
+    def encode(self, inputs: Tensor) -> Any:
+        """The visual part of the model: (b, *inputs.shape) -> memory, a tree of tensors (b, ...)."""
+        ...
+
+    def decode(self, memory: Any, tokens: Tensor) -> TokenLogits:
+        """Teacher forcing of `tokens` (n, t) on every row of memory."""
+        ...
+
+    def generate(self, image: Image.Image) -> list[int]:
+        """The model's own caption of an image: token ids, without BOS, prompt, EOS and padding."""
+        ...
+
+    def tokenize(self, caption: str) -> list[int]:
+        """Token ids of a caption given by the user, in the same form."""
+        ...
+
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
+        """The words of some tokens, in order; each token belongs to at most one word."""
+        ...

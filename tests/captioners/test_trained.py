@@ -127,7 +127,7 @@ def test_backbones_by_description() -> None:
     backbone = EfficientNetLite(0, 128, "crop")
     again = load_backbone(orjson.loads(orjson.dumps(backbone.describe())))
     assert again.describe() == backbone.describe()
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot be loaded"):
         load_backbone({"backbone": "random"})
     seen = again.extract([Image.new("RGB", (64, 48))])
     assert isinstance(seen, Features)

@@ -41,7 +41,16 @@ ALL = "*"  # in the dicts below: every command
 
 # ---- names that change: OLD -> NEW, by command. Files that are renamed stand among the keys. Where a key becomes two,
 # a path says which: {"compete": {"calls/2/stdout/pictures": "pool_images"}}. Hashes do not know of renamed values.
-RENAMED_KEYS: dict[str, dict[str, str]] = {ALL: {}, "compete": {"calls/2/stdout/pictures": "pool"}}
+RENAMED_KEYS: dict[str, dict[str, str]] = {
+    ALL: {},
+    "compete": {"calls/2/stdout/pictures": "pool"},
+    "models": {
+        "sees": "features",
+        "speaks": "decoder",
+        "attends_in_encoder": "encoder_attention",
+        "attends_in_decoder": "decoder_attention",
+    },
+}
 RENAMED_VALUES: dict[str, dict[str, str]] = {ALL: {}}  # whole strings, e.g. {"greedy upper bound": "upper bound"}
 RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {ALL: {"--pictures": "--images"}}  # whole words of a command line
 

@@ -131,19 +131,19 @@ def test_sgae_learns_from_the_graphs_of_the_toy_world(
     run_captrial(["train", "sgae-small", "--data", str(world), *run, *chosen])
     with pytest.raises(SystemExit):
         main(["caption", str(next((world / "images").rglob("*.png"))), "--model", str(tmp_path / "run")])
-    assert "new images cannot be seen that way" in capsys.readouterr().err
+    assert "it cannot be run on new images here" in capsys.readouterr().err
 
 
 def test_models_lists_all_architectures(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, ["models"])
     assert len(found["presets"]) == 12
     assert "m2-small" in found["presets"]["m2"]
-    for name, sees, speaks, encoder, decoder in TABLE_1:
+    for name, features, language, encoder, decoder in TABLE_1:
         told = found["architectures"][name]
-        assert sees in told["sees"]
-        assert speaks == told["speaks"]
-        assert encoder in told["attends_in_encoder"]
-        assert decoder in told["attends_in_decoder"]
+        assert features in told["features"]
+        assert language == told["decoder"]
+        assert encoder in told["encoder_attention"]
+        assert decoder in told["decoder_attention"]
 
 
 def test_options_that_are_no_pairs_are_refused(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,6 +234,6 @@ def test_a_captioner_that_is_none_is_refused_with_the_list_before_the_page_opens
 def test_a_detector_that_is_none_is_refused_before_the_page_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "no detector is called 'nobody'; there are: onnx, detr, localiser" in refused(capsys, "--regions", "nobody")
+    assert "no detector is called 'nobody'; there are: localiser, onnx, detr" in refused(capsys, "--regions", "nobody")
     gone = tmp_path / "gone.onnx"
     assert str(gone) in refused(capsys, "--regions", f"onnx:{gone}")

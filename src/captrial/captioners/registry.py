@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
@@ -201,3 +203,10 @@ def shipped_captioners() -> dict[str, Path]:
     They are small, and were trained by this project on Flickr8k (see the card in each folder).
     """
     return {path.parent.name: path.parent for path in sorted(SHIPPED.glob("*/config.json"))}
+
+
+def shipped_notes() -> dict[str, dict[str, str]]:
+    """Name -> what is known of each shipped captioner: preset, data, scores, licence."""
+    return {
+        name: orjson.loads((path / "config.json").read_bytes())["notes"] for name, path in shipped_captioners().items()
+    }

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from captrial.cli.output import JsonFlag, print_json, print_table
 
+COLUMNS = ("features", "decoder", "encoder_attention", "decoder_attention")
+
 
 def models(json: JsonFlag = False) -> None:
     """List architectures and presets for `captrial train`, and shipped captioners for `captrial caption`."""
-    import orjson
+    from captrial.captioners.registry import ARCHITECTURES, DEFAULT_CAPTIONER, presets_of, shipped_notes
 
-    from captrial.captioners.registry import ARCHITECTURES, DEFAULT_CAPTIONER, PRESETS, shipped_captioners
-
-    presets = {
-        name: [preset for preset, entry in PRESETS.items() if entry.architecture == name] for name in ARCHITECTURES
-    }
-    notes = {
-        name: orjson.loads((path / "config.json").read_bytes())["notes"] for name, path in shipped_captioners().items()
-    }
+    notes = shipped_notes()
     if json:
-        told = {name: {key: value for key, value in vars(ARCHITECTURES[name]).items() if key != "captioner"}
-                for name in ARCHITECTURES}  # fmt: skip
-        print_json({"architectures": told, "presets": presets, "shipped": notes, "default": DEFAULT_CAPTIONER})
+        entries = {
+            name: {key: getattr(entry, key) for key in ("title", *COLUMNS)} for name, entry in ARCHITECTURES.items()
+        }
+        presets = {name: presets_of(name) for name in ARCHITECTURES}
+        print_json({"architectures": entries, "presets": presets, "shipped": notes, "default": DEFAULT_CAPTIONER})
         return
     print_table(
         "Architectures",
-        ["architecture", "looks at", "speaks with", "attention, encoder", "attention, decoder", "presets"],
+        ["architecture", "features", "decoder", "attention, encoder", "attention, decoder", "presets"],
         [
-            (entry.title, entry.features, entry.decoder, entry.encoder_attention, entry.decoder_attention, chosen)
+            (entry.title, *(getattr(entry, key) for key in COLUMNS), ", ".join(presets_of(name)))
             for name, entry in ARCHITECTURES.items()
-            for chosen in [", ".join(presets[name])]
         ],
         ["captrial train PRESET --data ... trains one"],
     )

@@ -17,7 +17,7 @@ import torch
 
 from captrial.progress import track
 from captrial.records import Sample
-from captrial.toyworld import read_toyworld, write_toyworld
+from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 
 SIZE = 448  # pixels: 14 x 14 cells of EfficientNet-Lite0
 SIDE = 7  # cells of the coarser grid
@@ -68,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     counts = {"train": chosen.images, "val": 40, "test": chosen.test, "robot": chosen.robot}
     world = chosen.out / "toyworld"
-    write_toyworld(world, sum(counts.values()), 0, size=SIZE, shares={name: float(n) for name, n in counts.items()})
+    shares = {name: float(count) for name, count in counts.items()}
+    write_toyworld(world, ToyWorldSettings(sum(counts.values()), size=SIZE, shares=shares))
     samples = read_toyworld(world)
     features_of(samples, EfficientNetLite(0, SIZE), chosen.out / "cells")
     pool(chosen.out / "cells", chosen.out, samples)

@@ -25,7 +25,7 @@ from captrial.files import atomic_write
 from captrial.progress import track
 from captrial.records import Box, Region, Sample
 from captrial.toyworld import (
-    KINDS,
+    OBJECT_CLASSES,
     SYNONYMS,
     plural,
     tokens,
@@ -39,7 +39,7 @@ RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "60", "min_c
 def wrong_names(seed: int) -> dict[str, str]:
     """For a third of the kinds, the kind they are called by: another of that third."""
     generator = np.random.default_rng(seed)
-    kinds = generator.permutation(sorted(KINDS))
+    kinds = generator.permutation(sorted(OBJECT_CLASSES))
     chosen = kinds[: len(kinds) // 3]
     return dict(zip(chosen.tolist(), np.roll(chosen, 1).tolist(), strict=True))
 
@@ -50,7 +50,7 @@ def added_objects(seed: int) -> dict[str, str]:
 
     generator = np.random.default_rng((seed, 1))
     places = sorted(SCENES)[::3]
-    return dict(zip(places, generator.choice(sorted(KINDS), len(places)).tolist(), strict=True))
+    return dict(zip(places, generator.choice(sorted(OBJECT_CLASSES), len(places)).tolist(), strict=True))
 
 
 def lie(sample: Sample, names: dict[str, str], added: dict[str, str]) -> Sample:
@@ -115,7 +115,7 @@ def study(
     from captrial.vision.features.feature_store import FeatureStore
 
     store = FeatureStore(out / "regions")
-    grounder = Grounder(list(KINDS))
+    grounder = Grounder(list(OBJECT_CLASSES))
     truth = classes_present(made["test"])
     rows = []
     for seed in range(seeds):

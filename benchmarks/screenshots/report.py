@@ -18,8 +18,7 @@ from PIL import Image
 
 from captrial.compete import Competition, SelectionSettings
 from captrial.report.competition_page import write_competition_report
-from captrial.toyworld import read_toyworld
-from captrial.toyworld.export import write_toyworld
+from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 from tests.chromium import chromium
 
 MISTAKES = {"sharp": 0.08, "steady": 0.2, "hasty": 0.4, "stuck": 0.3}
@@ -42,7 +41,7 @@ def simulated(caption: str, rate: float, stuck: bool, generator: np.random.Gener
 
 def make_report(folder: Path, images: int = 400) -> Path:
     """Render, caption, select, label, report."""
-    write_toyworld(folder / "toy", images, 0, shares={"wild": 1.0})
+    write_toyworld(folder / "toy", ToyWorldSettings(images, shares={"wild": 1.0}))
     samples = read_toyworld(folder / "toy", split="wild")
     root = folder / "toy" / "images"
     captions = {str(sample.image.path.relative_to(root)): sample.captions for sample in samples if sample.image.path}

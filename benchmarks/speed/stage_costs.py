@@ -31,9 +31,9 @@ def images(folder: Path, count: int) -> list[Path]:
     """Real images, used again and again until there are enough (links of other names)."""
     found = sorted((FLICKR8K / "images").glob("*.jpg"))
     if not found:
-        from captrial.toyworld import write_toyworld
+        from captrial.toyworld import ToyWorldSettings, write_toyworld
 
-        write_toyworld(folder / "world", 100, 0)
+        write_toyworld(folder / "world", ToyWorldSettings(100))
         found = sorted((folder / "world").rglob("*.png"))
     links = folder / "images"
     links.mkdir()

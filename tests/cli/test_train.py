@@ -11,7 +11,7 @@ from captrial.cli.app import main
 from captrial.cli.train import divide
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
-from captrial.toyworld import write_toyworld
+from captrial.toyworld import ToyWorldSettings, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
 from captrial.vision.registry import load_backbone
 
@@ -34,7 +34,7 @@ TABLE_1 = [
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("train") / "world"
-    write_toyworld(folder, 30, 0, size=64, shares={"train": 2, "val": 1})
+    write_toyworld(folder, ToyWorldSettings(30, size=64, shares={"train": 2, "val": 1}))
     return folder
 
 

@@ -16,7 +16,7 @@ from captrial.engines.job import JobSpec
 from captrial.engines.jobs import score
 from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError
-from captrial.toyworld import write_toyworld
+from captrial.toyworld import ToyWorldSettings, write_toyworld
 from captrial.vision.features.feature_store import FeatureStore
 from engines.test_exact import competition, same_scores
 from engines.test_local import EXPECTED, NAMES, kill_the_driver_and_start_again, loud, parts, workers_at
@@ -79,7 +79,7 @@ def test_scores_are_those_of_one_process(tmp_path: Path, ray_address: str, monke
 @pytest.mark.parametrize("verb", ["caption", "features"])
 def test_verbs_write_what_they_write_locally(tmp_path: Path, ray_address: str, verb: str) -> None:
     """By the captioner and the backbone that come with the package; `ground`: tests/explain."""
-    write_toyworld(tmp_path / "world", 12, 0, size=64)
+    write_toyworld(tmp_path / "world", ToyWorldSettings(12, size=64))
     source = str(tmp_path / "world" / "images" if verb == "caption" else tmp_path / "world")
     for name, engine in (("local", ["--workers", "1"]), ("ray", ["--engine", "ray", "--ray-address", ray_address])):
         done = CliRunner().invoke(app, [verb, source, "--out", str(tmp_path / name), *engine, "--json"])

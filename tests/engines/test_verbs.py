@@ -24,7 +24,7 @@ from captrial.engines.jobs.caption import caption_all, read_captions_of
 from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
-from captrial.toyworld import write_toyworld
+from captrial.toyworld import ToyWorldSettings, write_toyworld
 from compete import synthetic
 from engines.toys import serving, write_images
 
@@ -226,7 +226,7 @@ def test_files_that_a_backbone_is_read_from_are_noticed(tmp_path: Path, name: st
 def test_features_by_workers_are_those_of_one_process(tmp_path: Path) -> None:
     from captrial.vision.features.feature_store import FeatureStore
 
-    write_toyworld(tmp_path / "world", 9, 0, size=64)
+    write_toyworld(tmp_path / "world", ToyWorldSettings(9, size=64))
     line = ["features", str(tmp_path / "world"), "--backbone", "efficientnet-lite0", "--batch", "3", "--json", "--out"]
     one = CliRunner().invoke(app, [*line, str(tmp_path / "one")])
     two = CliRunner().invoke(app, [*line, str(tmp_path / "two"), "--workers", "2"])

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from captrial.cli.app import app
 from captrial.cli.explain_options import study_name
 from captrial.errors import DatasetError, InputError, MismatchError
-from captrial.toyworld import KINDS, read_toyworld, write_toyworld
+from captrial.toyworld import OBJECT_CLASSES, ToyWorldSettings, read_toyworld, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
 
@@ -21,7 +21,7 @@ from explain.toys import VISION, ToyFeatures, toy_checkpoint
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy world, features of it, and two untrained captioners."""
     folder = tmp_path_factory.mktemp("study")
-    write_toyworld(folder / "world", 6, size=64, shares={"test": 1})
+    write_toyworld(folder / "world", ToyWorldSettings(6, size=64, shares={"test": 1}))
     with FeatureWriter(folder / "features", VISION) as writer:
         writer.add(names(folder), ToyFeatures().get(names(folder)))
     for number, name in enumerate(("one", "two")):
@@ -84,7 +84,7 @@ def test_ground_writes_tables_and_resumes(place: Path, tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="made with other settings"):
         run(*arguments, "--beam", "2")
     boxes = tmp_path / "boxes.json"
-    boxes.write_bytes(orjson.dumps({image: [[0, 0, 9, 9, kind] for kind in KINDS] for image in names(place)}))
+    boxes.write_bytes(orjson.dumps({image: [[0, 0, 9, 9, kind] for kind in OBJECT_CLASSES] for image in names(place)}))
     with pytest.raises(MismatchError, match="made with other settings"):
         run(*arguments, "--boxes", boxes)
 

@@ -16,7 +16,7 @@ from captrial.compete import Competition
 from captrial.errors import InputError
 from captrial.papers.exhibits import papers
 from captrial.papers.trial import MadSettings, Trial
-from captrial.toyworld import read_toyworld, write_toyworld
+from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
 
@@ -149,7 +149,7 @@ def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy world with a test and a robot split, features of it, and untrained captioners."""
     folder = tmp_path_factory.mktemp("study")
-    write_toyworld(folder / "world", 8, size=64, shares={"test": 1, "robot": 1})
+    write_toyworld(folder / "world", ToyWorldSettings(8, size=64, shares={"test": 1, "robot": 1}))
     names = [sample.id for sample in read_toyworld(folder / "world")]
     for kind, extra in (("cells", {}), ("regions", {"regions": "made up"})):
         with FeatureWriter(folder / kind, {**VISION, **extra}) as writer:

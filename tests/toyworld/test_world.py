@@ -20,19 +20,20 @@ from captrial.files import content_hash
 from captrial.records import Box, Sample
 from captrial.toyworld import (
     FRAMES,
-    KINDS,
+    OBJECT_CLASSES,
     SCENE_WORDS,
     SCENES,
     SPLITS,
     SYNONYMS,
     ToyWorld,
+    ToyWorldSettings,
+    draw_sheet,
     plural,
     read_phrases,
     read_toyworld,
     tokens,
     write_toyworld,
 )
-from captrial.toyworld.contact_sheet import draw_sheet
 from captrial.toyworld.scene.layout import Scene
 from captrial.toyworld.scene.relations import (
     is_above,
@@ -105,9 +106,9 @@ def test_known_content_does_not_drift() -> None:
     """The words of an image do not depend on library versions; raise GENERATION where this must change."""
     scenes = [ToyWorld(seed=0).scene(split, index) for split in SPLITS for index in range(40)]
     names = [
-        (s.place, s.light, s.links, [(t.kind, t.form, t.pose, t.colour, t.size) for t in s.things]) for s in scenes
+        (s.place, s.light, s.links, [(t.label, t.form, t.pose, t.colour, t.size) for t in s.objects]) for s in scenes
     ]
-    assert (scenes[0].place, [thing.kind for thing in scenes[0].things]) == ("park", ["person", "dog"])
+    assert (scenes[0].place, [obj.label for obj in scenes[0].objects]) == ("park", ["person", "dog"])
     assert content_hash(repr(names)) == "8b8318a8a69d32d8"
 
 
@@ -132,13 +133,12 @@ def test_masks_cover_what_was_painted() -> None:
     """Where a thing is taken out of the scene, the image changes inside its mask and not far outside."""
     from dataclasses import replace
 
-    from captrial.toyworld.drawing.rendering import paint
-    from captrial.toyworld.drawing.sprites import draw, sights
+    from captrial.toyworld.drawing.rendering import draw, paint, visible_parts
 
     scene = replace(ToyWorld(seed=0).scene("train", 21), cords=(), links=())
     layers = draw(scene, 256)
     whole = paint(scene, layers, 256).astype(int)
-    for number, sight in enumerate(sights(scene, layers, 256)):
+    for number, sight in enumerate(visible_parts(scene, layers, 256)):
         assert sight is not None
         without = [None if place == number else layer for place, layer in enumerate(layers)]
         changed = np.abs(paint(scene, without, 256).astype(int) - whole).max(axis=2) > 6
@@ -151,14 +151,14 @@ def test_masks_cover_what_was_painted() -> None:
 
 def test_every_class_can_be_recognised_by_its_colour() -> None:
     """A thing painted red is redder than the same thing painted blue: the colour of the truth is the colour seen."""
-    from captrial.toyworld.drawing.sprites import sprite
-    from captrial.toyworld.scene.layout import Thing
+    from captrial.toyworld.drawing.rendering import sprite
+    from captrial.toyworld.scene.layout import SceneObject
 
-    for name, kind in KINDS.items():
-        form, pose = next(iter(kind.forms)), next(iter(kind.poses))
+    for name, label in OBJECT_CLASSES.items():
+        form, pose = next(iter(label.forms)), next(iter(label.poses))
         means = {}
         for colour in ("red", "blue"):
-            layer = sprite(Thing(name, form, pose, colour, "", 0.5, 0.9, 0.4 / kind.extent(form, pose).top), 256)
+            layer = sprite(SceneObject(name, form, pose, colour, "", 0.5, 0.9, 0.4 / label.extent(form, pose).top), 256)
             assert layer is not None
             solid = layer.pixels[layer.pixels[:, :, 3] > 127].astype(float)
             means[colour] = solid[:, 0].mean() - solid[:, 2].mean()
@@ -169,8 +169,8 @@ def test_many_kinds_and_scenes_appear(samples: dict[str, list[Sample]]) -> None:
     labels = {region.label for sample in samples["train"] for region in sample.regions}
     assert len(labels) >= 20
     assert {sample.extra["scene"] for sample in samples["train"]} == set(SCENES) - {"room"}
-    assert set(SYNONYMS) == set(KINDS)
-    assert len(KINDS) >= 20
+    assert set(SYNONYMS) == set(OBJECT_CLASSES)
+    assert len(OBJECT_CLASSES) >= 20
 
 
 # What is said -------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_phrases_spell_their_tokens_and_mean_the_right_class(every: list[Sample]
                 singular = len(phrase.regions) == 1
                 wanted = set(names) if singular else {plural(name) for name in names}
                 assert wanted & set(phrase.text.split()), (phrase.text, label)
-                assert phrase.kinds == (KINDS[str(label)].group,)
+                assert phrase.kinds == (OBJECT_CLASSES[str(label)].group,)
 
 
 def test_every_class_word_of_a_caption_is_in_a_phrase(every: list[Sample]) -> None:
@@ -340,7 +340,7 @@ def scenes() -> dict[str, list[Scene]]:
 def pairs(scenes: list[Scene], what: str) -> Counter[tuple[str, str]]:
     """How often a class goes with a place, or with a colour."""
     return Counter(
-        (thing.kind, scene.place if what == "place" else thing.colour) for scene in scenes for thing in scene.things
+        (obj.label, scene.place if what == "place" else obj.colour) for scene in scenes for obj in scene.objects
     )
 
 
@@ -350,7 +350,7 @@ def total_variation(a: Counter[tuple[str, str]], b: Counter[tuple[str, str]]) ->
 
 def test_in_distribution_has_one_to_three_things_the_wild_four_to_seven(scenes: dict[str, list[Scene]]) -> None:
     for split, wanted in (("train", {1, 2, 3}), ("val", {1, 2, 3}), ("test", {1, 2, 3}), ("wild", {4, 5, 6, 7})):
-        assert {len(scene.things) for scene in scenes[split]} == wanted
+        assert {len(scene.objects) for scene in scenes[split]} == wanted
 
 
 @pytest.mark.parametrize("what", ["place", "colour"])
@@ -393,7 +393,7 @@ def test_robot_sequences_are_coherent(samples: dict[str, list[Sample]]) -> None:
             assert abs(a.x1 - b.x1) < 0.2 * SIZE
             assert abs(a.y1 - b.y1) < 0.12 * SIZE
             moved += a != b
-        scales = [{t.track: t.scale for t in world.scene("robot", index).things} for index in (step, step + 1)]
+        scales = [{t.track: t.scale for t in world.scene("robot", index).objects} for index in (step, step + 1)]
         growth += [scales[1][track] / scales[0][track] for track in set(scales[0]) & set(scales[1])]
     assert steps == 3 * (FRAMES - 1)
     assert shared == steps
@@ -422,7 +422,7 @@ def test_robot_has_day_and_night_and_three_heights() -> None:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("toy") / "world"
-    write_toyworld(out, 40, seed=4, size=64, shares={"train": 2, "val": 1, "wild": 1, "robot": 1})
+    write_toyworld(out, ToyWorldSettings(40, seed=4, size=64, shares={"train": 2, "val": 1, "wild": 1, "robot": 1}))
     return out
 
 
@@ -442,8 +442,8 @@ def test_written_images_are_the_rendered_ones(written: Path) -> None:
 def test_rerun_and_workers_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
     before = files(written)
     shares = {"train": 2.0, "val": 1.0, "wild": 1.0, "robot": 1.0}
-    write_toyworld(written, 40, seed=4, size=64, shares=shares)
-    write_toyworld(tmp_path / "other", 40, seed=4, size=64, shares=shares, workers=2)
+    write_toyworld(written, ToyWorldSettings(40, seed=4, size=64, shares=shares))
+    write_toyworld(tmp_path / "other", ToyWorldSettings(40, seed=4, size=64, shares=shares), workers=2)
     assert files(written) == before == files(tmp_path / "other")
 
 
@@ -498,19 +498,19 @@ def test_bad_phrases_file_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_else_is_refused(written: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="other settings"):
-        write_toyworld(written, 41, seed=4, size=64)
+        write_toyworld(written, ToyWorldSettings(41, seed=4, size=64))
     (tmp_path / "mine.txt").write_text("precious")
-    with pytest.raises(DatasetError, match="no toy world"):
-        write_toyworld(tmp_path, 4)
+    with pytest.raises(DatasetError, match="is not a toy world"):
+        write_toyworld(tmp_path, ToyWorldSettings(4))
     (tmp_path / "toyworld.json").write_text("{")
     with pytest.raises(DatasetError, match="not JSON"):
-        write_toyworld(tmp_path, 4)
+        write_toyworld(tmp_path, ToyWorldSettings(4))
 
 
 @pytest.mark.parametrize("share", [-1.0, 0.0, float("nan"), float("inf")])
 def test_bad_shares_are_refused(tmp_path: Path, share: float) -> None:
     with pytest.raises(InputError, match="positive numbers"):
-        write_toyworld(tmp_path / "w", 4, shares={"train": share})
+        write_toyworld(tmp_path / "w", ToyWorldSettings(4, shares={"train": share}))
     assert not (tmp_path / "w").exists()
 
 
@@ -528,15 +528,15 @@ def test_bad_requests_are_one_sentence() -> None:
 def test_a_bad_request_claims_no_folder(tmp_path: Path) -> None:
     for wrong in ({"size": 8}, {"format": "gif"}, {"shares": {"trian": 1.0}}):
         with pytest.raises(InputError):
-            write_toyworld(tmp_path / "w", 1, **wrong)  # type: ignore[arg-type]
-    write_toyworld(tmp_path / "w", 1, size=32)
+            write_toyworld(tmp_path / "w", ToyWorldSettings(1, **wrong))  # type: ignore[arg-type]
+    write_toyworld(tmp_path / "w", ToyWorldSettings(1, size=32))
 
 
 def test_bad_contact_sheets_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="choose one of these suffixes"):
-        draw_sheet(tmp_path / "s.doc", shares={"train": 1})
+        draw_sheet(tmp_path / "s.doc", ToyWorldSettings(shares={"train": 1}))
     with pytest.raises(InputError, match="at least 1"):
-        draw_sheet(tmp_path / "s.png", 0, shares={"train": 1})
+        draw_sheet(tmp_path / "s.png", ToyWorldSettings(0, shares={"train": 1}))
     assert not list(tmp_path.iterdir())
 
 

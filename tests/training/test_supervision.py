@@ -160,10 +160,10 @@ def test_boxes_of_a_file_supervise_from_the_command_line(tmp_path: Path) -> None
     from typer.testing import CliRunner
 
     from captrial.cli.app import app
-    from captrial.toyworld import read_toyworld, write_toyworld
+    from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
     from captrial.vision.features.feature_store import FeatureWriter
 
-    write_toyworld(tmp_path / "world", 12, size=64, shares={"train": 5, "val": 1})
+    write_toyworld(tmp_path / "world", ToyWorldSettings(12, size=64, shares={"train": 5, "val": 1}))
     made = read_toyworld(tmp_path / "world")
     names = [sample.id for sample in made]
     with FeatureWriter(tmp_path / "features", VISION) as writer:

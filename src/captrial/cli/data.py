@@ -15,21 +15,22 @@ app = typer.Typer(help="Show data sets, and render the toy world.", no_args_is_h
 
 @app.command()
 def toyworld(
-    out: Annotated[Path, typer.Argument(help="Folder to write; new, or the same toy world.")],
-    images: Annotated[int, typer.Option(help="Images in all, divided among the splits.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Another seed, another world.")] = 0,
+    out: Annotated[Path, typer.Argument(help="Folder to write: a new one, or an unfinished toy world.")],
+    images: Annotated[int, typer.Option(help="Number of images, divided among the splits.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the toy world.")] = 0,
     size: Annotated[int, typer.Option(help="Width and height in pixels.")] = 256,
     splits: Annotated[
         str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
     ] = "train=6,val=1,test=1,wild=1,robot=1",
-    format: Annotated[str, typer.Option(help="png or jpg.")] = "png",
-    workers: Annotated[int, typer.Option(help="Processes; the result is the same for any number.")] = 1,
+    format: Annotated[str, typer.Option(help="Image format: png or jpg.")] = "png",
+    workers: Annotated[int, typer.Option(help="Number of processes; the result is the same for any number.")] = 1,
     json: JsonFlag = False,
 ) -> None:
-    """Write rendered images with complete truth: captions, boxes, masks, phrases, scene graphs."""
-    from captrial.toyworld.export import write_toyworld
+    """Render the toy world: images with captions, boxes, masks, phrases and scene graphs."""
+    from captrial.toyworld import ToyWorldSettings, write_toyworld
 
-    settings = write_toyworld(out, images, seed, size=size, shares=_shares(splits), format=format, workers=workers)
+    settings = ToyWorldSettings(images, seed, size, _shares(splits), format)
+    write_toyworld(out, settings, workers)
     if json:
         print_json({"out": str(out), **settings.document()})
         return
@@ -94,17 +95,17 @@ def forms(json: JsonFlag = False) -> None:
 @app.command("contact-sheet")
 def contact_sheet(
     out: Annotated[Path, typer.Argument(help="Image file to write, e.g. toyworld.png.")],
-    images: Annotated[int, typer.Option(help="Images in all, divided among the splits.")] = 24,
-    seed: Annotated[int, typer.Option(help="The world's seed.")] = 0,
+    images: Annotated[int, typer.Option(help="Number of images, divided among the splits.")] = 24,
+    seed: Annotated[int, typer.Option(help="Seed of the toy world.")] = 0,
     size: Annotated[int, typer.Option(help="Width and height of each image in pixels.")] = 256,
     splits: Annotated[
         str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
     ] = "train=12,wild=6,robot=6",
-    columns: Annotated[int, typer.Option(help="Images in a row.", min=1)] = 6,
+    columns: Annotated[int, typer.Option(help="Images per row.", min=1)] = 6,
     start: Annotated[int, typer.Option(help="Index of the first image of each split.", min=0)] = 0,
 ) -> None:
-    """Draw toy images with their boxes and captions on one sheet."""
-    from captrial.toyworld.contact_sheet import draw_sheet
+    """Draw images of the toy world with their boxes and captions on one sheet."""
+    from captrial.toyworld import ToyWorldSettings, draw_sheet
 
-    draw_sheet(out, images, seed, size=size, shares=_shares(splits), columns=columns, start=start)
+    draw_sheet(out, ToyWorldSettings(images, seed, size, _shares(splits)), columns, start)
     console.print(f"{out}: {images} images", markup=False, highlight=False, soft_wrap=True)

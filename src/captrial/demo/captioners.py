@@ -9,8 +9,7 @@ from captrial.captioners.checkpoint import Checkpoint
 from captrial.data import write_captions
 from captrial.demo.plan import Plan, Trainee
 from captrial.records import Sample
-from captrial.toyworld import read_toyworld, write_toyworld
-from captrial.toyworld.contact_sheet import draw_sheet
+from captrial.toyworld import ToyWorldSettings, draw_sheet, read_toyworld, write_toyworld
 from captrial.training.feature_extraction import features_of
 from captrial.training.run import train
 from captrial.training.validation import caption_images
@@ -20,9 +19,9 @@ from captrial.vision.registry import load_backbone
 
 def paint(plan: Plan, folder: Path) -> None:
     """Render the toy world, and a sheet of some of its images."""
-    draw_sheet(folder.parent / "toyworld.png", seed=plan.seed, shares={"train": 12, "wild": 12})
+    draw_sheet(folder.parent / "toyworld.png", ToyWorldSettings(24, plan.seed, shares={"train": 12, "wild": 12}))
     shares = {split: float(count) for split, count in plan.images.items()}
-    write_toyworld(folder, sum(plan.images.values()), plan.seed, size=plan.size, shares=shares)
+    write_toyworld(folder, ToyWorldSettings(sum(plan.images.values()), plan.seed, plan.size, shares))
 
 
 def read(plan: Plan, folder: Path) -> dict[str, list[Sample]]:

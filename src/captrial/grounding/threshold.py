@@ -13,14 +13,14 @@ import numpy as np
 
 from captrial.language.similarity import Similarity
 from captrial.language.vectors import linking_curve
-from captrial.toyworld import KINDS, SCENES, SYNONYMS
+from captrial.toyworld import OBJECT_CLASSES, SCENES, SYNONYMS
 
 
 @lru_cache(maxsize=16)
 def grounding_threshold(similarity: Similarity) -> float:
     """tau_g for a similarity."""
     words, truth = _pairs()
-    curve = linking_curve(similarity.matrix(words, list(KINDS)), truth)
+    curve = linking_curve(similarity.matrix(words, list(OBJECT_CLASSES)), truth)
     best = max(linking.f1 for linking in curve)
     return round(float(np.mean([linking.threshold for linking in curve if linking.f1 == best])), 3)
 
@@ -30,9 +30,10 @@ def _pairs() -> tuple[list[str], np.ndarray]:
     from captrial.language.class_words import default_table
 
     places = [word for words in SCENES.values() for word in words]
-    words = sorted({word for kind in KINDS for word in (kind, *SYNONYMS.get(kind, ()))} | set(places))
+    words = sorted({word for kind in OBJECT_CLASSES for word in (kind, *SYNONYMS.get(kind, ()))} | set(places))
     table = default_table()
     truth = [
-        [word == kind or word in SYNONYMS.get(kind, ()) or table.means(word, kind) for kind in KINDS] for word in words
+        [word == kind or word in SYNONYMS.get(kind, ()) or table.means(word, kind) for kind in OBJECT_CLASSES]
+        for word in words
     ]
     return words, np.array(truth)

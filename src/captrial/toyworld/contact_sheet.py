@@ -1,8 +1,8 @@
-"""A contact sheet: images of the toy world with their boxes and captions, to look at."""
+"""Contact sheets: images of the toy world with their boxes and captions on one page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
@@ -11,8 +11,8 @@ from captrial.errors import InputError
 from captrial.files import atomic_path
 from captrial.records import Box
 from captrial.toyworld.drawing.colours import COLOURS, RGB, mix
-from captrial.toyworld.export import share_out
-from captrial.toyworld.scene.object_classes import KINDS
+from captrial.toyworld.export import ToyWorldSettings
+from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.robot import FRAMES
 from captrial.toyworld.world import ToyImage, ToyWorld
 
@@ -25,7 +25,7 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def contact_sheet(world: ToyWorld, picks: Sequence[tuple[str, int]], columns: int = 6) -> Image.Image:
-    """Images (split, index) in rows, each with the boxes of what captions may mention and two of its captions."""
+    """Images (split, index) in rows, each with the boxes of mentionable objects and two of its captions."""
     cells = [_cell(world.render(split, index)) for split, index in picks]
     width, height = cells[0].size
     rows = -(-len(cells) // columns)
@@ -36,26 +36,16 @@ def contact_sheet(world: ToyWorld, picks: Sequence[tuple[str, int]], columns: in
     return sheet
 
 
-def draw_sheet(
-    out: Path | str,
-    images: int = 24,
-    seed: int = 0,
-    *,
-    size: int = 256,
-    shares: Mapping[str, float],
-    columns: int = 6,
-    start: int = 0,
-) -> None:
-    """Write a contact sheet of some images of each split, the robot's each from another sequence and farther on."""
+def draw_sheet(out: Path | str, settings: ToyWorldSettings, columns: int = 6, start: int = 0) -> None:
+    """Write a contact sheet of images of each split, from index `start`; robot images are from different sequences."""
     if Path(out).suffix.lower() not in FORMATS:
         raise InputError(f"{out}: a contact sheet is {', '.join(FORMATS)}; choose one of these suffixes")
-    counts = share_out(images, shares)
     picks = [
         (split, start + place * (FRAMES + 3 if split == "robot" else 1))
-        for split, count in counts.items()
+        for split, count in settings.splits.items()
         for place in range(count)
     ]
-    sheet = contact_sheet(ToyWorld(seed, size), picks, columns)
+    sheet = contact_sheet(ToyWorld(settings.seed, settings.size), picks, columns)
     with atomic_path(out) as temporary:
         sheet.save(temporary)
 
@@ -75,7 +65,7 @@ def _cell(image: ToyImage) -> Image.Image:
         pen.rectangle((x1, y1, x2 - 1, y2 - 1), outline=_colour(str(region.label)), width=2)
     for region in sorted(regions, key=lambda region: -region.box.area):
         _label(pen, region.box, str(region.label), small, side)
-    captions = sorted(image.sample.captions, key=len)  # the longest and the middle one
+    captions = sorted(image.sample.captions, key=len)  # the longest and the median one are shown
     text = [part for caption in (captions[-1], captions[2]) for part in _wrapped(caption, font, side)][:LINES]
     for number, words in enumerate(text):
         pen.text((0, side + 4 + number * line), words, TEXT, font)
@@ -95,7 +85,7 @@ def _wrapped(text: str, font: Font, width: int) -> list[str]:
 
 def _colour(label: str) -> RGB:
     palette = [colour for name, colour in COLOURS.items() if name not in {"black", "white", "gray"}]
-    return mix(palette[list(KINDS).index(label) % len(palette)], (0, 0, 0), 0.1)
+    return mix(palette[list(OBJECT_CLASSES).index(label) % len(palette)], (0, 0, 0), 0.1)
 
 
 def _label(pen: ImageDraw.ImageDraw, box: Box, label: str, font: Font, side: int) -> None:

@@ -1,4 +1,4 @@
-"""The toy world on disk: images, Karpathy and COCO annotations, phrases, scene graphs, robot sequences."""
+"""Writing the toy world to disk: images, Karpathy and COCO annotations, phrases, scene graphs, robot sequences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,41 +23,54 @@ from captrial.files import atomic_write
 from captrial.progress import track
 from captrial.records import Region, Sample
 from captrial.toyworld.captions.caption_writer import tokens
-from captrial.toyworld.scene.object_classes import KINDS
+from captrial.toyworld.scene.generation import SPLITS
+from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.robot import FRAMES, sequence_name
-from captrial.toyworld.scene.scenes import SPLITS
 from captrial.toyworld.world import ToyImage, ToyWorld
 
-GENERATION = 1  # raised whenever the same (seed, split, index) gives another image
+GENERATION = 1  # increased whenever the same (seed, split, index) gives another image
 DEFAULT_SHARES: dict[str, float] = {"train": 6, "val": 1, "test": 1, "wild": 1, "robot": 1}
 FORMATS: dict[str, dict[str, Any]] = {"png": {"compress_level": 3}, "jpg": {"quality": 92}}
-CATEGORIES = {name: number for number, name in enumerate(KINDS, start=1)}
+CATEGORIES = {name: number for number, name in enumerate(OBJECT_CLASSES, start=1)}
 Job = tuple[int, str, int]  # number among all images, split, index in the split
 
 
 @dataclass(frozen=True, slots=True)
 class ToyWorldSettings:
-    """All that decides the content of a written toy world."""
+    """The settings that decide the content of a written toy world."""
 
-    seed: int
-    size: int
-    splits: Mapping[str, int]  # images of each split
-    format: str
+    images: int = 1000  # in all splits together
+    seed: int = 0
+    size: int = 256  # width and height in pixels
+    shares: Mapping[str, float] = field(default_factory=lambda: DEFAULT_SHARES)  # of the images, by split
+    format: str = "png"
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """The number of images of each split."""
+        return split_counts(self.images, self.shares)
+
+    def check(self) -> None:
+        """Raise an `InputError` for settings that cannot be used."""
+        if self.format not in FORMATS:
+            raise InputError(f"toy world: no image format {self.format!r}; there are {', '.join(FORMATS)}")
+        ToyWorld(self.seed, self.size)
+        split_counts(self.images, self.shares)
 
     def document(self) -> dict[str, object]:
-        """As written to `toyworld.json`."""
-        parts = {"seed": self.seed, "size": self.size, "splits": dict(self.splits), "format": self.format}
+        """The settings as written to `toyworld.json`."""
+        parts = {"seed": self.seed, "size": self.size, "splits": self.splits, "format": self.format}
         return {"generation": GENERATION, **parts}
 
 
-def share_out(images: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """Divide a number of images among splits in proportion to their shares, to the last one.
+def split_counts(images: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Divide a number of images among splits in proportion to their shares; the counts add up to `images`.
 
     >>> share_out(10, {"train": 2, "val": 1})
     {'train': 7, 'val': 3}
     """
     if images < 1:
-        raise InputError(f"toy world: {images} images asked for; ask for at least 1")
+        raise InputError(f"toy world: {images} images are too few; use at least 1")
     unknown = [split for split in shares if split not in SPLITS]
     if unknown:
         raise InputError(f"toy world: no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
@@ -71,56 +84,39 @@ def share_out(images: int, shares: Mapping[str, float]) -> dict[str, int]:
     return counts
 
 
-def write_toyworld(
-    out: Path | str,
-    images: int,
-    seed: int = 0,
-    *,
-    size: int = 256,
-    shares: Mapping[str, float] | None = None,
-    format: str = "png",
-    workers: int = 1,
-) -> ToyWorldSettings:
-    """Write `images` images of the toy world, divided among the splits, to the folder `out`.
+def write_toyworld(out: Path | str, settings: ToyWorldSettings, workers: int = 1) -> None:
+    """Write the images and annotations of a toy world to the folder `out`.
 
-    `images/<split>/` (robot: `images/robot/<sequence>/`), `dataset.json` (Karpathy), `instances.json` (COCO boxes and
-    masks), `phrases.json`, `scene_graphs.json`, `images/robot/<sequence>/boxes.json`, `README.txt`. The same call
-    writes the same files, for any number of workers; an interrupted one is repeated. A folder that holds another
-    toy world, or something else, is refused.
+    Writes `images/<split>/` (robot: `images/robot/<sequence>/`), `dataset.json` (Karpathy), `instances.json` (COCO
+    boxes and masks), `phrases.json`, `scene_graphs.json`, `images/robot/<sequence>/boxes.json` and `README.txt`. The
+    same settings give the same files for any number of workers; run an interrupted call again to finish it. Raises
+    `DatasetError` for a folder that contains something else or a toy world with other settings.
     """
-    settings = _settings(images, seed, size, shares or DEFAULT_SHARES, format)
+    settings.check()
     out = Path(out)
     _claim(out, settings)
     jobs = [(split, index) for split, count in settings.splits.items() for index in range(count)]
     numbered = [(number, split, index) for number, (split, index) in enumerate(jobs)]
     results = list(_results(out, settings, numbered, workers))
-    os.sync()  # the documents must not outlive their images
+    os.sync()  # images must be on disk before the documents that refer to them
     _write_documents(out, settings, results)
-    return settings
-
-
-def _settings(images: int, seed: int, size: int, shares: Mapping[str, float], format: str) -> ToyWorldSettings:
-    if format not in FORMATS:
-        raise InputError(f"toy world: no image format {format!r}; there are {', '.join(FORMATS)}")
-    world = ToyWorld(seed, size)  # refuses sizes that cannot be drawn
-    return ToyWorldSettings(world.seed, world.size, share_out(images, shares), format)
 
 
 def _claim(out: Path, settings: ToyWorldSettings) -> None:
-    """Make the folder ours, or refuse it."""
+    """Mark the folder as this toy world, or refuse it."""
     marker = out / "toyworld.json"
     document = settings.document()
     if marker.exists():
         if read_json(marker) != document:
-            raise DatasetError(f"{out}: holds a toy world with other settings ({marker}); choose another folder")
+            raise DatasetError(f"{out}: has a toy world with other settings ({marker}); choose another folder")
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise DatasetError(f"{out}: is there already and is no toy world; choose another folder")
+        raise DatasetError(f"{out}: already exists and is not a toy world; choose another folder")
     atomic_write(marker, _json(document))
 
 
 def _results(out: Path, settings: ToyWorldSettings, jobs: list[Job], workers: int) -> Iterator[dict[str, Any]]:
-    """The records of all images in order; each is written on the way."""
+    """Render and write all images; yields their records in order."""
     make = partial(_make, out, settings)
     if workers <= 1:
         yield from track(map(make, jobs), "rendering the toy world", len(jobs))
@@ -130,13 +126,13 @@ def _results(out: Path, settings: ToyWorldSettings, jobs: list[Job], workers: in
 
 
 def _make(out: Path, settings: ToyWorldSettings, job: Job) -> dict[str, Any]:
-    """Render and save one image; its records."""
+    """Render and save one image; returns its records."""
     number, split, index = job
     image = ToyWorld(settings.seed, settings.size).render(split, index)
     folder, name = _location(split, index, settings.format)
     path = out / "images" / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")  # whole or not at all; synced once for all images, before the documents
+    temporary = path.with_name(f".{path.name}")  # renamed when complete; all images are synced once, at the end
     Image.fromarray(image.pixels).save(temporary, settings.format.replace("jpg", "jpeg"), **FORMATS[settings.format])
     temporary.replace(path)
     return _records(number, folder, name, image)
@@ -150,7 +146,7 @@ def _location(split: str, index: int, format: str) -> tuple[str, str]:
 
 
 def _records(number: int, folder: str, name: str, image: ToyImage) -> dict[str, Any]:
-    """Everything that the documents say about one image."""
+    """The entries of one image in all documents."""
     sample = image.sample
     height, width = image.pixels.shape[:2]
     first = number * len(sample.captions)
@@ -202,7 +198,7 @@ def _write_documents(out: Path, settings: ToyWorldSettings, results: list[dict[s
         record["id"] = number
     info = {"description": "captrial toy world", **settings.document()}
     categories = [
-        {"id": number, "name": name, "supercategory": KINDS[name].group} for name, number in CATEGORIES.items()
+        {"id": number, "name": name, "supercategory": OBJECT_CLASSES[name].group} for name, number in CATEGORIES.items()
     ]
     images = [result["image"] for result in results]
     instances = {"info": info, "images": images, "annotations": annotations, "categories": categories}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 
-class Dice:
+class RandomStream:
     """A stream of draws named by a key, e.g. `Dice(seed, "train", 7, "captions")`.
 
     Only `random.Random.random` is used, the one method whose stream Python promises to keep.
@@ -27,11 +27,11 @@ class Dice:
         self._seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
         self._next = random.Random(self._seed).random
 
-    def between(self, low: float, high: float) -> float:
+    def uniform(self, low: float, high: float) -> float:
         """A uniform number in [low, high)."""
         return low + (high - low) * self._next()
 
-    def bell(self, spread: float) -> float:
+    def triangular(self, spread: float) -> float:
         """A number around 0 within (-spread, spread), more often near the middle."""
         return spread * (self._next() + self._next() - 1.0)
 
@@ -47,7 +47,7 @@ class Dice:
         """One of the options, all alike."""
         return options[int(self._next() * len(options))]
 
-    def weighted(self, options: Mapping[T, float]) -> T:
+    def weighted_choice(self, options: Mapping[T, float]) -> T:
         """One of the keys, with probability proportional to its value."""
         left = self._next() * sum(options.values())
         for option, weight in options.items():

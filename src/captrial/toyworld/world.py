@@ -11,19 +11,19 @@ from captrial.errors import InputError
 from captrial.records import ImageRef, Phrase, Region, Sample
 from captrial.toyworld.captions.caption_writer import ToyCaption, describe
 from captrial.toyworld.captions.phrasing import DOING
-from captrial.toyworld.drawing.rendering import paint
-from captrial.toyworld.drawing.sprites import (
+from captrial.toyworld.drawing.rendering import (
     Layer,
-    Sight,
+    Visibility,
     draw,
-    sights,
+    paint,
+    visible_parts,
 )
-from captrial.toyworld.randomness import Dice
-from captrial.toyworld.scene.layout import Scene, Thing
-from captrial.toyworld.scene.object_classes import KINDS
+from captrial.toyworld.randomness import RandomStream
+from captrial.toyworld.scene.generation import SPLITS, usual_scene, wild_scene
+from captrial.toyworld.scene.layout import Scene, SceneObject
+from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.relations import Relation, relations
 from captrial.toyworld.scene.robot import CameraView, robot_scene
-from captrial.toyworld.scene.scenes import SPLITS, usual_scene, wild_scene
 
 SIZES = (32, 4096)  # pixels, the smallest and the largest
 VISIBLE_SHARE = 0.45  # of a thing that must be seen before a caption may speak of it
@@ -83,59 +83,60 @@ class ToyWorld:
     def _sample(self, split: str, index: int, scene: Scene, layers: list[Layer | None]) -> Sample:
         size = self.size
         visible = {
-            number: sight
-            for number, sight in enumerate(sights(scene, layers, size))
-            if sight is not None and sight.area >= max(TRACE * size * size, 4)
+            number: visibility
+            for number, visibility in enumerate(visible_parts(scene, layers, size))
+            if visibility is not None and visibility.area >= max(TRACE * size * size, 4)
         }
-        seen = [number for number, sight in visible.items() if _mentionable(sight, size)]
-        found = relations(scene, {number: visible[number].box for number in seen}, size)
-        sentences = describe(scene, seen, found, Dice(self.seed, split, index, "captions"))
+        mentionable = [number for number, visibility in visible.items() if _mentionable(visibility, size)]
+        found = relations(scene, {number: visible[number].box for number in mentionable}, size)
+        captions = describe(scene, mentionable, found, RandomStream(self.seed, split, index, "captions"))
         regions = {
-            number: Region(sight.box, scene.things[number].kind, 1.0, sight.mask) for number, sight in visible.items()
+            number: Region(visibility.box, scene.objects[number].label, 1.0, visibility.mask)
+            for number, visibility in visible.items()
         }
         name = f"{split}_{index:06d}"
         return Sample(
             ImageRef(name, width=size, height=size, label=scene.place),
-            tuple(sentence.text for sentence in sentences),
+            tuple(caption.text for caption in captions),
             split,
             tuple(regions.values()),
-            tuple(_phrases(sentence, scene, regions) for sentence in sentences),
-            _extra(scene, list(regions), seen, found),
+            tuple(_phrases(caption, scene, regions) for caption in captions),
+            _extra(scene, list(regions), mentionable, found),
         )
 
 
-def _mentionable(sight: Sight, size: int) -> bool:
-    return sight.share >= VISIBLE_SHARE and sight.area >= max(SMALLEST * size * size, 8)
+def _mentionable(visibility: Visibility, size: int) -> bool:
+    return visibility.share >= VISIBLE_SHARE and visibility.area >= max(SMALLEST * size * size, 8)
 
 
-def _phrases(sentence: ToyCaption, scene: Scene, regions: dict[int, Region]) -> tuple[Phrase, ...]:
+def _phrases(caption: ToyCaption, scene: Scene, regions: dict[int, Region]) -> tuple[Phrase, ...]:
     phrases = []
-    for mention in sentence.mentions:
-        shown = tuple(regions[number] for number in mention.things)
-        kinds = (KINDS[scene.things[mention.things[0]].kind].group,) if mention.things else ("scene",)
-        entity = "+".join(str(list(regions).index(number)) for number in mention.things) or "scene"
+    for mention in caption.mentions:
+        shown = tuple(regions[number] for number in mention.objects)
+        kinds = (OBJECT_CLASSES[scene.objects[mention.objects[0]].label].group,) if mention.objects else ("scene",)
+        entity = "+".join(str(list(regions).index(number)) for number in mention.objects) or "scene"
         phrases.append(Phrase(mention.text, mention.start, mention.end, shown, entity, kinds))
     return tuple(phrases)
 
 
-def noun(thing: Thing) -> str:
+def noun(obj: SceneObject) -> str:
     """The plainest word for a thing: its class, or for people "man", "woman", "boy", "girl"."""
-    return thing.form if thing.kind == "person" else thing.kind
+    return obj.form if obj.label == "person" else obj.label
 
 
-def attributes(thing: Thing) -> tuple[str, ...]:
+def attributes(obj: SceneObject) -> tuple[str, ...]:
     """What can be said of one thing alone: colour, size, what it does."""
-    doing = DOING.get(thing.kind, {}).get(thing.pose, ())[:1]
-    return (thing.colour, *((thing.size,) if thing.size else ()), *doing)
+    doing = DOING.get(obj.label, {}).get(obj.pose, ())[:1]
+    return (obj.colour, *((obj.size,) if obj.size else ()), *doing)
 
 
-def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relation, ...]) -> dict[str, object]:
+def _extra(scene: Scene, shown: list[int], mentionable: list[int], found: tuple[Relation, ...]) -> dict[str, object]:
     """Scene, light, scene graph (numbers are those of the regions), and for a robot's frame where the camera was."""
     position = {number: place for place, number in enumerate(shown)}
     graph = {
         "objects": [
-            {"id": position[n], "label": thing.kind, "noun": noun(thing), "attributes": list(attributes(thing))}
-            for n, thing in ((n, scene.things[n]) for n in seen)
+            {"id": position[n], "label": obj.label, "noun": noun(obj), "attributes": list(attributes(obj))}
+            for n, obj in ((n, scene.objects[n]) for n in mentionable)
         ],
         "relations": [[position[a], predicate, position[b]] for a, predicate, b in found],
     }
@@ -143,7 +144,7 @@ def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relatio
         "scene": scene.place,
         "light": scene.light,
         "effects": list(scene.effects),
-        "mentionable": [position[n] for n in seen],
+        "mentionable": [position[n] for n in mentionable],
         "scene_graph": graph,
     }
     if isinstance(scene.view, CameraView):
@@ -151,5 +152,5 @@ def _extra(scene: Scene, shown: list[int], seen: list[int], found: tuple[Relatio
         extra["sequence"] = view.sequence
         extra["frame"] = view.frame
         extra["camera"] = {"x": view.x, "z": view.z, "yaw": view.yaw, "height": view.height}
-        extra["tracks"] = [scene.things[n].track for n in shown]
+        extra["tracks"] = [scene.objects[n].track for n in shown]
     return extra

@@ -114,9 +114,9 @@ def test_folders_that_are_wrong(tmp_path: Path) -> None:
 
 
 def test_the_robots_room_of_the_toy_world(tmp_path: Path) -> None:
-    from captrial.toyworld.export import write_toyworld
+    from captrial.toyworld import ToyWorldSettings, write_toyworld
 
-    write_toyworld(tmp_path / "toy", 6, shares={"robot": 1}, size=64)
+    write_toyworld(tmp_path / "toy", ToyWorldSettings(6, shares={"robot": 1}, size=64))
     samples = read_sequences(tmp_path / "toy" / "images" / "robot")
     assert len(samples) == 6
     assert problems(samples) == []

@@ -13,7 +13,7 @@ from captrial.cli.app import app
 from captrial.data.datasets import READERS, DatasetReader, Probe, ReadOptions, detect, read_dataset
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
-from captrial.toyworld import write_toyworld
+from captrial.toyworld import ToyWorldSettings, write_toyworld
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A dog."}]}
@@ -24,7 +24,7 @@ def make(folder: Path, form: str) -> Path:
     """A small data set of a form; returns the path a user would name."""
     folder.mkdir()
     if form == "toyworld":
-        write_toyworld(folder, 1, size=32)
+        write_toyworld(folder, ToyWorldSettings(1, size=32))
     if form in ("karpathy", "coco", "boxes"):
         document = {"karpathy": KARPATHY, "coco": COCO, "boxes": {"1": [[0, 0, 1, 1, "dog"]]}}[form]
         (folder / "file.json").write_bytes(orjson.dumps(document))
@@ -138,7 +138,7 @@ def test_real_data(data: Path) -> None:
 
 
 def test_the_toy_world(tmp_path: Path) -> None:
-    write_toyworld(tmp_path / "toy", 10, size=64)
+    write_toyworld(tmp_path / "toy", ToyWorldSettings(10, size=64))
     samples = read_dataset(tmp_path / "toy")
     assert len(samples) == 10
     assert all(sample.regions and len(sample.phrases) == 5 and sample.image.label for sample in samples)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from captrial.toyworld.captions.phrasing import VERBS, Phraser, Piece
-from captrial.toyworld.randomness import Dice
+from captrial.toyworld.randomness import RandomStream
 from captrial.toyworld.scene.layout import Scene
 from captrial.toyworld.scene.relations import Relation
 
@@ -22,7 +22,7 @@ class PhraseMention:
     text: str
     start: int
     end: int
-    things: tuple[int, ...]
+    objects: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,14 @@ def tokens(caption: str) -> list[str]:
     return [word for word in re.sub(r"[.,]", " ", caption.lower()).split() if word]
 
 
-def describe(scene: Scene, seen: Sequence[int], found: Sequence[Relation], dice: Dice) -> tuple[ToyCaption, ...]:
+def describe(
+    scene: Scene, mentionable: Sequence[int], found: Sequence[Relation], rng: RandomStream
+) -> tuple[ToyCaption, ...]:
     """Five different captions of a scene of which the things `seen` can be mentioned, with the relations `found`."""
-    speaker = CaptionWriter(scene, tuple(seen), tuple(found), dice)
+    writer = CaptionWriter(scene, tuple(mentionable), tuple(found), rng)
     sentences: dict[str, ToyCaption] = {}
     while len(sentences) < CAPTIONS:
-        sentence = speaker.say()
+        sentence = writer.write()
         sentences.setdefault(sentence.text, sentence)
     return tuple(sentences.values())
 
@@ -57,8 +59,8 @@ def assemble(pieces: Sequence[Piece]) -> ToyCaption:
     mentions, count = [], 0
     for piece in pieces:
         width = len(tokens(piece.text))
-        if piece.things or piece.scene:
-            mentions.append(PhraseMention(" ".join(tokens(piece.text)), count, count + width, piece.things))
+        if piece.objects or piece.scene:
+            mentions.append(PhraseMention(" ".join(tokens(piece.text)), count, count + width, piece.objects))
         count += width
     text = " ".join(piece.text for piece in pieces).replace(" ,", ",")
     return ToyCaption(text[0].upper() + text[1:] + ".", tuple(mentions))
@@ -67,30 +69,32 @@ def assemble(pieces: Sequence[Piece]) -> ToyCaption:
 class CaptionWriter(Phraser):
     """Says true sentences about one scene, a new one each time."""
 
-    def __init__(self, scene: Scene, seen: tuple[int, ...], found: tuple[Relation, ...], dice: Dice) -> None:
-        super().__init__(scene, seen, dice)
-        self.told = [relation for relation in found if relation in scene.links]
+    def __init__(
+        self, scene: Scene, mentionable: tuple[int, ...], found: tuple[Relation, ...], rng: RandomStream
+    ) -> None:
+        super().__init__(scene, mentionable, rng)
+        self.interactions = [relation for relation in found if relation in scene.links]
         self.spatial = [relation for relation in found if relation not in scene.links]
         self.forms = self._possible_forms()
 
-    def say(self) -> ToyCaption:
+    def write(self) -> ToyCaption:
         """One sentence."""
-        return assemble(self.dice.weighted(self.forms)())
+        return assemble(self.rng.weighted_choice(self.forms)())
 
     def _possible_forms(self) -> dict[Callable[[], list[Piece]], float]:
-        if not self.seen:
+        if not self.mentionable:
             return {self.empty: 1.0}
-        crowd = 1.5 if len(self.seen) > 3 else 1.0  # in clutter people list things rather than pick one
+        crowd = 1.5 if len(self.mentionable) > 3 else 1.0  # in clutter people list things rather than pick one
         forms: dict[Callable[[], list[Piece]], float] = {
             self.single: 1.2 / crowd**2,
             self.titled: 1.2 * crowd,
-            self.imaged: 0.5,
+            self.depicted: 0.5,
         }
-        if self.told:
+        if self.interactions:
             forms |= {self.action: 5.0, self.fronted: 1.2}
-            if any(VERBS[predicate].passives for _, predicate, _ in self.told):
+            if any(VERBS[predicate].passives for _, predicate, _ in self.interactions):
                 forms[self.passive] = 1.3
-        if len(self.seen) > 1:
+        if len(self.mentionable) > 1:
             forms[self.listed] = 2.0 * crowd
             forms[self.two_clauses] = 0.8
         if self.spatial:
@@ -103,41 +107,41 @@ class CaptionWriter(Phraser):
 
     def action(self) -> list[Piece]:
         """A girl flying a kite on the beach."""
-        subject, predicate, target = self.dice.choice(self.told)
+        subject, predicate, target = self.rng.choice(self.interactions)
         verb = VERBS[predicate]
-        said = self.dice.choice(verb.participles) if self.dice.chance(0.6) else self.dice.choice(verb.finites)
+        said = self.rng.choice(verb.participles) if self.rng.chance(0.6) else self.rng.choice(verb.finites)
         where = self.setting(subject) if predicate in GROUND_GAMES else self.where()
         return [*self.name(subject), Piece(said), *self.name(target), *self.maybe(where, 0.7), *self.maybe_light()]
 
     def passive(self) -> list[Piece]:
         """A kite is being flown by a girl."""
-        options = [r for r in self.told if VERBS[r[1]].passives]
-        subject, predicate, target = self.dice.choice(options)
-        said = self.dice.choice(VERBS[predicate].passives)
-        if said.startswith("being") and self.dice.chance(0.5):
+        options = [r for r in self.interactions if VERBS[r[1]].passives]
+        subject, predicate, target = self.rng.choice(options)
+        said = self.rng.choice(VERBS[predicate].passives)
+        if said.startswith("being") and self.rng.chance(0.5):
             said = "is " + said
         return [*self.name(target), Piece(said), *self.name(subject), *self.maybe(self.where(), 0.6)]
 
     def fronted(self) -> list[Piece]:
         """On the beach, a girl is flying a kite."""
-        subject, predicate, target = self.dice.choice(self.told)
-        said = self.dice.choice(VERBS[predicate].finites)
+        subject, predicate, target = self.rng.choice(self.interactions)
+        said = self.rng.choice(VERBS[predicate].finites)
         return [*self.where(), Piece(","), *self.name(subject), Piece(said), *self.name(target)]
 
     def single(self) -> list[Piece]:
         """A brown dog is running on the grass."""
-        index = self.dice.choice(self.seen)
+        index = self.rng.choice(self.mentionable)
         doing = self.doing(index)
-        link = [Piece(("is " if self.dice.chance(0.5) else "") + doing)] if doing else []
+        link = [Piece(("is " if self.rng.chance(0.5) else "") + doing)] if doing else []
         return [*self.name(index), *link, *self.setting(index), *self.maybe_light()]
 
     def counted(self) -> list[Piece]:
         """Two brown dogs running on the grass."""
-        members = self.dice.choice(self.plurals())
+        members = self.rng.choice(self.plurals())
         phrase = self.several(members)
         doings = {self.doing(index, first=True) for index in members}
         doing = doings.pop() if len(doings) == 1 else ""
-        link = [Piece(("are " if self.dice.chance(0.5) else "") + doing)] if doing and self.dice.chance(0.8) else []
+        link = [Piece(("are " if self.rng.chance(0.5) else "") + doing)] if doing and self.rng.chance(0.8) else []
         if phrase[0].text.startswith("a ") and link:
             link = [Piece(doing)]
         return [*phrase, *link, *self.setting(members[0]), *self.maybe_light()]
@@ -148,39 +152,39 @@ class CaptionWriter(Phraser):
 
     def titled(self) -> list[Piece]:
         """A park with a dog and a tree."""
-        opening = Piece(self.dice.choice(self.place.titles), scene=True)
-        lead = [Piece("a view of")] if self.dice.chance(0.2) else []
+        opening = Piece(self.rng.choice(self.place.titles), scene=True)
+        lead = [Piece("a view of")] if self.rng.chance(0.2) else []
         return [*lead, opening, Piece("with"), *self.listing(self.choose(1, 3)), *self.maybe_light(0.15)]
 
-    def imaged(self) -> list[Piece]:
+    def depicted(self) -> list[Piece]:
         """An image of a dog in a park."""
-        lead = Piece(self.dice.choice(("a picture of", "a view of", "an image of")))
+        lead = Piece(self.rng.choice(("a picture of", "a view of", "an image of")))
         return [lead, *self.listing(self.choose(1, 2)), *self.where()]
 
     def located(self) -> list[Piece]:
         """A dog is sitting next to a bench."""
-        subject, predicate, target = self.dice.choice(self.spatial)
+        subject, predicate, target = self.rng.choice(self.spatial)
         verb = VERBS[predicate]
         doing = self.doing(subject)
-        if doing and self.dice.chance(0.6):
-            said = ("is " if self.dice.chance(0.4) else "") + doing + " " + self.dice.choice(verb.participles)
+        if doing and self.rng.chance(0.6):
+            said = ("is " if self.rng.chance(0.4) else "") + doing + " " + self.rng.choice(verb.participles)
         else:
-            said = self.dice.choice(verb.participles) if self.dice.chance(0.5) else self.dice.choice(verb.finites)
+            said = self.rng.choice(verb.participles) if self.rng.chance(0.5) else self.rng.choice(verb.finites)
         return [*self.name(subject), Piece(said), *self.other(subject, target), *self.maybe(self.where(), 0.5)]
 
     def two_clauses(self) -> list[Piece]:
         """A dog is running and a bird is flying."""
-        busy = [index for index in self.seen if self.doing(index)]
+        busy = [index for index in self.mentionable if self.doing(index)]
         if len(busy) < 2:
             return self.listed()
-        first, second = self.dice.shuffled(busy)[:2]
+        first, second = self.rng.shuffled(busy)[:2]
         doings = [Piece("is " + self.doing(index)) for index in (first, second)]
-        link = Piece(self.dice.choice(("and", "while")))
+        link = Piece(self.rng.choice(("and", "while")))
         return [*self.name(first), doings[0], *self.setting(first), link, *self.other(first, second), doings[1]]
 
     def empty(self) -> list[Piece]:
         """A view of a quiet street at night."""
-        lead = self.dice.choice(
+        lead = self.rng.choice(
             ("a view of", "a picture of", "an image of", "a photo of", "a quiet view of", "a wide view of")
         )
-        return [Piece(lead), Piece(self.dice.choice(self.place.titles), scene=True), *self.maybe_light(0.6)]
+        return [Piece(lead), Piece(self.rng.choice(self.place.titles), scene=True), *self.maybe_light(0.6)]

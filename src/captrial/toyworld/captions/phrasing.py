@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from captrial.toyworld.drawing import people
-from captrial.toyworld.randomness import Dice
-from captrial.toyworld.scene.layout import Scene, Thing
-from captrial.toyworld.scene.object_classes import KINDS, plural
+from captrial.toyworld.randomness import RandomStream
+from captrial.toyworld.scene.layout import Scene, SceneObject
+from captrial.toyworld.scene.object_classes import OBJECT_CLASSES, plural
 from captrial.toyworld.scene.places import PLACES, ROOM, Place
 from captrial.toyworld.scene.relations import on_ground
 
@@ -98,7 +98,7 @@ class Piece:
     """Some words of a sentence; `things` are what they mean, `scene` says that they mean the place."""
 
     text: str
-    things: tuple[int, ...] = ()
+    objects: tuple[int, ...] = ()
     scene: bool = False
 
 
@@ -132,95 +132,97 @@ SCENE_WORDS = _scene_words()
 class Phraser:
     """Makes the phrases for one scene of which the things `seen` may be mentioned."""
 
-    def __init__(self, scene: Scene, seen: tuple[int, ...], dice: Dice) -> None:
-        self.scene, self.seen, self.dice = scene, seen, dice
+    def __init__(self, scene: Scene, mentionable: tuple[int, ...], rng: RandomStream) -> None:
+        self.scene, self.mentionable, self.rng = scene, mentionable, rng
         self.place: Place = PLACES.get(scene.place, ROOM)
 
-    def _look_alike(self, members: Sequence[int]) -> bool:
+    def _share_name(self, members: Sequence[int]) -> bool:
         """Whether two of them would get the same name."""
-        things = [self.scene.things[index] for index in members]
-        return len({thing.form if thing.kind == "person" else thing.colour for thing in things}) < len(things)
+        objects = [self.scene.objects[index] for index in members]
+        return len({obj.form if obj.label == "person" else obj.colour for obj in objects}) < len(objects)
 
     def other(self, first: int, second: int) -> list[Piece]:
         """The name of a second thing after the first was named: "another dog" after a dog."""
         (piece,) = self.name(second)
-        one, two = self.scene.things[first], self.scene.things[second]
-        if one.kind != two.kind or (one.kind == "person" and one.form != two.form):
+        one, two = self.scene.objects[first], self.scene.objects[second]
+        if one.label != two.label or (one.label == "person" and one.form != two.form):
             return [piece]
-        return [Piece("another " + piece.text.split(" ", 1)[1], piece.things)]
+        return [Piece("another " + piece.text.split(" ", 1)[1], piece.objects)]
 
     def name(self, index: int, tinted: bool = False) -> list[Piece]:
         """A noun phrase for one thing: "a small brown dog", "a woman in a red dress"."""
-        thing = self.scene.things[index]
-        noun = self._noun(thing)
-        colour = [thing.colour] if tinted and thing.kind != "person" else self._colour(thing)
-        words = [*self._size(thing, noun), *colour, noun]
+        obj = self.scene.objects[index]
+        noun = self._noun(obj)
+        colour = [obj.colour] if tinted and obj.label != "person" else self._colour(obj)
+        words = [*self._size(obj, noun), *colour, noun]
         text = article(" ".join(words))
-        if thing.kind == "person" and self.dice.chance(KINDS["person"].colour_said):
-            text += " " + self._clothes(thing)
+        if obj.label == "person" and self.rng.chance(OBJECT_CLASSES["person"].colour_rate):
+            text += " " + self._clothes(obj)
         return [Piece(text, (index,))]
 
-    def _noun(self, thing: Thing) -> str:
-        kind = KINDS[thing.kind]
-        general, special = kind.words, kind.nouns(thing.form, thing.size)[len(kind.words) :]
-        if thing.kind == "person":
-            if self.dice.chance(0.1):
+    def _noun(self, obj: SceneObject) -> str:
+        object_class = OBJECT_CLASSES[obj.label]
+        general, special = object_class.words, object_class.nouns(obj.form, obj.size)[len(object_class.words) :]
+        if obj.label == "person":
+            if self.rng.chance(0.1):
                 return "person"
-            return special[0] if self.dice.chance(0.7) else self.dice.choice(special)
-        if special and self.dice.chance(0.35):
-            return self.dice.choice(special)
-        return general[0] if self.dice.chance(0.6) else self.dice.choice(general)
+            return special[0] if self.rng.chance(0.7) else self.rng.choice(special)
+        if special and self.rng.chance(0.35):
+            return self.rng.choice(special)
+        return general[0] if self.rng.chance(0.6) else self.rng.choice(general)
 
-    def _size(self, thing: Thing, noun: str) -> list[str]:
-        if thing.size and noun not in YOUNG and thing.kind != "person" and self.dice.chance(0.4):
-            return [self.dice.choice(SIZE_WORDS[thing.size])]
+    def _size(self, obj: SceneObject, noun: str) -> list[str]:
+        if obj.size and noun not in YOUNG and obj.label != "person" and self.rng.chance(0.4):
+            return [self.rng.choice(SIZE_WORDS[obj.size])]
         return []
 
-    def _colour(self, thing: Thing) -> list[str]:
-        if thing.kind == "person" or not self.dice.chance(KINDS[thing.kind].colour_said):
-            return ["potted"] if thing.kind == "plant" and self.dice.chance(0.4) else []
-        if thing.kind == "table" and thing.colour == "brown" and self.dice.chance(0.6):
+    def _colour(self, obj: SceneObject) -> list[str]:
+        if obj.label == "person" or not self.rng.chance(OBJECT_CLASSES[obj.label].colour_rate):
+            return ["potted"] if obj.label == "plant" and self.rng.chance(0.4) else []
+        if obj.label == "table" and obj.colour == "brown" and self.rng.chance(0.6):
             return ["wooden"]
-        return [thing.colour]
+        return [obj.colour]
 
-    def _clothes(self, thing: Thing) -> str:
-        garment = people.garment(thing.form, thing.style)
-        form = self.dice.choice(("in a {} {}", "wearing a {} {}", "in {}"))
-        text = form.format(thing.colour, garment)
+    def _clothes(self, obj: SceneObject) -> str:
+        garment = people.garment(obj.form, obj.seed)
+        form = self.rng.choice(("in a {} {}", "wearing a {} {}", "in {}"))
+        text = form.format(obj.colour, garment)
         return text.replace("a orange", "an orange")
 
     def several(self, members: Sequence[int]) -> list[Piece]:
         """A noun phrase for all things of one class: "two brown dogs", "a group of people"."""
-        things = [self.scene.things[index] for index in members]
-        noun = plural(self._common_noun(things))
-        colours = {thing.colour for thing in things}
-        tint = [things[0].colour] if len(colours) == 1 and things[0].kind != "person" and self.dice.chance(0.6) else []
+        objects = [self.scene.objects[index] for index in members]
+        noun = plural(self._common_noun(objects))
+        colours = {obj.colour for obj in objects}
+        tint = (
+            [objects[0].colour] if len(colours) == 1 and objects[0].label != "person" and self.rng.chance(0.6) else []
+        )
         count = [NUMBERS.get(len(members), "several")]
-        if self.dice.chance(0.25):
+        if self.rng.chance(0.25):
             count = ["a pair of"] if len(members) == 2 else ["a group of"]
         return [Piece(" ".join([*count, *tint, noun]), tuple(members))]
 
-    def _common_noun(self, things: Sequence[Thing]) -> str:
-        kind = KINDS[things[0].kind]
-        if kind.name == "person":
-            forms = {thing.form for thing in things}
-            if len(forms) == 1 and self.dice.chance(0.8):
-                return kind.special[things[0].form][0]
-            return self.dice.choice(("child", "kid")) if forms <= {"boy", "girl"} else "person"
-        return self.dice.choice(kind.words)
+    def _common_noun(self, objects: Sequence[SceneObject]) -> str:
+        object_class = OBJECT_CLASSES[objects[0].label]
+        if object_class.name == "person":
+            forms = {obj.form for obj in objects}
+            if len(forms) == 1 and self.rng.chance(0.8):
+                return object_class.special[objects[0].form][0]
+            return self.rng.choice(("child", "kid")) if forms <= {"boy", "girl"} else "person"
+        return self.rng.choice(object_class.words)
 
     def plurals(self) -> list[tuple[int, ...]]:
         """Every set of all visible things of one class, where there are at least two."""
         classes: dict[str, list[int]] = {}
-        for index in self.seen:
-            classes.setdefault(self.scene.things[index].kind, []).append(index)
-        hidden = {thing.kind for index, thing in enumerate(self.scene.things) if index not in self.seen}
-        return [tuple(members) for kind, members in classes.items() if len(members) > 1 and kind not in hidden]
+        for index in self.mentionable:
+            classes.setdefault(self.scene.objects[index].label, []).append(index)
+        hidden = {obj.label for index, obj in enumerate(self.scene.objects) if index not in self.mentionable}
+        return [tuple(members) for label, members in classes.items() if len(members) > 1 and label not in hidden]
 
     def choose(self, least: int, most: int) -> list[int]:
         """Some things to list; in clutter people name more of them."""
-        most = min(len(self.seen), most + (1 if len(self.seen) > 4 else 0))
-        chosen = self.dice.shuffled(self.seen)[: self.dice.integer(min(least, most), most)]
+        most = min(len(self.mentionable), most + (1 if len(self.mentionable) > 4 else 0))
+        chosen = self.rng.shuffled(self.mentionable)[: self.rng.integer(min(least, most), most)]
         groups = self.plurals()
         together = list(dict.fromkeys(member for index in chosen for member in self._company(index, groups)))
         return self._unrepeated(together, groups)
@@ -234,7 +236,7 @@ class Phraser:
         kept: dict[object, int] = {}
         for index in chosen:
             counted = any(index in members for members in groups)
-            kept.setdefault(index if counted else self.scene.things[index].kind, index)
+            kept.setdefault(index if counted else self.scene.objects[index].label, index)
         return list(kept.values())
 
     def listing(self, chosen: Sequence[int]) -> list[Piece]:
@@ -242,7 +244,7 @@ class Phraser:
         parts: list[list[Piece]] = []
         left = list(chosen)
         for members in self.plurals():
-            if set(members) <= set(left) and (self._look_alike(members) or self.dice.chance(0.6)):
+            if set(members) <= set(left) and (self._share_name(members) or self.rng.chance(0.6)):
                 parts.append(self.several(members))
                 left = [index for index in left if index not in members]
         twins = {index for members in self.plurals() for index in members}
@@ -254,33 +256,33 @@ class Phraser:
 
     def doing(self, index: int, first: bool = False) -> str:
         """A participle for what the thing is seen to do, or nothing; `first` takes the plainest."""
-        thing = self.scene.things[index]
-        if (thing.pose == "floating" and not self.place.water) or (thing.pose == "hanging" and not self.place.indoor):
+        obj = self.scene.objects[index]
+        if (obj.pose == "floating" and not self.place.water) or (obj.pose == "hanging" and not self.place.indoor):
             return ""
-        if thing.pose == "parked" and any(predicate == "riding" and b == index for _, predicate, b in self.scene.links):
+        if obj.pose == "parked" and any(predicate == "riding" and b == index for _, predicate, b in self.scene.links):
             return ""
-        options = DOING.get(thing.kind, {}).get(thing.pose, ())
+        options = DOING.get(obj.label, {}).get(obj.pose, ())
         if not options:
             return ""
-        return options[0] if first else self.dice.choice(options)
+        return options[0] if first else self.rng.choice(options)
 
     def setting(self, index: int) -> list[Piece]:
         """Where this thing is: on the water, in the sky, on the grass, in a park."""
-        thing = self.scene.things[index]
-        kind = KINDS[thing.kind]
-        if kind.where == "water" and self.place.water:
-            return braced("on " + self.dice.choice((self.place.on_water, "{the water}")))
-        if thing.pose == "flying":
-            return self.where() if self.place.indoor or self.dice.chance(0.3) else braced(SKY)
-        if kind.where == "wall" and self.place.indoor:
+        obj = self.scene.objects[index]
+        object_class = OBJECT_CLASSES[obj.label]
+        if object_class.where == "water" and self.place.water:
+            return braced("on " + self.rng.choice((self.place.on_water, "{the water}")))
+        if obj.pose == "flying":
+            return self.where() if self.place.indoor or self.rng.chance(0.3) else braced(SKY)
+        if object_class.where == "wall" and self.place.indoor:
             return braced(WALL)
-        if on_ground(self.scene, index) and self.dice.chance(0.35):
-            return braced(self.dice.choice(self.place.floors))
+        if on_ground(self.scene, index) and self.rng.chance(0.35):
+            return braced(self.rng.choice(self.place.floors))
         return self.where()
 
     def where(self) -> list[Piece]:
         """In a park, at the park: where all of it is."""
-        return braced(self.dice.choice(self.place.settings))
+        return braced(self.rng.choice(self.place.settings))
 
     @property
     def _dark_room(self) -> bool:
@@ -288,14 +290,14 @@ class Phraser:
 
     def maybe(self, pieces: list[Piece], probability: float) -> list[Piece]:
         """These pieces, or none."""
-        return pieces if self.dice.chance(probability) else []
+        return pieces if self.rng.chance(probability) else []
 
     def maybe_light(self, probability: float = 0.2) -> list[Piece]:
         """On a sunny day, at night: the light, or nothing."""
         if self.place.indoor and self.scene.light == "day":
             return []
-        if not self.dice.chance(probability):
+        if not self.rng.chance(probability):
             return []
         if self._dark_room:
-            return [Piece(self.dice.choice(("at night", "in the dark")))]
-        return braced(self.dice.choice(LIGHT_WORDS[self.scene.light]))
+            return [Piece(self.rng.choice(("at night", "in the dark")))]
+        return braced(self.rng.choice(LIGHT_WORDS[self.scene.light]))

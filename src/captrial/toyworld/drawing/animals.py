@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captrial.toyworld.drawing.brush import Brush, Point, Style
+from captrial.toyworld.drawing.canvas import ObjectCanvas, Point, Style
 from captrial.toyworld.drawing.colours import (
     CREAM,
     INK,
@@ -15,43 +15,47 @@ from captrial.toyworld.drawing.colours import (
 PINK: RGB = (232, 150, 150)
 
 
-def _legs(b: Brush, feet: list[tuple[Point, Point]], width: float, colour: RGB, shoe: RGB | None = None) -> None:
+def _legs(
+    canvas: ObjectCanvas, feet: list[tuple[Point, Point]], width: float, colour: RGB, shoe: RGB | None = None
+) -> None:
     """Straight legs from hip to foot, the first half of them in the shadow of the far side."""
     for index, (hip, foot) in enumerate(feet):
         tone = dark(colour, 0.3) if index < len(feet) // 2 else dark(colour, 0.06)
-        b.limb([hip, foot], [width * 1.3, width], tone)
-        b.oval(foot[0] + width * 0.25, foot[1] - width * 0.12, width * 0.75, width * 0.42, shoe or tone)
+        canvas.limb([hip, foot], [width * 1.3, width], tone)
+        canvas.oval(foot[0] + width * 0.25, foot[1] - width * 0.12, width * 0.75, width * 0.42, shoe or tone)
 
 
-def _eye(b: Brush, x: float, y: float, size: float) -> None:
-    b.disc(x, y, size, INK)
-    b.disc(x + size * 0.3, y + size * 0.35, size * 0.35, CREAM)
+def _eye(canvas: ObjectCanvas, x: float, y: float, size: float) -> None:
+    canvas.disc(x, y, size, INK)
+    canvas.disc(x + size * 0.3, y + size * 0.35, size * 0.35, CREAM)
 
 
-def dog(b: Brush, look: Style) -> None:
+def dog(canvas: ObjectCanvas, style: Style) -> None:
     """A dog; most have a lighter chest and a collar, some a patch on the back."""
-    c, pose, dice = look.rgb, look.pose, look.dice
+    c, pose, rng = style.rgb, style.pose, style.rng
     belly = light(c, 0.45)
-    collar = dice.choice([(200, 60, 60), (60, 110, 190), (60, 140, 90)])
+    collar = rng.choice([(200, 60, 60), (60, 110, 190), (60, 140, 90)])
     if pose == "sitting":
-        b.limb([(-0.2, 0.08), (-0.36, 0.1), (-0.42, 0.24)], [0.08, 0.07, 0.05], dark(c, 0.1))
-        b.oval(-0.12, 0.15, 0.19, 0.16, dark(c, 0.12))
-        b.blob([(-0.2, 0.1), (-0.16, 0.34), (0.02, 0.52), (0.15, 0.48), (0.17, 0.26), (0.12, 0.05), (-0.1, 0.02)], c)
-        b.blob([(0.05, 0.46), (0.16, 0.42), (0.17, 0.24), (0.1, 0.12)], belly)
-        b.limb([(0.1, 0.3), (0.13, 0.05)], [0.1, 0.075], light(c, 0.08))
-        b.oval(0.16, 0.035, 0.075, 0.035, light(c, 0.14))
-        b.oval(-0.04, 0.04, 0.12, 0.04, light(c, 0.08))
-        _dog_head(b, look, 0.12, 0.6, collar)
+        canvas.limb([(-0.2, 0.08), (-0.36, 0.1), (-0.42, 0.24)], [0.08, 0.07, 0.05], dark(c, 0.1))
+        canvas.oval(-0.12, 0.15, 0.19, 0.16, dark(c, 0.12))
+        canvas.blob(
+            [(-0.2, 0.1), (-0.16, 0.34), (0.02, 0.52), (0.15, 0.48), (0.17, 0.26), (0.12, 0.05), (-0.1, 0.02)], c
+        )
+        canvas.blob([(0.05, 0.46), (0.16, 0.42), (0.17, 0.24), (0.1, 0.12)], belly)
+        canvas.limb([(0.1, 0.3), (0.13, 0.05)], [0.1, 0.075], light(c, 0.08))
+        canvas.oval(0.16, 0.035, 0.075, 0.035, light(c, 0.14))
+        canvas.oval(-0.04, 0.04, 0.12, 0.04, light(c, 0.08))
+        _dog_head(canvas, style, 0.12, 0.6, collar)
         return
     if pose == "lying":
-        b.limb([(-0.36, 0.1), (-0.5, 0.06), (-0.6, 0.1)], [0.08, 0.07, 0.05], dark(c, 0.1))
-        b.blob([(-0.4, 0.04), (-0.38, 0.2), (-0.1, 0.27), (0.2, 0.26), (0.3, 0.12), (0.24, 0.02), (-0.2, 0.0)], c)
-        b.oval(-0.26, 0.12, 0.16, 0.12, dark(c, 0.12))
-        b.limb([(0.18, 0.08), (0.46, 0.045)], [0.11, 0.075], light(c, 0.1))
-        _dog_head(b, look, 0.3, 0.3, collar)
+        canvas.limb([(-0.36, 0.1), (-0.5, 0.06), (-0.6, 0.1)], [0.08, 0.07, 0.05], dark(c, 0.1))
+        canvas.blob([(-0.4, 0.04), (-0.38, 0.2), (-0.1, 0.27), (0.2, 0.26), (0.3, 0.12), (0.24, 0.02), (-0.2, 0.0)], c)
+        canvas.oval(-0.26, 0.12, 0.16, 0.12, dark(c, 0.12))
+        canvas.limb([(0.18, 0.08), (0.46, 0.045)], [0.11, 0.075], light(c, 0.1))
+        _dog_head(canvas, style, 0.3, 0.3, collar)
         return
-    wag = dice.between(0.1, 0.24)
-    b.limb([(-0.34, 0.44), (-0.48, 0.5 + wag * 0.6), (-0.54, 0.6 + wag)], [0.085, 0.07, 0.045], c)
+    wag = rng.uniform(0.1, 0.24)
+    canvas.limb([(-0.34, 0.44), (-0.48, 0.5 + wag * 0.6), (-0.54, 0.6 + wag)], [0.085, 0.07, 0.045], c)
     if pose == "running":
         feet = [
             ((0.22, 0.34), (0.42, 0.12)),
@@ -73,8 +77,8 @@ def dog(b: Brush, look: Style) -> None:
             ((0.26, 0.3), (0.28, 0.035)),
             ((-0.3, 0.3), (-0.33, 0.035)),
         ]
-    _legs(b, feet, 0.075, c)
-    b.blob(
+    _legs(canvas, feet, 0.075, c)
+    canvas.blob(
         [
             (-0.38, 0.44),
             (-0.3, 0.52),
@@ -88,49 +92,53 @@ def dog(b: Brush, look: Style) -> None:
         ],
         c,
     )
-    b.blob([(0.3, 0.46), (0.34, 0.38), (0.22, 0.29), (0.0, 0.29), (0.16, 0.35)], belly)
-    if dice.chance(0.4):
-        b.oval(-0.16, 0.46, 0.13, 0.055, dark(c, 0.3))
-    _dog_head(b, look, 0.38, 0.62, collar)
+    canvas.blob([(0.3, 0.46), (0.34, 0.38), (0.22, 0.29), (0.0, 0.29), (0.16, 0.35)], belly)
+    if rng.chance(0.4):
+        canvas.oval(-0.16, 0.46, 0.13, 0.055, dark(c, 0.3))
+    _dog_head(canvas, style, 0.38, 0.62, collar)
 
 
-def _dog_head(b: Brush, look: Style, x: float, y: float, collar: RGB) -> None:
-    c = look.rgb
-    b.limb([(x - 0.08, y - 0.16), (x - 0.01, y - 0.02)], [0.2, 0.17], c)
-    b.line([(x - 0.15, y - 0.1), (x + 0.05, y - 0.15)], 0.042, collar)
-    b.disc(x, y, 0.135, c)
-    b.limb([(x + 0.06, y - 0.035), (x + 0.19, y - 0.05)], [0.15, 0.105], light(c, 0.22))
-    b.oval(x + 0.235, y - 0.015, 0.036, 0.03, INK)
-    b.line([(x + 0.1, y - 0.09), (x + 0.2, y - 0.085)], 0.016, dark(c, 0.55))
-    if look.variant == "pointed":
-        b.poly([(x - 0.11, y + 0.05), (x - 0.08, y + 0.25), (x + 0.03, y + 0.11)], dark(c, 0.3))
+def _dog_head(canvas: ObjectCanvas, style: Style, x: float, y: float, collar: RGB) -> None:
+    c = style.rgb
+    canvas.limb([(x - 0.08, y - 0.16), (x - 0.01, y - 0.02)], [0.2, 0.17], c)
+    canvas.line([(x - 0.15, y - 0.1), (x + 0.05, y - 0.15)], 0.042, collar)
+    canvas.disc(x, y, 0.135, c)
+    canvas.limb([(x + 0.06, y - 0.035), (x + 0.19, y - 0.05)], [0.15, 0.105], light(c, 0.22))
+    canvas.oval(x + 0.235, y - 0.015, 0.036, 0.03, INK)
+    canvas.line([(x + 0.1, y - 0.09), (x + 0.2, y - 0.085)], 0.016, dark(c, 0.55))
+    if style.variant == "pointed":
+        canvas.poly([(x - 0.11, y + 0.05), (x - 0.08, y + 0.25), (x + 0.03, y + 0.11)], dark(c, 0.3))
     else:
-        b.oval(x - 0.085, y - 0.0, 0.06, 0.125, dark(c, 0.35), tilt=-0.25)
-    _eye(b, x + 0.055, y + 0.04, 0.024)
+        canvas.oval(x - 0.085, y - 0.0, 0.06, 0.125, dark(c, 0.35), tilt=-0.25)
+    _eye(canvas, x + 0.055, y + 0.04, 0.024)
 
 
-def cat(b: Brush, look: Style) -> None:
+def cat(canvas: ObjectCanvas, style: Style) -> None:
     """A cat with pointed ears and a long tail; the striped ones are tabbies."""
-    c, pose = look.rgb, look.pose
+    c, pose = style.rgb, style.pose
     if pose == "sleeping":
-        b.blob([(-0.34, 0.04), (-0.3, 0.2), (-0.06, 0.28), (0.2, 0.24), (0.32, 0.1), (0.22, 0.01), (-0.2, 0.0)], c)
-        _stripes(b, look, [(-0.2, 0.24), (-0.08, 0.27), (0.04, 0.27)], 0.12)
-        b.limb([(-0.3, 0.06), (-0.1, 0.035), (0.12, 0.04)], [0.09, 0.08, 0.06], dark(c, 0.15))
-        _cat_head(b, look, 0.2, 0.15, closed=True)
+        canvas.blob([(-0.34, 0.04), (-0.3, 0.2), (-0.06, 0.28), (0.2, 0.24), (0.32, 0.1), (0.22, 0.01), (-0.2, 0.0)], c)
+        _stripes(canvas, style, [(-0.2, 0.24), (-0.08, 0.27), (0.04, 0.27)], 0.12)
+        canvas.limb([(-0.3, 0.06), (-0.1, 0.035), (0.12, 0.04)], [0.09, 0.08, 0.06], dark(c, 0.15))
+        _cat_head(canvas, style, 0.2, 0.15, closed=True)
         return
     if pose == "sitting":
-        b.limb([(-0.1, 0.06), (-0.28, 0.05), (-0.34, 0.16), (-0.28, 0.28)], [0.08, 0.07, 0.06, 0.05], dark(c, 0.12))
-        b.blob([(-0.17, 0.04), (-0.16, 0.24), (-0.04, 0.44), (0.08, 0.44), (0.13, 0.24), (0.14, 0.03), (0.0, 0.0)], c)
-        b.blob([(-0.01, 0.4), (0.08, 0.4), (0.1, 0.22), (0.05, 0.12), (-0.01, 0.22)], light(c, 0.4))
-        _stripes(b, look, [(-0.13, 0.3), (-0.155, 0.2)], 0.09, level=True)
-        b.limb([(0.01, 0.22), (0.01, 0.045)], [0.08, 0.06], light(c, 0.08))
-        b.limb([(0.09, 0.22), (0.1, 0.045)], [0.08, 0.06], light(c, 0.12))
-        b.oval(-0.09, 0.035, 0.1, 0.035, dark(c, 0.1))
-        _cat_head(b, look, 0.03, 0.54)
+        canvas.limb(
+            [(-0.1, 0.06), (-0.28, 0.05), (-0.34, 0.16), (-0.28, 0.28)], [0.08, 0.07, 0.06, 0.05], dark(c, 0.12)
+        )
+        canvas.blob(
+            [(-0.17, 0.04), (-0.16, 0.24), (-0.04, 0.44), (0.08, 0.44), (0.13, 0.24), (0.14, 0.03), (0.0, 0.0)], c
+        )
+        canvas.blob([(-0.01, 0.4), (0.08, 0.4), (0.1, 0.22), (0.05, 0.12), (-0.01, 0.22)], light(c, 0.4))
+        _stripes(canvas, style, [(-0.13, 0.3), (-0.155, 0.2)], 0.09, level=True)
+        canvas.limb([(0.01, 0.22), (0.01, 0.045)], [0.08, 0.06], light(c, 0.08))
+        canvas.limb([(0.09, 0.22), (0.1, 0.045)], [0.08, 0.06], light(c, 0.12))
+        canvas.oval(-0.09, 0.035, 0.1, 0.035, dark(c, 0.1))
+        _cat_head(canvas, style, 0.03, 0.54)
         return
-    b.limb([(-0.3, 0.32), (-0.44, 0.4), (-0.46, 0.56), (-0.4, 0.66)], [0.075, 0.06, 0.055, 0.045], dark(c, 0.1))
+    canvas.limb([(-0.3, 0.32), (-0.44, 0.4), (-0.46, 0.56), (-0.4, 0.66)], [0.075, 0.06, 0.055, 0.045], dark(c, 0.1))
     _legs(
-        b,
+        canvas,
         [
             ((0.16, 0.22), (0.2, 0.035)),
             ((-0.2, 0.22), (-0.16, 0.035)),
@@ -140,45 +148,49 @@ def cat(b: Brush, look: Style) -> None:
         0.06,
         c,
     )
-    b.blob(
+    canvas.blob(
         [(-0.33, 0.32), (-0.24, 0.4), (0.0, 0.38), (0.22, 0.4), (0.29, 0.3), (0.2, 0.2), (-0.1, 0.2), (-0.28, 0.2)], c
     )
-    b.blob([(-0.12, 0.24), (0.1, 0.23), (0.2, 0.2), (-0.1, 0.19)], light(c, 0.35))
-    _stripes(b, look, [(-0.18, 0.4), (-0.06, 0.39), (0.06, 0.39)], 0.11)
-    _cat_head(b, look, 0.3, 0.45)
+    canvas.blob([(-0.12, 0.24), (0.1, 0.23), (0.2, 0.2), (-0.1, 0.19)], light(c, 0.35))
+    _stripes(canvas, style, [(-0.18, 0.4), (-0.06, 0.39), (0.06, 0.39)], 0.11)
+    _cat_head(canvas, style, 0.3, 0.45)
 
 
-def _stripes(b: Brush, look: Style, tops: list[Point], length: float, level: bool = False) -> None:
-    if look.variant == "tabby":
+def _stripes(canvas: ObjectCanvas, style: Style, tops: list[Point], length: float, level: bool = False) -> None:
+    if style.variant == "tabby":
         for x, y in tops:
             end = (x + length, y - 0.01) if level else (x + 0.025, y - length)
-            b.line([(x, y), end], 0.034, dark(look.rgb, 0.4))
+            canvas.line([(x, y), end], 0.034, dark(style.rgb, 0.4))
 
 
-def _cat_head(b: Brush, look: Style, x: float, y: float, closed: bool = False) -> None:
-    c = look.rgb
+def _cat_head(canvas: ObjectCanvas, style: Style, x: float, y: float, closed: bool = False) -> None:
+    c = style.rgb
     for side in (-1, 1):
-        b.poly([(x + side * 0.145, y + 0.03), (x + side * 0.125, y + 0.22), (x + side * 0.02, y + 0.11)], dark(c, 0.1))
-        b.poly([(x + side * 0.12, y + 0.07), (x + side * 0.112, y + 0.17), (x + side * 0.05, y + 0.11)], PINK)
-    b.oval(x, y, 0.158, 0.132, c)
-    b.oval(x, y - 0.055, 0.085, 0.062, light(c, 0.5))
-    b.poly([(x - 0.022, y - 0.02), (x + 0.022, y - 0.02), (x, y - 0.045)], (214, 110, 110))
-    if look.variant == "tabby":
+        canvas.poly(
+            [(x + side * 0.145, y + 0.03), (x + side * 0.125, y + 0.22), (x + side * 0.02, y + 0.11)], dark(c, 0.1)
+        )
+        canvas.poly([(x + side * 0.12, y + 0.07), (x + side * 0.112, y + 0.17), (x + side * 0.05, y + 0.11)], PINK)
+    canvas.oval(x, y, 0.158, 0.132, c)
+    canvas.oval(x, y - 0.055, 0.085, 0.062, light(c, 0.5))
+    canvas.poly([(x - 0.022, y - 0.02), (x + 0.022, y - 0.02), (x, y - 0.045)], (214, 110, 110))
+    if style.variant == "tabby":
         for shift in (-0.035, 0.0, 0.035):
-            b.line([(x + shift, y + 0.125), (x + shift * 0.7, y + 0.07)], 0.018, dark(c, 0.4))
+            canvas.line([(x + shift, y + 0.125), (x + shift * 0.7, y + 0.07)], 0.018, dark(c, 0.4))
     for side in (-1, 1):
         if closed:
-            b.line([(x + side * 0.09, y + 0.02), (x + side * 0.06, y + 0.005), (x + side * 0.03, y + 0.02)], 0.018, INK)
+            canvas.line(
+                [(x + side * 0.09, y + 0.02), (x + side * 0.06, y + 0.005), (x + side * 0.03, y + 0.02)], 0.018, INK
+            )
         else:
-            b.oval(x + side * 0.062, y + 0.022, 0.027, 0.033, (150, 190, 90))
-            b.oval(x + side * 0.062, y + 0.022, 0.013, 0.03, INK)
+            canvas.oval(x + side * 0.062, y + 0.022, 0.027, 0.033, (150, 190, 90))
+            canvas.oval(x + side * 0.062, y + 0.022, 0.013, 0.03, INK)
         for rise in (-0.02, 0.015):
-            b.line([(x + side * 0.08, y - 0.05), (x + side * 0.21, y - 0.05 + rise * 2)], 0.008, light(c, 0.7))
+            canvas.line([(x + side * 0.08, y - 0.05), (x + side * 0.21, y - 0.05 + rise * 2)], 0.008, light(c, 0.7))
 
 
-def horse(b: Brush, look: Style) -> None:
+def horse(canvas: ObjectCanvas, style: Style) -> None:
     """A horse with mane and tail, standing, galloping or grazing."""
-    c, pose = look.rgb, look.pose
+    c, pose = style.rgb, style.pose
     mane = dark(c, 0.5) if sum(c) > 240 else light(c, 0.25)
     hoof = dark(INK, 0.1)
     if pose == "running":
@@ -195,9 +207,9 @@ def horse(b: Brush, look: Style) -> None:
             ((0.5, 0.75), (0.53, 0.05)),
             ((-0.56, 0.75), (-0.58, 0.05)),
         ]
-    b.limb([(-0.66, 1.06), (-0.84, 0.92), (-0.86, 0.56)], [0.1, 0.15, 0.06], mane)
-    _legs(b, feet, 0.105, c, hoof)
-    b.blob(
+    canvas.limb([(-0.66, 1.06), (-0.84, 0.92), (-0.86, 0.56)], [0.1, 0.15, 0.06], mane)
+    _legs(canvas, feet, 0.105, c, hoof)
+    canvas.blob(
         [
             (-0.72, 1.0),
             (-0.6, 1.16),
@@ -212,40 +224,40 @@ def horse(b: Brush, look: Style) -> None:
         ],
         c,
     )
-    b.blob([(-0.4, 0.78), (0.1, 0.76), (0.5, 0.82), (0.3, 0.7), (-0.2, 0.7)], dark(c, 0.14))
-    _horse_head(b, look, mane, grazing=pose == "grazing")
+    canvas.blob([(-0.4, 0.78), (0.1, 0.76), (0.5, 0.82), (0.3, 0.7), (-0.2, 0.7)], dark(c, 0.14))
+    _horse_head(canvas, style, mane, grazing=pose == "grazing")
 
 
-def _horse_head(b: Brush, look: Style, mane: RGB, grazing: bool) -> None:
-    c = look.rgb
+def _horse_head(canvas: ObjectCanvas, style: Style, mane: RGB, grazing: bool) -> None:
+    c = style.rgb
     poll, nose = ((0.86, 0.46), (1.02, 0.12)) if grazing else ((0.8, 1.62), (1.1, 1.4))
     crest = [(0.32, 1.16), (0.56, 1.2), (poll[0] - 0.02, poll[1] + 0.02)]
-    b.limb([(x - 0.05, y + 0.05) for x, y in crest], [0.2, 0.2, 0.16], mane)
-    b.limb([(0.46, 1.02), poll], [0.42, 0.22], c)
-    b.limb([poll, nose], [0.23, 0.15], c)
-    b.limb([nose, (nose[0] + 0.03, nose[1] - 0.02)], [0.155, 0.13], light(c, 0.3))
-    b.disc(nose[0] + 0.055, nose[1] + 0.02, 0.018, INK)
+    canvas.limb([(x - 0.05, y + 0.05) for x, y in crest], [0.2, 0.2, 0.16], mane)
+    canvas.limb([(0.46, 1.02), poll], [0.42, 0.22], c)
+    canvas.limb([poll, nose], [0.23, 0.15], c)
+    canvas.limb([nose, (nose[0] + 0.03, nose[1] - 0.02)], [0.155, 0.13], light(c, 0.3))
+    canvas.disc(nose[0] + 0.055, nose[1] + 0.02, 0.018, INK)
     up = 0.17 if not grazing else 0.12
-    b.poly(
+    canvas.poly(
         [(poll[0] - 0.09, poll[1] + 0.06), (poll[0] - 0.05, poll[1] + up + 0.07), (poll[0] + 0.03, poll[1] + 0.08)],
         dark(c, 0.15),
     )
-    b.limb(
+    canvas.limb(
         [(poll[0] - 0.02, poll[1] + 0.1), (poll[0] + 0.08, poll[1] + (0.03 if not grazing else -0.04))],
         [0.09, 0.05],
         mane,
     )
-    _eye(b, poll[0] + 0.07, poll[1] - 0.03, 0.03)
-    if look.variant == "blaze":
-        b.limb([(poll[0] + 0.14, poll[1] - 0.02), (nose[0] + 0.02, nose[1] + 0.07)], [0.05, 0.035], CREAM)
+    _eye(canvas, poll[0] + 0.07, poll[1] - 0.03, 0.03)
+    if style.variant == "blaze":
+        canvas.limb([(poll[0] + 0.14, poll[1] - 0.02), (nose[0] + 0.02, nose[1] + 0.07)], [0.05, 0.035], CREAM)
 
 
-def sheep(b: Brush, look: Style) -> None:
+def sheep(canvas: ObjectCanvas, style: Style) -> None:
     """A sheep: a cloud of wool on thin legs."""
-    c, dice = look.rgb, look.dice
-    face = dice.choice([(66, 58, 58), (224, 206, 186), (96, 80, 70)])
+    c, rng = style.rgb, style.rng
+    face = rng.choice([(66, 58, 58), (224, 206, 186), (96, 80, 70)])
     _legs(
-        b,
+        canvas,
         [
             ((0.2, 0.3), (0.18, 0.04)),
             ((-0.22, 0.3), (-0.2, 0.04)),
@@ -269,30 +281,30 @@ def sheep(b: Brush, look: Style) -> None:
         (-0.1, 0.33),
         (-0.28, 0.37),
     ]
-    b.blob(lumps, c)
+    canvas.blob(lumps, c)
     for index, (x, y) in enumerate(lumps):
-        b.disc(x, y, 0.115, shade if index > 5 else c)
-    b.oval(-0.02, 0.54, 0.3, 0.17, c)
+        canvas.disc(x, y, 0.115, shade if index > 5 else c)
+    canvas.oval(-0.02, 0.54, 0.3, 0.17, c)
     for x, y in [(-0.2, 0.52), (-0.02, 0.58), (0.14, 0.5), (-0.06, 0.44)]:
-        b.ring(x, y, 0.075, 0.016, mix(c, shade, 0.8))
-        b.disc(x + 0.012, y - 0.02, 0.066, c)
-    hx, hy = (0.5, 0.24) if look.pose == "grazing" else (0.47, 0.66)
-    b.oval(hx - 0.09, hy + 0.03, 0.09, 0.035, dark(face, 0.15), tilt=0.3)
-    b.oval(hx, hy, 0.09, 0.14, face, tilt=0.45)
-    b.disc(hx - 0.06, hy + 0.12, 0.085, c)
-    _eye(b, hx + 0.03, hy + 0.03, 0.022)
-    b.line([(hx + 0.03, hy - 0.09), (hx + 0.075, hy - 0.075)], 0.014, dark(face, 0.5))
+        canvas.ring(x, y, 0.075, 0.016, mix(c, shade, 0.8))
+        canvas.disc(x + 0.012, y - 0.02, 0.066, c)
+    hx, hy = (0.5, 0.24) if style.pose == "grazing" else (0.47, 0.66)
+    canvas.oval(hx - 0.09, hy + 0.03, 0.09, 0.035, dark(face, 0.15), tilt=0.3)
+    canvas.oval(hx, hy, 0.09, 0.14, face, tilt=0.45)
+    canvas.disc(hx - 0.06, hy + 0.12, 0.085, c)
+    _eye(canvas, hx + 0.03, hy + 0.03, 0.022)
+    canvas.line([(hx + 0.03, hy - 0.09), (hx + 0.075, hy - 0.075)], 0.014, dark(face, 0.5))
 
 
-def cow(b: Brush, look: Style) -> None:
+def cow(canvas: ObjectCanvas, style: Style) -> None:
     """A cow, patched with another colour, with horns and an udder."""
-    c, dice = look.rgb, look.dice
-    patch = CREAM if sum(c) < 500 else dice.choice([(60, 54, 58), (130, 84, 54)])
+    c, rng = style.rgb, style.rng
+    patch = CREAM if sum(c) < 500 else rng.choice([(60, 54, 58), (130, 84, 54)])
     hoof = dark(INK, 0.1)
-    b.limb([(-0.72, 1.0), (-0.82, 0.8), (-0.82, 0.46)], [0.07, 0.05, 0.04], c)
-    b.disc(-0.82, 0.43, 0.06, dark(c, 0.5))
+    canvas.limb([(-0.72, 1.0), (-0.82, 0.8), (-0.82, 0.46)], [0.07, 0.05, 0.04], c)
+    canvas.disc(-0.82, 0.43, 0.06, dark(c, 0.5))
     _legs(
-        b,
+        canvas,
         [
             ((0.42, 0.6), (0.4, 0.06)),
             ((-0.48, 0.6), (-0.45, 0.06)),
@@ -303,8 +315,8 @@ def cow(b: Brush, look: Style) -> None:
         c,
         hoof,
     )
-    b.oval(-0.3, 0.5, 0.13, 0.09, PINK)
-    b.blob(
+    canvas.oval(-0.3, 0.5, 0.13, 0.09, PINK)
+    canvas.blob(
         [
             (-0.76, 0.98),
             (-0.64, 1.1),
@@ -318,45 +330,47 @@ def cow(b: Brush, look: Style) -> None:
         ],
         c,
     )
-    shift = dice.bell(0.1)
-    b.blob(
+    shift = rng.triangular(0.1)
+    canvas.blob(
         [(-0.5 + shift, 1.07), (-0.2 + shift, 1.06), (-0.1 + shift, 0.86), (-0.3 + shift, 0.76), (-0.5 + shift, 0.84)],
         patch,
     )
-    b.blob([(0.16, 1.04), (0.4, 1.06), (0.42, 0.86), (0.28, 0.7), (0.12, 0.84)], patch)
-    b.oval(-0.62, 0.74, 0.09, 0.12, patch)
-    hx, hy = (0.86, 0.36) if look.pose == "grazing" else (0.84, 1.12)
-    b.limb([(0.54, 0.96), (hx - 0.06, hy)], [0.4, 0.24], c)
+    canvas.blob([(0.16, 1.04), (0.4, 1.06), (0.42, 0.86), (0.28, 0.7), (0.12, 0.84)], patch)
+    canvas.oval(-0.62, 0.74, 0.09, 0.12, patch)
+    hx, hy = (0.86, 0.36) if style.pose == "grazing" else (0.84, 1.12)
+    canvas.limb([(0.54, 0.96), (hx - 0.06, hy)], [0.4, 0.24], c)
     for side in (-1, 1):
-        b.limb([(hx - 0.02 + side * 0.06, hy + 0.14), (hx + side * 0.14, hy + 0.28)], [0.05, 0.025], (226, 214, 186))
-    b.oval(hx - 0.16, hy + 0.1, 0.1, 0.045, dark(c, 0.2), tilt=-0.3)
-    b.oval(hx, hy, 0.135, 0.19, c, tilt=0.4)
-    b.oval(hx + 0.07, hy - 0.13, 0.105, 0.085, PINK)
+        canvas.limb(
+            [(hx - 0.02 + side * 0.06, hy + 0.14), (hx + side * 0.14, hy + 0.28)], [0.05, 0.025], (226, 214, 186)
+        )
+    canvas.oval(hx - 0.16, hy + 0.1, 0.1, 0.045, dark(c, 0.2), tilt=-0.3)
+    canvas.oval(hx, hy, 0.135, 0.19, c, tilt=0.4)
+    canvas.oval(hx + 0.07, hy - 0.13, 0.105, 0.085, PINK)
     for shift in (0.04, 0.11):
-        b.disc(hx + shift, hy - 0.12, 0.017, dark(PINK, 0.5))
-    _eye(b, hx + 0.03, hy + 0.06, 0.03)
+        canvas.disc(hx + shift, hy - 0.12, 0.017, dark(PINK, 0.5))
+    _eye(canvas, hx + 0.03, hy + 0.06, 0.03)
 
 
-def bird(b: Brush, look: Style) -> None:
+def bird(canvas: ObjectCanvas, style: Style) -> None:
     """A bird, flying with its wings up or standing."""
-    c, beak = look.rgb, (238, 164, 52)
-    if look.pose == "flying":
-        b.blob([(-0.02, 0.3), (-0.2, 0.52), (-0.34, 0.6), (-0.22, 0.4), (-0.16, 0.26)], dark(c, 0.3))
-        b.poly([(-0.2, 0.24), (-0.42, 0.3), (-0.4, 0.18)], dark(c, 0.15))
-        b.blob([(-0.26, 0.24), (-0.04, 0.32), (0.16, 0.31), (0.24, 0.24), (0.1, 0.15), (-0.1, 0.15)], c)
-        b.blob([(-0.08, 0.18), (0.1, 0.19), (0.2, 0.22), (0.1, 0.15)], light(c, 0.5))
-        b.blob([(0.08, 0.26), (0.02, 0.46), (-0.1, 0.66), (-0.12, 0.5), (-0.12, 0.24)], light(c, 0.12))
-        b.line([(0.02, 0.34), (-0.06, 0.54)], 0.016, dark(c, 0.25))
-        b.disc(0.24, 0.29, 0.08, c)
-        b.poly([(0.3, 0.32), (0.41, 0.28), (0.3, 0.25)], beak)
-        _eye(b, 0.26, 0.31, 0.02)
+    c, beak = style.rgb, (238, 164, 52)
+    if style.pose == "flying":
+        canvas.blob([(-0.02, 0.3), (-0.2, 0.52), (-0.34, 0.6), (-0.22, 0.4), (-0.16, 0.26)], dark(c, 0.3))
+        canvas.poly([(-0.2, 0.24), (-0.42, 0.3), (-0.4, 0.18)], dark(c, 0.15))
+        canvas.blob([(-0.26, 0.24), (-0.04, 0.32), (0.16, 0.31), (0.24, 0.24), (0.1, 0.15), (-0.1, 0.15)], c)
+        canvas.blob([(-0.08, 0.18), (0.1, 0.19), (0.2, 0.22), (0.1, 0.15)], light(c, 0.5))
+        canvas.blob([(0.08, 0.26), (0.02, 0.46), (-0.1, 0.66), (-0.12, 0.5), (-0.12, 0.24)], light(c, 0.12))
+        canvas.line([(0.02, 0.34), (-0.06, 0.54)], 0.016, dark(c, 0.25))
+        canvas.disc(0.24, 0.29, 0.08, c)
+        canvas.poly([(0.3, 0.32), (0.41, 0.28), (0.3, 0.25)], beak)
+        _eye(canvas, 0.26, 0.31, 0.02)
         return
     for x in (-0.02, 0.06):
-        b.line([(x, 0.14), (x, 0.015), (x + 0.06, 0.01)], 0.022, beak)
-    b.poly([(-0.16, 0.24), (-0.36, 0.14), (-0.32, 0.25)], dark(c, 0.3))
-    b.blob([(-0.24, 0.2), (-0.1, 0.34), (0.08, 0.4), (0.19, 0.32), (0.16, 0.16), (0.02, 0.09), (-0.12, 0.11)], c)
-    b.blob([(0.16, 0.3), (0.15, 0.17), (0.02, 0.1), (0.04, 0.2)], light(c, 0.5))
-    b.blob([(0.06, 0.3), (-0.1, 0.29), (-0.27, 0.16), (-0.08, 0.16)], dark(c, 0.22))
-    b.disc(0.13, 0.42, 0.095, c)
-    b.poly([(0.2, 0.45), (0.32, 0.4), (0.2, 0.37)], beak)
-    _eye(b, 0.155, 0.44, 0.024)
+        canvas.line([(x, 0.14), (x, 0.015), (x + 0.06, 0.01)], 0.022, beak)
+    canvas.poly([(-0.16, 0.24), (-0.36, 0.14), (-0.32, 0.25)], dark(c, 0.3))
+    canvas.blob([(-0.24, 0.2), (-0.1, 0.34), (0.08, 0.4), (0.19, 0.32), (0.16, 0.16), (0.02, 0.09), (-0.12, 0.11)], c)
+    canvas.blob([(0.16, 0.3), (0.15, 0.17), (0.02, 0.1), (0.04, 0.2)], light(c, 0.5))
+    canvas.blob([(0.06, 0.3), (-0.1, 0.29), (-0.27, 0.16), (-0.08, 0.16)], dark(c, 0.22))
+    canvas.disc(0.13, 0.42, 0.095, c)
+    canvas.poly([(0.2, 0.45), (0.32, 0.4), (0.2, 0.37)], beak)
+    _eye(canvas, 0.155, 0.44, 0.024)

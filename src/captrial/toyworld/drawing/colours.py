@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captrial.toyworld.randomness import Dice
+from captrial.toyworld.randomness import RandomStream
 
 RGB = tuple[int, int, int]
 
@@ -54,8 +54,8 @@ def light(colour: RGB, share: float = 0.3) -> RGB:
     return mix(colour, (255, 250, 232), share)
 
 
-def jitter(colour: RGB, dice: Dice, amount: int = 10) -> RGB:
+def jitter(colour: RGB, rng: RandomStream, amount: int = 10) -> RGB:
     """A neighbour of the colour that still has its name."""
-    shift = dice.bell(amount)
-    red, green, blue = (min(max(int(c + shift + dice.bell(amount * 0.6)), 0), 255) for c in colour)
+    shift = rng.triangular(amount)
+    red, green, blue = (min(max(int(c + shift + rng.triangular(amount * 0.6)), 0), 255) for c in colour)
     return red, green, blue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captrial.toyworld.drawing.brush import (
-    Brush,
+from captrial.toyworld.drawing.canvas import (
     Extent,
+    ObjectCanvas,
     Point,
     Style,
 )
@@ -66,19 +66,19 @@ def hand(variant: str) -> Point:
     return body.width + 0.12, body.shoulder - 0.02
 
 
-def garment(variant: str, style: int) -> str:
+def garment(variant: str, seed: int) -> str:
     """What the person wears in the main colour: a "dress" or a "shirt"."""
-    return "dress" if variant in {"woman", "girl"} and style % 20 < 11 else "shirt"
+    return "dress" if variant in {"woman", "girl"} and seed % 20 < 11 else "shirt"
 
 
-def person(b: Brush, look: Style) -> None:
+def person(canvas: ObjectCanvas, style: Style) -> None:
     """Draw one person; the main colour is that of the clothes."""
-    dice = look.dice
-    skin, hair = dice.choice(SKIN), dice.choice(HAIR if build(look.variant) is GROWN else HAIR[:-1])
-    trousers = dice.choice([c for c in TROUSERS if sum(abs(p - q) for p, q in zip(c, look.rgb, strict=True)) > 90])
-    dressed = garment(look.variant, look.style) == "dress"
-    figure = _Figure(b, look, build(look.variant), skin, hair, trousers, dressed)
-    if look.pose in SIDE_POSES:
+    rng = style.rng
+    skin, hair = rng.choice(SKIN), rng.choice(HAIR if build(style.variant) is GROWN else HAIR[:-1])
+    trousers = rng.choice([c for c in TROUSERS if sum(abs(p - q) for p, q in zip(c, style.rgb, strict=True)) > 90])
+    dressed = garment(style.variant, style.seed) == "dress"
+    figure = _Figure(canvas, style, build(style.variant), skin, hair, trousers, dressed)
+    if style.pose in SIDE_POSES:
         figure.from_the_side()
     else:
         figure.from_the_front()
@@ -86,8 +86,8 @@ def person(b: Brush, look: Style) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    b: Brush
-    look: Style
+    canvas: ObjectCanvas
+    style: Style
     body: Build
     skin: RGB
     hair: RGB
@@ -96,50 +96,50 @@ class _Figure:
 
     @property
     def hip(self) -> float:
-        return hips(self.look.variant, self.look.pose)
+        return hips(self.style.variant, self.style.pose)
 
     @property
     def shoulder(self) -> float:
         return self.hip + self.body.shoulder - self.body.hip
 
     def from_the_front(self) -> None:
-        pose = self.look.pose
+        pose = self.style.pose
         self._long_hair(0.0)
         if pose == "sitting":
             self._torso(0.0)
             self._arms_down(0.92)
             self._seated_legs()
         else:
-            self._legs_front(spread=0.2 if pose == "jumping" else 0.02 + self.look.dice.bell(0.02))
+            self._legs_front(spread=0.2 if pose == "jumping" else 0.02 + self.style.rng.triangular(0.02))
             self._torso(0.0)
             self._arms_front(pose)
         self._head(0.0, front=True)
 
     def from_the_side(self) -> None:
         h, leg = self.hip, self.hip / 0.8
-        lean = {"walking": 0.02, "running": 0.11, "riding": 0.05}[self.look.pose]
+        lean = {"walking": 0.02, "running": 0.11, "riding": 0.05}[self.style.pose]
         w = 0.15 if self.body is GROWN else 0.125
         far, near, far_arm, near_arm = self._stride(h, leg, lean)
-        self._arm(far_arm, dark(self.look.rgb, 0.3))
+        self._arm(far_arm, dark(self.style.rgb, 0.3))
         self._leg(far, w, dark(self.trousers, 0.28))
-        if not self.dressed or self.look.pose == "riding":
+        if not self.dressed or self.style.pose == "riding":
             self._leg(near, w, self.trousers)
         else:
             self._leg(near, w * 0.85, self.skin)
         self._long_hair(lean)
         self._torso(lean, side=True)
-        self._arm(near_arm, light(self.look.rgb, 0.06))
+        self._arm(near_arm, light(self.style.rgb, 0.06))
         self._head(lean * 1.5, front=False)
 
     def _stride(self, h: float, leg: float, lean: float) -> tuple[list[Point], list[Point], list[Point], list[Point]]:
         """Joints of the far leg, near leg, far arm and near arm."""
         s = self.shoulder - 0.06
         d = self.body.shoulder - self.body.hip  # arm's length follows the trunk
-        if self.look.pose == "riding":
+        if self.style.pose == "riding":
             near = [(0.0, h), (0.26 * leg * 1.7, h - 0.05), (0.16 * leg * 1.7, 0.05)]
             reins = [(lean, s), (lean + 0.12, s - 0.5 * d), (lean + 0.36 * d / 0.52, s - 0.42 * d)]
             return near, near, reins, reins
-        if self.look.pose == "running":
+        if self.style.pose == "running":
             near = [(0.0, h), (0.26 * leg, h - 0.26 * leg), (0.2 * leg, 0.16 * leg)]
             far = [(0.0, h), (-0.16 * leg, h - 0.36 * leg), (-0.46 * leg, 0.3 * leg)]
             front = [(lean, s), (lean - 0.2 * d, s - 0.5 * d), (lean + 0.2 * d, s - 0.62 * d)]
@@ -150,60 +150,62 @@ class _Figure:
         return far, near, [(lean, s), (lean + 0.3 * d, s - 0.75 * d)], [(lean, s), (lean - 0.3 * d, s - 0.78 * d)]
 
     def _leg(self, joints: list[Point], width: float, colour: RGB) -> None:
-        self.b.limb(joints, [width, width * 0.85, width * 0.66][: len(joints)], colour)
+        self.canvas.limb(joints, [width, width * 0.85, width * 0.66][: len(joints)], colour)
         x, y = joints[-1]
-        self.b.oval(x + 0.05, y - 0.01, 0.095, 0.045, dark(INK, 0.0))
+        self.canvas.oval(x + 0.05, y - 0.01, 0.095, 0.045, dark(INK, 0.0))
 
     def _arm(self, joints: list[Point], colour: RGB) -> None:
         w = 0.11 if self.body is GROWN else 0.09
-        self.b.limb(joints, [w] * (len(joints) - 1) + [w * 0.8], colour)
-        self.b.disc(*joints[-1], w * 0.46, self.skin)
+        self.canvas.limb(joints, [w] * (len(joints) - 1) + [w * 0.8], colour)
+        self.canvas.disc(*joints[-1], w * 0.46, self.skin)
 
     def _legs_front(self, spread: float) -> None:
         w = 0.155 if self.body is GROWN else 0.13
         colour = self.skin if self.dressed else self.trousers
         for side in (-1, 1):
             x, foot = side * w * 0.54, side * (w * 0.6 + spread)
-            self.b.limb([(x, self.hip), (foot, 0.05)], [w, w * 0.66], colour if side < 0 else dark(colour, 0.1))
-            self.b.oval(foot + side * 0.025, 0.032, 0.078, 0.04, INK)
+            self.canvas.limb([(x, self.hip), (foot, 0.05)], [w, w * 0.66], colour if side < 0 else dark(colour, 0.1))
+            self.canvas.oval(foot + side * 0.025, 0.032, 0.078, 0.04, INK)
 
     def _seated_legs(self) -> None:
         w = 0.155 if self.body is GROWN else 0.13
         colour = self.skin if self.dressed else self.trousers
         for side in (-1, 1):
             x = side * w * 0.66
-            self.b.limb([(x, self.hip + 0.02), (x * 1.15, self.hip - 0.03)], [w * 1.15, w * 1.15], light(colour, 0.1))
-            self.b.limb([(x * 1.15, self.hip - 0.05), (x * 1.2, 0.05)], [w, w * 0.66], colour)
-            self.b.oval(x * 1.25, 0.032, 0.078, 0.042, INK)
+            self.canvas.limb(
+                [(x, self.hip + 0.02), (x * 1.15, self.hip - 0.03)], [w * 1.15, w * 1.15], light(colour, 0.1)
+            )
+            self.canvas.limb([(x * 1.15, self.hip - 0.05), (x * 1.2, 0.05)], [w, w * 0.66], colour)
+            self.canvas.oval(x * 1.25, 0.032, 0.078, 0.042, INK)
         if self.dressed:
             top = self.hip + 0.07
-            self.b.rect(-w * 1.3, top, w * 1.3, self.hip - 0.12, self.look.rgb, 0.05)
+            self.canvas.rect(-w * 1.3, top, w * 1.3, self.hip - 0.12, self.style.rgb, 0.05)
 
     def _torso(self, lean: float, side: bool = False) -> None:
-        b, rgb, wide = self.b, self.look.rgb, self.body.width * (0.72 if side else 1.0)
+        canvas, rgb, wide = self.canvas, self.style.rgb, self.body.width * (0.72 if side else 1.0)
         h, s = self.hip, self.shoulder
-        b.limb([(lean, s), (lean * 1.4, s + 0.1)], [0.1, 0.1], dark(self.skin, 0.15))
-        skirt = self.dressed and self.look.pose not in {"sitting", "riding"}
+        canvas.limb([(lean, s), (lean * 1.4, s + 0.1)], [0.1, 0.1], dark(self.skin, 0.15))
+        skirt = self.dressed and self.style.pose not in {"sitting", "riding"}
         hem = h * 0.56 if skirt else h - 0.06
         flare = wide * (1.35 if skirt else 0.86)
         waist = (wide * 0.72, h + (s - h) * 0.3)
         right = [(lean + wide * 0.55, s + 0.035), (lean + wide, s - 0.06), (lean * 0.5 + waist[0], waist[1])]
         left = [(lean - wide * 0.55, s + 0.035), (lean - wide, s - 0.06), (lean * 0.5 - waist[0], waist[1])]
-        b.poly([*right, (flare, hem), (-flare, hem), *reversed(left)], rgb)
-        b.poly(
+        canvas.poly([*right, (flare, hem), (-flare, hem), *reversed(left)], rgb)
+        canvas.poly(
             [(lean - wide * 0.55, s + 0.035), left[1], left[2], (-flare, hem), (-flare * 0.55, hem), (-wide * 0.4, s)],
             dark(rgb, 0.14),
         )
         if not side and not self.dressed:
-            b.poly([(-0.05, s + 0.035), (0.05, s + 0.035), (0.0, s - 0.06)], mix(self.skin, rgb, 0.1))
-        if not self.dressed and self.look.pose != "sitting":
-            b.line([(-flare, hem + 0.02), (flare, hem + 0.02)], 0.035, dark(self.trousers, 0.35))
+            canvas.poly([(-0.05, s + 0.035), (0.05, s + 0.035), (0.0, s - 0.06)], mix(self.skin, rgb, 0.1))
+        if not self.dressed and self.style.pose != "sitting":
+            canvas.line([(-flare, hem + 0.02), (flare, hem + 0.02)], 0.035, dark(self.trousers, 0.35))
 
     def _arms_down(self, reach: float) -> None:
         wide, s = self.body.width, self.shoulder - 0.06
         drop = (self.body.shoulder - self.body.hip) * reach
         for side in (-1, 1):
-            colour = dark(self.look.rgb, 0.2 if side < 0 else 0.05)
+            colour = dark(self.style.rgb, 0.2 if side < 0 else 0.05)
             self._arm(
                 [(side * wide, s), (side * (wide + 0.05), s - drop * 0.5), (side * (wide * 0.75), s - drop)], colour
             )
@@ -212,22 +214,22 @@ class _Figure:
         wide, s = self.body.width, self.shoulder - 0.06
         length = (self.body.shoulder - self.body.hip) * 1.05
         hang = [(-wide, s), (-wide - 0.05, s - length * 0.5), (-wide - 0.06, s - length)]
-        held = [(wide, s), (wide + 0.1, s - 0.2), hand(self.look.variant)]
+        held = [(wide, s), (wide + 0.1, s - 0.2), hand(self.style.variant)]
         if pose == "holding":
-            self._arm(hang, dark(self.look.rgb, 0.2))
-            self._arm(held, dark(self.look.rgb, 0.05))
+            self._arm(hang, dark(self.style.rgb, 0.2))
+            self._arm(held, dark(self.style.rgb, 0.05))
         elif pose == "jumping":
             for side in (-1, 1):
                 self._arm(
                     [(side * wide, s), (side * (wide + 0.13), s + 0.14), (side * (wide + 0.14), s + 0.4)],
-                    dark(self.look.rgb, 0.1),
+                    dark(self.style.rgb, 0.1),
                 )
         else:
-            swing = self.look.dice.bell(0.05)
-            self._arm(hang, dark(self.look.rgb, 0.2))
+            swing = self.style.rng.triangular(0.05)
+            self._arm(hang, dark(self.style.rgb, 0.2))
             self._arm(
                 [(wide, s), (wide + 0.06 + swing, s - length * 0.5), (wide + 0.05 + swing, s - length)],
-                dark(self.look.rgb, 0.05),
+                dark(self.style.rgb, 0.05),
             )
 
     def _head_centre(self, lean: float) -> Point:
@@ -235,15 +237,15 @@ class _Figure:
 
     def _long_hair(self, lean: float) -> None:
         """What hangs behind the head and neck: drawn before the body."""
-        if self.look.variant not in {"woman", "girl"}:
+        if self.style.variant not in {"woman", "girl"}:
             return
         (x, y), r = self._head_centre(lean * 1.5), self.body.radius
-        if self.look.variant == "girl":
-            for side in (-1, 1) if self.look.pose not in SIDE_POSES else (-1,):
-                self.b.oval(x + side * r * 1.12, y - r * 0.35, r * 0.36, r * 0.72, self.hair, tilt=side * 0.3)
+        if self.style.variant == "girl":
+            for side in (-1, 1) if self.style.pose not in SIDE_POSES else (-1,):
+                self.canvas.oval(x + side * r * 1.12, y - r * 0.35, r * 0.36, r * 0.72, self.hair, tilt=side * 0.3)
             return
-        back = r * (0.25 if self.look.pose in SIDE_POSES else 0.0)
-        self.b.blob(
+        back = r * (0.25 if self.style.pose in SIDE_POSES else 0.0)
+        self.canvas.blob(
             [
                 (x - r * 1.12 - back, y - r * 1.3),
                 (x - r * 1.15 - back, y + r * 0.2),
@@ -256,45 +258,45 @@ class _Figure:
         )
 
     def _head(self, lean: float, front: bool) -> None:
-        b, r, (x, y) = self.b, self.body.radius, self._head_centre(lean)
-        b.disc(x, y, r, self.skin)
-        b.wedge(x, y, r * 1.04, 15, 165, self.hair) if front else b.wedge(x, y, r * 1.05, 50, 225, self.hair)
+        canvas, r, (x, y) = self.canvas, self.body.radius, self._head_centre(lean)
+        canvas.disc(x, y, r, self.skin)
+        canvas.wedge(x, y, r * 1.04, 15, 165, self.hair) if front else canvas.wedge(x, y, r * 1.05, 50, 225, self.hair)
         if front:
-            b.wedge(x, y + r * 0.12, r * 0.86, -12, 42, self.skin)
-            b.wedge(x, y + r * 0.12, r * 0.86, 138, 192, self.skin)
-            b.oval(x, y + r * 0.1, r * 0.84, r * 0.5, self.skin)
-            b.wedge(x, y + r * 0.02, r * 1.06, 35, 145, self.hair)
-            b.oval(x, y + r * 0.08, r * 0.8, r * 0.34, self.skin)
+            canvas.wedge(x, y + r * 0.12, r * 0.86, -12, 42, self.skin)
+            canvas.wedge(x, y + r * 0.12, r * 0.86, 138, 192, self.skin)
+            canvas.oval(x, y + r * 0.1, r * 0.84, r * 0.5, self.skin)
+            canvas.wedge(x, y + r * 0.02, r * 1.06, 35, 145, self.hair)
+            canvas.oval(x, y + r * 0.08, r * 0.8, r * 0.34, self.skin)
         else:
-            b.oval(x + r * 0.98, y - r * 0.08, r * 0.2, r * 0.14, self.skin)
-            b.disc(x - r * 0.1, y - r * 0.05, r * 0.18, dark(self.skin, 0.12))
+            canvas.oval(x + r * 0.98, y - r * 0.08, r * 0.2, r * 0.14, self.skin)
+            canvas.disc(x - r * 0.1, y - r * 0.05, r * 0.18, dark(self.skin, 0.12))
         self._face(x, y, r, front)
         self._hat(x, y, r, front)
 
     def _face(self, x: float, y: float, r: float, front: bool) -> None:
-        b = self.b
+        canvas = self.canvas
         for side in (-1, 1) if front else (0.9,):
-            b.oval(x + side * r * 0.4 + (0 if front else r * 0.1), y + r * 0.02, r * 0.11, r * 0.15, INK)
+            canvas.oval(x + side * r * 0.4 + (0 if front else r * 0.1), y + r * 0.02, r * 0.11, r * 0.15, INK)
         blush = mix(self.skin, (230, 96, 96), 0.35)
         if front:
             for side in (-1, 1):
-                b.oval(x + side * r * 0.58, y - r * 0.32, r * 0.2, r * 0.13, blush)
+                canvas.oval(x + side * r * 0.58, y - r * 0.32, r * 0.2, r * 0.13, blush)
             mouth = [
                 (x - r * 0.32, y - r * 0.42),
                 (x - r * 0.14, y - r * 0.56),
                 (x + r * 0.14, y - r * 0.56),
                 (x + r * 0.32, y - r * 0.42),
             ]
-            b.line(mouth, r * 0.12, dark(mix(self.skin, (170, 40, 40), 0.5), 0.1))
+            canvas.line(mouth, r * 0.12, dark(mix(self.skin, (170, 40, 40), 0.5), 0.1))
         else:
-            b.oval(x + r * 0.42, y - r * 0.34, r * 0.18, r * 0.12, blush)
-            b.line([(x + r * 0.5, y - r * 0.56), (x + r * 0.82, y - r * 0.48)], r * 0.12, dark(self.skin, 0.45))
+            canvas.oval(x + r * 0.42, y - r * 0.34, r * 0.18, r * 0.12, blush)
+            canvas.line([(x + r * 0.5, y - r * 0.56), (x + r * 0.82, y - r * 0.48)], r * 0.12, dark(self.skin, 0.45))
 
     def _hat(self, x: float, y: float, r: float, front: bool) -> None:
-        if self.look.variant not in {"boy", "man"} or not self.look.dice.chance(0.35):
+        if self.style.variant not in {"boy", "man"} or not self.style.rng.chance(0.35):
             return
-        colour = self.look.dice.choice([(190, 70, 60), (60, 90, 140), (90, 120, 80), (226, 190, 110)])
-        self.b.wedge(x, y + r * 0.2, r * 1.02, 0, 180, colour)
+        colour = self.style.rng.choice([(190, 70, 60), (60, 90, 140), (90, 120, 80), (226, 190, 110)])
+        self.canvas.wedge(x, y + r * 0.2, r * 1.02, 0, 180, colour)
         brim = r * (0.0 if front else 0.75)
-        self.b.oval(x + brim, y + r * 0.24, r * (1.05 if front else 0.7), r * 0.14, dark(colour, 0.25))
-        self.b.disc(x, y + r * 1.18, r * 0.13, CREAM)
+        self.canvas.oval(x + brim, y + r * 0.24, r * (1.05 if front else 0.7), r * 0.14, dark(colour, 0.25))
+        self.canvas.disc(x, y + r * 1.18, r * 0.13, CREAM)

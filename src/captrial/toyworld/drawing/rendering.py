@@ -1,45 +1,165 @@
-"""From a scene and its drawn things to pixels."""
+"""Rendering a scene: draw each object to a layer, find its visible pixels, and compose the image."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from captrial.toyworld.drawing.backgrounds import SKIES, backdrop
-from captrial.toyworld.drawing.colours import RGB
-from captrial.toyworld.drawing.lighting import glow, grade, shadow
-from captrial.toyworld.drawing.robot_views import room_backdrop
-from captrial.toyworld.drawing.sprites import Layer, painting_order
-from captrial.toyworld.drawing.weather import spoil
-from captrial.toyworld.scene.layout import Scene, Thing
+from captrial.records import Box
+from captrial.toyworld.drawing.canvas import ObjectCanvas, Style
+from captrial.toyworld.drawing.colours import COLOURS, RGB, jitter
+from captrial.toyworld.drawing.effects import apply_effects, glow, grade, occluders, shadow
+from captrial.toyworld.drawing.indoor_backgrounds import room_backdrop
+from captrial.toyworld.drawing.outdoor_backgrounds import SKIES, backdrop
+from captrial.toyworld.randomness import RandomStream
+from captrial.toyworld.scene.layout import Scene, SceneObject
+from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.places import PLACES
+
+MASTER = 224  # larger side in pixels of the drawings that robot frames are resized from
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A thing as drawn: premultiplied RGBA and where its corner is on the image; `whole` pixels before cropping."""
+
+    pixels: NDArray[np.uint8]  # (h, w, 4)
+    x: int
+    y: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """What can be seen of a thing: its mask, tight box, visible pixels, and their share of the whole thing."""
+
+    mask: NDArray[np.bool_]  # (height, width)
+    box: Box
+    area: int
+    share: float
+
+
+def sprite(obj: SceneObject, size: int) -> Layer | None:
+    """Draw one thing; None where nothing of it is on the image."""
+    extent, scale = obj.extent, obj.scale * size
+    x = round(obj.x * size - extent.half * scale)
+    y = round((obj.foot - obj.lift) * size - extent.top * scale)
+    if x >= size or y >= size or x + 2 * extent.half * scale < -2 or y + (extent.top - extent.bottom) * scale < -2:
+        return None
+    if obj.track >= 0:
+        return _from_master(obj, x, y, size)
+    pixels = np.asarray(_drawn(obj, scale))
+    whole = int(np.count_nonzero(pixels[:, :, 3] > 127))
+    left, top = max(-x, 0), max(-y, 0)
+    return _trimmed(pixels[top : max(size - y, 0), left : max(size - x, 0)], x + left, y + top, whole)
+
+
+def _drawn(obj: SceneObject, scale: float) -> Image.Image:
+    """A thing at so many pixels a metre, premultiplied RGBA."""
+    rng, brush = RandomStream(obj.seed), ObjectCanvas(obj.extent, scale, obj.facing)
+    colour = jitter(COLOURS[obj.colour], rng)
+    OBJECT_CLASSES[obj.label].draw(brush, Style(colour, obj.form, obj.pose, rng, obj.seed))
+    return brush.lift()
+
+
+def _trimmed(pixels: NDArray[np.uint8], x: int, y: int, whole: int) -> Layer | None:
+    """A layer without empty margins: drawings seldom fill their room."""
+    rows, columns = np.flatnonzero(pixels[:, :, 3].any(axis=1)), np.flatnonzero(pixels[:, :, 3].any(axis=0))
+    if not rows.size:
+        return None
+    pixels = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return Layer(pixels, x + int(columns[0]), y + int(rows[0]), whole)
+
+
+def _from_master(obj: SceneObject, x: int, y: int, size: int) -> Layer | None:
+    """A thing of a robot's room: it is on many frames, so it is drawn once, large, and resized for each."""
+    extent = obj.extent
+    master, solid = _master(replace(obj, x=0, foot=0, scale=1, lift=0, order=0))
+    ratio = MASTER / max(extent.top, 2 * extent.half) / (obj.scale * size)  # master's pixels a pixel
+    left, top = max(-x, 0), max(-y, 0)
+    right, bottom = min(size - x, int(master.width / ratio)), min(size - y, int(master.height / ratio))
+    if right <= left or bottom <= top:
+        return None
+    part = (left * ratio, top * ratio, right * ratio, bottom * ratio)
+    resized = master.resize((right - left, bottom - top), Image.Resampling.BILINEAR, part)
+    return _trimmed(np.asarray(resized), x + left, y + top, max(round(solid / ratio**2), 1))
+
+
+@lru_cache(maxsize=96)
+def _master(obj: SceneObject) -> tuple[Image.Image, int]:
+    extent = obj.extent
+    drawing = _drawn(obj, MASTER / max(extent.top, 2 * extent.half))
+    return drawing, int(np.count_nonzero(np.asarray(drawing)[:, :, 3] > 127))
+
+
+def draw(scene: Scene, size: int) -> list[Layer | None]:
+    """All things of a scene, in the order of `scene.things`."""
+    return [sprite(obj, size) for obj in scene.objects]
+
+
+def visible_parts(scene: Scene, layers: Sequence[Layer | None], size: int) -> list[Visibility | None]:
+    """What is visible of each thing once all are painted; None where nothing is."""
+    owner = np.full((size, size), -1, dtype=np.int16)
+    for index in painting_order(scene):
+        layer = layers[index]
+        if layer is not None:
+            height, width = layer.pixels.shape[:2]
+            window = owner[layer.y : layer.y + height, layer.x : layer.x + width]
+            np.copyto(window, index, where=layer.pixels[:, :, 3] > 127)
+    cover = occluders(scene, size)
+    if cover is not None:
+        owner[cover[:, :, 3] > 127] = -1
+    return [_visibility(owner, index, layer) for index, layer in enumerate(layers)]
+
+
+def _visibility(owner: NDArray[np.int16], index: int, layer: Layer | None) -> Visibility | None:
+    if layer is None:
+        return None
+    height, width = layer.pixels.shape[:2]
+    seen = owner[layer.y : layer.y + height, layer.x : layer.x + width] == index
+    rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
+    if not rows.size:
+        return None
+    mask = np.zeros(owner.shape, dtype=np.bool_)
+    mask[layer.y : layer.y + height, layer.x : layer.x + width] = seen
+    x, y = layer.x, layer.y
+    box = Box(float(x + columns[0]), float(y + rows[0]), float(x + columns[-1] + 1), float(y + rows[-1] + 1))
+    area = int(np.count_nonzero(seen))
+    return Visibility(mask, box, area, area / max(layer.whole, 1))
+
+
+def painting_order(scene: Scene) -> list[int]:
+    """Indices of the things from far to near."""
+    return sorted(range(len(scene.objects)), key=lambda index: scene.objects[index].order)
 
 
 def paint(scene: Scene, layers: Sequence[Layer | None], size: int) -> NDArray[np.uint8]:
     """The image, (size, size, 3)."""
     pixels = room_backdrop(scene, size) if scene.view is not None else backdrop(scene, size)
-    for thing in scene.things:
-        shadow(pixels, scene, thing)
+    for obj in scene.objects:
+        shadow(pixels, scene, obj)
     air = SKIES[scene.light][1] if scene.light in SKIES else (0, 0, 0)
     for index in painting_order(scene):
         layer = layers[index]
         if layer is not None:
-            _paste(pixels, layer, _haze(scene, scene.things[index]), air)
+            _paste(pixels, layer, _haze(scene, scene.objects[index]), air)
     _cords(pixels, scene)
     pixels = grade(pixels, "dark room" if scene.view is not None and scene.light == "night" else scene.light)
     glow(pixels, scene)
-    return spoil(pixels, scene)
+    return apply_effects(pixels, scene)
 
 
-def _haze(scene: Scene, thing: Thing) -> float:
+def _haze(scene: Scene, obj: SceneObject) -> float:
     """How much of the air's colour lies over a thing: more the nearer it is to the horizon."""
     if scene.place not in PLACES or PLACES[scene.place].indoor:
         return 0.0
-    return max(0.0, 0.3 - 1.3 * (thing.foot - scene.horizon))
+    return max(0.0, 0.3 - 1.3 * (obj.foot - scene.horizon))
 
 
 def _paste(pixels: NDArray[np.uint8], layer: Layer, haze: float, air: RGB) -> None:
@@ -81,7 +201,7 @@ def _cords(pixels: NDArray[np.uint8], scene: Scene) -> None:
         return
     size = pixels.shape[0]
     for cord in scene.cords:
-        (x1, y1), (x2, y2) = (scene.things[index].at(x, y) for index, x, y in (cord.start, cord.end))
+        (x1, y1), (x2, y2) = (scene.objects[index].at(x, y) for index, x, y in (cord.start, cord.end))
         sag = cord.slack * math.hypot(x2 - x1, y2 - y1)
         points = []
         for step in range(13):

@@ -27,8 +27,8 @@ class Place:
     horizon: tuple[float, float]
     camera: float
     feet: tuple[float, float]  # farthest and nearest foot, below the horizon
-    stories: Weights
-    kinds: Weights  # what stands about
+    interactions: Weights
+    objects: Weights  # what stands about
     backdrop: Weights = field(default_factory=dict)  # big things that fill the middle distance
     lights: Weights = field(default_factory=lambda: dict(_OUTDOOR_LIGHT))
     water: tuple[float, float] | None = None  # feet of boats, below the horizon

@@ -79,12 +79,12 @@ def _between(scene: Scene, a: int, b: int, boxes: Mapping[int, Box], size: int) 
 
 def on_ground(scene: Scene, index: int) -> bool:
     """Whether a thing stands on the ground itself: not in the air, not on or in the hands of another."""
-    return scene.things[index].lift < 0.02 and not _carried(scene, index)
+    return scene.objects[index].lift < 0.02 and not _carried(scene, index)
 
 
 def in_the_air(scene: Scene, index: int) -> bool:
     """Whether a thing flies or hangs, and nothing carries it."""
-    return scene.things[index].lift >= 0.02 and not _carried(scene, index)
+    return scene.objects[index].lift >= 0.02 and not _carried(scene, index)
 
 
 def _carried(scene: Scene, index: int) -> bool:

@@ -14,7 +14,7 @@ BATCH, BATCHES, TURNS = 32, 2, 2
 SEE = """
 import sys, time, torch
 from captrial.vision.devices import keep_freed_memory
-from captrial.vision.efficientnet import EfficientNetLite
+from captrial.vision.backbones.efficientnet import EfficientNetLite
 
 backbone, pixels = EfficientNetLite(2, int(sys.argv[1])), torch.randn({batch}, 3, *2 * [int(sys.argv[1])])
 if sys.argv[2] == "kept":

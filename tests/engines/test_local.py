@@ -196,7 +196,7 @@ def test_a_job_that_cannot_be_loaded_ends_the_run_with_its_sentence(tmp_path: Pa
 DRIVER = """
 import sys
 from captrial.engines.job import JobSpec
-from captrial.engines.running import make_engine, run
+from captrial.engines.engine import make_engine, run
 from engines.test_local import HELD, parts
 from engines.toys import Shout
 

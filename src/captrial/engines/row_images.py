@@ -41,7 +41,7 @@ def _certificates() -> ssl.SSLContext:
 
 def _opened(row: Row, client: httpx.Client | None = None) -> Row:
     if row.get("error"):
-        return row
+        return {"id": row["id"], "error": row["error"]}
     try:
         return {"id": row["id"], "image": _open(row, client)}
     except (ImageError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -152,7 +152,7 @@ def split_options(
 
     What is not set is as in the `paper`, where that says something.
 
-    >>> from captrial.captioners.m2 import M2
+    >>> from captrial.captioners.architectures.m2 import M2
     >>> recipe, sizes = split_options({"epochs": "3", "width": "64"}, M2)
     >>> recipe.epochs, sizes
     (3, {'width': 64})

@@ -1,18 +1,21 @@
-"""HTML from the templates of a room, and what of ours may stand inside it."""
+"""HTML pages from the templates of a package."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 
 class Templates:
-    """The folder `templates` of a package; everything is escaped unless it is marked as safe there."""
+    """The folder `templates` of one or more packages; values are escaped unless a template marks them as safe.
 
-    def __init__(self, package: str, trim: bool = False) -> None:
-        self._loader = PackageLoader(package)
+    A template or source that the first package lacks is taken from the next.
+    """
+
+    def __init__(self, *packages: str, trim: bool = False) -> None:
+        self._loader = ChoiceLoader([PackageLoader(package) for package in packages])
         self._environment = Environment(
             loader=self._loader, autoescape=True, undefined=StrictUndefined, trim_blocks=trim, lstrip_blocks=trim
         )
@@ -24,10 +27,10 @@ class Templates:
         return self._environment.get_template(template).render(**values)
 
     def source(self, name: str) -> Markup:
-        """A style sheet or script of ours, as it stands inside a page."""
+        """The text of a style sheet or script, to be inlined in a page."""
         return Markup(self._loader.get_source(self._environment, name)[0])
 
 
 def script_data(text: str) -> Markup:
-    """JSON that may stand inside a script element: nothing in it can end the element."""
+    """JSON for a script element, escaped so that nothing in it can end the element."""
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

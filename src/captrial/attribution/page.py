@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from PIL import Image
 from captrial.attribution.elements import region_scores, relative_boxes
 from captrial.attribution.explanation import Attribution
 from captrial.attribution.maps import heat
+from captrial.data.images import image_data_url
 from captrial.files import atomic_path, atomic_write
 from captrial.html import Templates
 from captrial.records import Region
@@ -85,13 +84,6 @@ def coloured(values: Floats) -> Image.Image:
     return Image.fromarray((255 * pixels).astype(np.uint8), "RGBA")
 
 
-def data_url(image: Image.Image, form: str) -> str:
-    """An image as a data URL, JPEG or PNG."""
-    stream = io.BytesIO()
-    image.save(stream, form, quality=85, optimize=True)
-    return f"data:image/{form.lower()};base64,{base64.b64encode(stream.getvalue()).decode()}"
-
-
 # The page -------------------------------------------------------------------------------------------------------------
 
 
@@ -116,7 +108,7 @@ def panel(view: ExplanationView) -> dict[str, Any]:
     return {
         "captioner": view.captioner,
         "method": view.attribution.method,
-        "image": data_url(image, "JPEG"),
+        "image": image_data_url(image, optimize=True),
         "width": width,
         "height": height,
         "words": _words(view),
@@ -138,7 +130,7 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
         words.append(
             {
                 "text": text,
-                "map": data_url(coloured(values), "PNG"),
+                "map": image_data_url(coloured(values), "PNG", optimize=True),
                 "verdict": mark and mark.text,
                 "mark": mark and mark.symbol,
                 "top": _top(scores[number]),

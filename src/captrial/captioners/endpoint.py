@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import io
 import os
 import ssl
 from collections.abc import Sequence
@@ -15,6 +13,7 @@ from typing import Any
 import httpx
 from PIL import Image
 
+from captrial.data.images import image_data_url
 from captrial.errors import CaptrialError, InputError
 
 PROMPT = "Describe this image in one plain sentence."
@@ -141,14 +140,10 @@ class EndpointCaptioner:
         return answer.is_success
 
     def _body(self, image: Image.Image) -> dict[str, Any]:
-        small = image.convert("RGB")
-        small.thumbnail((self.longest_side, self.longest_side))
-        buffer = io.BytesIO()
-        small.save(buffer, "JPEG", quality=90)
-        data = base64.b64encode(buffer.getvalue()).decode()
+        url = image_data_url(image, side=self.longest_side, quality=90)
         content = [
             {"type": "text", "text": self.prompt},
-            {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}},
+            {"type": "image_url", "image_url": {"url": url}},
         ]
         message = {"role": "user", "content": content}
         return {"model": self.model, "messages": [message], "temperature": 0, "max_tokens": self.max_tokens}

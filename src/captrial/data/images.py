@@ -12,6 +12,7 @@ transparency is shown over white, 16- and 32-bit grey is scaled to 8 bits. All f
 
 from __future__ import annotations
 
+import base64
 import io
 import stat
 import struct
@@ -391,3 +392,25 @@ def ignore_warnings() -> Iterator[None]:
         yield
     finally:
         _thread.depth -= 1
+
+
+def data_url(content: bytes, media_type: str) -> str:
+    """Bytes as a `data:` URL.
+
+    >>> data_url(b"<svg/>", "image/svg+xml")
+    'data:image/svg+xml;base64,PHN2Zy8+'
+    """
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def image_data_url(
+    image: Image.Image, form: str = "JPEG", *, side: int | None = None, quality: int = 85, optimize: bool = False
+) -> str:
+    """An image as a `data:` URL, JPEG or PNG; with `side`, shrunk so that neither side is longer."""
+    shown = image.convert("RGB") if form == "JPEG" else image
+    if side is not None:
+        shown = shown.copy()
+        shown.thumbnail((side, side))
+    content = io.BytesIO()
+    shown.save(content, form, quality=quality, optimize=optimize)
+    return data_url(content.getvalue(), f"image/{form.lower()}")

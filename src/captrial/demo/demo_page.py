@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
-from PIL import Image
 
 from captrial.attribution.page import source
 from captrial.compete import Competition, RankingResult
+from captrial.data.images import image_data_url, open_image
 from captrial.demo.plan import Plan
 from captrial.files import atomic_write
+from captrial.html import Templates
 from captrial.report import charts
 from captrial.report.charts import Chart
-from captrial.report.templates import render
 from captrial.version import __version__
 
 SHEET_SIDE, CARD_SIDE = 1400, 360
 CARDS = 6
+_TEMPLATES = Templates("captrial.demo", "captrial.report", trim=True)
 
 
 def write_page(
@@ -38,7 +37,7 @@ def write_page(
     grounding = orjson.loads((looking / "grounding" / "tables.json").read_bytes())
     attention = orjson.loads((looking / "attention" / "tables.json").read_bytes())
     examples = looking / "attention" / "examples.png"
-    page = render(
+    page = _TEMPLATES.render(
         "demo.html",
         plan=plan,
         ranking=ranking.rows(),
@@ -48,9 +47,9 @@ def write_page(
             "grounding": _grounding_chart(grounding["grounding-checkable"]["rows"]),
             "attention": _attention_chart(attention["correctness"]["rows"]),
         },
-        sheet=_data_url(out / "toyworld.png", SHEET_SIDE),
+        sheet=image_data_url(open_image(out / "toyworld.png"), side=SHEET_SIDE),
         cards=_cards(competition, ranking),
-        examples=_data_url(examples, SHEET_SIDE) if examples.exists() else None,
+        examples=image_data_url(open_image(examples), side=SHEET_SIDE) if examples.exists() else None,
         grounding=[_grounding_row(row) for row in grounding["grounding-checkable"]["rows"]],
         verdicts=grounding["verdicts"]["rows"],
         notes=grounding["verdicts"]["notes"][:2],  # how words were compared
@@ -110,17 +109,9 @@ def _cards(competition: Competition, ranking: RankingResult) -> list[dict[str, A
         shown.add(image)
         said = [(competition.models[index], captions[image][index], index in pair) for index in ranking.order]
         people = labels.references[image]
-        cards.append({"image": _data_url(root / image, CARD_SIDE), "said": said, "people": people[:2]})
+        cards.append(
+            {"image": image_data_url(open_image(root / image), side=CARD_SIDE), "said": said, "people": people[:2]}
+        )
         if len(cards) == CARDS:
             break
     return cards
-
-
-def _data_url(path: Path, side: int) -> str:
-    """An image file, made small, as text that an `<img>` shows."""
-    with Image.open(path) as opened:
-        image = opened.convert("RGB")
-    image.thumbnail((side, side))
-    stream = io.BytesIO()
-    image.save(stream, "JPEG", quality=85)
-    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"

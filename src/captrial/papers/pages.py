@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from captrial.data.images import data_url
 from captrial.files import atomic_write
+from captrial.html import Templates
 from captrial.papers.exhibits import Exhibit
 from captrial.papers.results import Result
 from captrial.papers.runner import Reproduction
-from captrial.report.templates import render
 from captrial.version import __version__
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+_TEMPLATES = Templates("captrial.papers", "captrial.report", trim=True)
 
 
 def write(made: Reproduction) -> Path:
     """Write `index.html` and `results.md` into the folder; returns the page."""
-    page = render(
+    page = _TEMPLATES.render(
         "reproduction.html",
         paper=made.paper,
         results=made.results,
-        images={f.file: _data_uri(made.folder / f.file) for r in made.results.values() for f in r.figures},
+        images={f.file: _image(made.folder / f.file) for r in made.results.values() for f in r.figures},
         settings=made.settings,
         seconds=made.seconds,
         command=made.command,
@@ -95,5 +96,5 @@ def _mark(holds: bool) -> str:
     return "✓" if holds else "✗"
 
 
-def _data_uri(path: Path) -> str:
-    return f"data:{TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+def _image(path: Path) -> str:
+    return data_url(path.read_bytes(), TYPES[path.suffix])

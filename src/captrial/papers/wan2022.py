@@ -19,12 +19,12 @@ from captrial.papers.results import Claim, Made
 from captrial.papers.runner import Maker
 from captrial.papers.trial import Trial
 from captrial.report import charts
-from captrial.report.competition_page import (
+from captrial.report.sections import (
     matrix_charts,
+    metric_title,
     ranking_chart,
     repetition_chart,
     stability_chart,
-    title_of,
 )
 
 CLASSES_SHOWN = 60
@@ -96,7 +96,7 @@ class Mad(Trial):
             *chosen,
         ]
         return self._shown(
-            "examples", examples, [f"right: {title_of(metric)} of at least {threshold:.3f} on the image"]
+            "examples", examples, [f"right: {metric_title(metric)} of at least {threshold:.3f} on the image"]
         )
 
     def _same(self, first: int, second: int) -> tuple[str, str] | None:
@@ -167,20 +167,20 @@ class Mad(Trial):
             if not both:
                 continue
             both.sort(key=lambda row: -row[1])
-            title = f"Here: {title_of(metric)} on everything and on D"
+            title = f"Here: {metric_title(metric)} on everything and on D"
             made.charts.append(
-                charts.dumbbells(metric, title, both, ("everything", "on D"), f"{title_of(metric)} x100")
+                charts.dumbbells(metric, title, both, ("everything", "on D"), f"{metric_title(metric)} x100")
             )
-            rows += [(title_of(metric), *row, row[2] / row[1] if row[1] else None) for row in both]
+            rows += [(metric_title(metric), *row, row[2] / row[1] if row[1] else None) for row in both]
             old, new = (np.array([row[column] for row in both]) for column in (1, 2))
             made.claims += [
                 Claim(
-                    f"Every captioner scores less on D ({title_of(metric)})",
+                    f"Every captioner scores less on D ({metric_title(metric)})",
                     bool((new < old).all()),
                     f"{old.min():.1f}–{old.max():.1f} on everything, {new.min():.1f}–{new.max():.1f} on D",
                 ),
                 Claim(
-                    f"D tells captioners further apart ({title_of(metric)})",
+                    f"D tells captioners further apart ({metric_title(metric)})",
                     _apart(new) > _apart(old),
                     f"best over worst {_apart(old):.2f} on everything, {_apart(new):.2f} on D",
                 ),
@@ -216,12 +216,12 @@ class Mad(Trial):
         for part in found:
             for row in part.rows():
                 interval, places = f"{row['low']:.4f}–{row['high']:.4f}", f"{row['rank_low']}–{row['rank_high']}"
-                rows.append((title_of(part.metric), row["rank"], row["model"], row["score"], interval, places))
+                rows.append((metric_title(part.metric), row["rank"], row["model"], row["score"], interval, places))
         columns = ("metric", "rank", "model", "q", "95% interval", "95% of ranks")
         made = Made([Table("ranking", "Here", columns, tuple(rows), decimals=4)], list(map(ranking_chart, found)))
         if len(found) > 1:
             agreement = spearman(found[0].scores, found[1].scores)
-            names = " and ".join(title_of(part.metric) for part in found[:2])
+            names = " and ".join(metric_title(part.metric) for part in found[:2])
             text = f"{names} agree on the ranking (0.93 in the paper)"
             made.claims.append(Claim(text, agreement >= 0.9, f"SRCC {agreement:.3f}"))
         return made
@@ -237,7 +237,7 @@ class Mad(Trial):
         changes = rank_changes(self.ranking_by(metric), self.elsewhere or {})
         ordered = sorted(changes, key=lambda name: changes[name][0])
         rows = tuple((n, 100 * known[n], changes[n][0], changes[n][1], _signed(changes[n][2])) for n in ordered)
-        columns = ("model", f"{title_of(metric)} elsewhere", "rank", "global rank", "change")
+        columns = ("model", f"{metric_title(metric)} elsewhere", "rank", "global rank", "change")
         old, new = (np.array([float(changes[name][column]) for name in ordered]) for column in (0, 1))
         agreement = spearman(old, new)
         moved = sum(change != 0 for _, _, change in changes.values())
@@ -257,7 +257,7 @@ class Mad(Trial):
         for curve in curves:
             settled = curve.settled()
             seen = f"from k = {settled} of {curve.k[-1]} on" if settled else "never for good"
-            text = f"SRCC stays above 0.9 from two thirds of k on, or earlier ({title_of(curve.metric)})"
+            text = f"SRCC stays above 0.9 from two thirds of k on, or earlier ({metric_title(curve.metric)})"
             made.claims.append(Claim(text, settled is not None and settled <= SETTLED * curve.k[-1], seen))
         return made
 
@@ -319,7 +319,7 @@ def _apart(scores: NDArray[np.float64]) -> float:
 def _instead(metric: str, number: int) -> list[str]:
     """What to say where the exhibit is not by the paper's metric."""
     usual = PAPER_METRICS[number]
-    return [] if metric == usual else [f"By {title_of(metric)} in place of {title_of(usual)}."]
+    return [] if metric == usual else [f"By {metric_title(metric)} in place of {metric_title(usual)}."]
 
 
 def _signed(change: int) -> str:

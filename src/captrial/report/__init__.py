@@ -1,1 +1,18 @@
-"""One self-contained HTML page from any result."""
+"""Results of a competition for readers: one self-contained HTML page (`competition_page`, its `sections` and `charts`)
+and CSV tables (`csv_export`).
+"""
+
+from captrial.report.charts import Chart
+from captrial.report.competition_page import write_competition_report
+from captrial.report.csv_export import export_tables
+from captrial.report.sections import SECTIONS, ReportData, ReportSection, SectionContent
+
+__all__ = [
+    "SECTIONS",
+    "Chart",
+    "ReportData",
+    "ReportSection",
+    "SectionContent",
+    "export_tables",
+    "write_competition_report",
+]

@@ -13,7 +13,7 @@ from PIL import Image
 from captrial.captioners.loading import check_source, load_captioner
 from captrial.captioners.protocols import AnyCaptioner
 from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
-from captrial.data.images import open_image
+from captrial.data.images import image_data_url, open_image
 from captrial.errors import CaptrialError, InputError
 from captrial.studio.jobs import Job
 
@@ -73,12 +73,10 @@ class Workshop:
 
     def look(self, job: Job, content: bytes, file: str, names: Sequence[str], method: str) -> None:
         """Open the image, then hand over a panel a captioner (see `captrial.attribution.page.panel`)."""
-        from captrial.attribution.page import data_url
-
         job.begin("opening the image")
         image = open_image(content, max_bytes=MAX_BYTES, max_pixels=MAX_PIXELS, name=file)
         image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-        job.hand_over({"preview": data_url(_small(image), "JPEG"), "file": file})
+        job.hand_over({"preview": image_data_url(_small(image), optimize=True), "file": file})
         job.begin("looking for things with a name")
         detector, grounder = self._judge
         regions = detector.detect([image])[0]

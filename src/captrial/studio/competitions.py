@@ -11,8 +11,7 @@ from fastapi import HTTPException
 from fastapi.responses import FileResponse
 
 from captrial.compete import Competition
-from captrial.report.competition_page import write_competition_report
-from captrial.report.templates import source
+from captrial.report.competition_page import gallery_script, write_competition_report
 from captrial.studio.jobs import Job
 
 METRICS = ("cider", "spice")
@@ -60,7 +59,7 @@ class Rankings:
 
 def policy() -> str:
     """A report carries its styles and its one script in itself: the script runs by its fingerprint, no other does."""
-    fingerprint = base64.b64encode(hashlib.sha256(source("gallery.js").encode()).digest()).decode()
+    fingerprint = base64.b64encode(hashlib.sha256(gallery_script().encode()).digest()).decode()
     return (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{fingerprint}'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtr
 
 from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
@@ -115,7 +115,7 @@ class _RiskModel:
         """(comparisons,) the probability that the final order is the other one."""
         spread = np.sqrt(self.variance @ self._open(labelled))
         certain = spread == 0
-        return np.where(certain, 0.0, stats.norm.cdf(-self.lead / np.where(certain, 1.0, spread)))
+        return np.where(certain, 0.0, ndtr(-self.lead / np.where(certain, 1.0, spread)))
 
     def gains(self, labelled: Floats) -> Floats:
         """(images,) how much a label would reduce the variances, comparisons weighted by their risk."""

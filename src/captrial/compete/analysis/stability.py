@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
@@ -48,7 +47,7 @@ def spearman(first: Floats, second: Floats) -> float:
     """
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 1.0 if np.ptp(first) == np.ptp(second) else 0.0
-    return round(float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1]), 12)
+    return round(float(np.corrcoef(_mean_ranks(first), _mean_ranks(second))[0, 1]), 12)
 
 
 def stability(score: Callable[[int | None], PairwiseScores], first: int = 5) -> Stability:
@@ -63,3 +62,9 @@ def stability(score: Callable[[int | None], PairwiseScores], first: int = 5) -> 
     matrices = {k: ratios(score(k).matrix()) for k in range(first, last + 1)}
     values = {k: spearman(ranking_vector(f), final) for k, f in matrices.items() if connected(f)}
     return Stability(everything.metric, tuple(values), tuple(values.values()), len(everything.models))
+
+
+def _mean_ranks(values: Floats) -> Floats:
+    """Ranks from 1, smallest first; equal values share the mean of their ranks."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])

@@ -80,20 +80,20 @@
   function references(image) {
     const box = element("details");
     box.open = true;
-    box.append(element("summary", "soft", image.references.length ? "what people said" : "not labelled yet"));
+    box.append(element("summary", "soft", image.references.length ? "reference captions" : "not labelled yet"));
     const list = element("ul");
-    image.references.forEach((sentence) => list.append(element("li", "", sentence)));
+    image.references.forEach((caption) => list.append(element("li", "", caption)));
     box.append(list);
     return box;
   }
 
   function everyone(image, pair) {
     const box = element("details");
-    const others = data.models.map((_, model) => model).filter((model) => !pair.models.includes(model));
-    if (!others.length) return element("span");
-    box.append(element("summary", "soft", "what the other models said"));
+    const rest = data.models.map((_, model) => model).filter((model) => !pair.models.includes(model));
+    if (!rest.length) return element("span");
+    box.append(element("summary", "soft", "captions of the other models"));
     const list = element("ul");
-    others.forEach((model) => {
+    rest.forEach((model) => {
       const item = element("li");
       item.append(element("b", "", `${name(model)}: `), document.createTextNode(image.captions[model]));
       list.append(item);

@@ -32,10 +32,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "images" / "7.jpg").write_bytes(b"not an image")
     competition = Competition.create(folder / "c", {"a<b>": files["model0"], **files}, images=folder / "images")
     competition.select(SelectionSettings(10, 10))
-    elsewhere = folder / "elsewhere.json"
-    elsewhere.write_text(json.dumps({"model0": {"cider": 1.2, "rouge_l": 0.5}, "model1": {"cider": 1.3}}))
+    external = folder / "external.json"
+    external.write_text(json.dumps({"model0": {"cider": 1.2, "rouge_l": 0.5}, "model1": {"cider": 1.3}}))
     labels = competition.labels(references)
-    return write_competition_report(competition, labels, ["cider", "rouge_l"], folder / "out", elsewhere)
+    return write_competition_report(competition, labels, ["cider", "rouge_l"], folder / "out", external)
 
 
 class Links(HTMLParser):
@@ -74,7 +74,7 @@ def test_every_figure_has_an_svg_and_a_table(page: Path) -> None:
         "stability",
         "outcomes",
         "repetition",
-        "elsewhere_cider",
+        "external_cider",
     }
     assert wanted < names
     with (figures / "dominance_cider.csv").open() as stream:
@@ -88,7 +88,7 @@ def test_same_input_same_bytes(page: Path) -> None:
     labels = competition.labels(page.parent.parent / "references.json")
     before = {path.name: path.read_bytes() for path in page.parent.rglob("*") if path.is_file()}
     write_competition_report(
-        competition, labels, ["cider", "rouge_l"], page.parent, page.parent.parent / "elsewhere.json"
+        competition, labels, ["cider", "rouge_l"], page.parent, page.parent.parent / "external.json"
     )
     assert {path.name: path.read_bytes() for path in page.parent.rglob("*") if path.is_file()} == before
 

@@ -1,0 +1,284 @@
+"""The sections of a competition's page, each with its figures; `SECTIONS` lists them in the order of the page.
+
+To add a section, write a function that takes a `ReportData` and returns `SectionContent`, a template fragment
+`templates/sections/<key>.html`, and one line in `SECTIONS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import orjson
+
+from captrial.compete import Competition, Labels, PairScorer, PairwiseScores, RankingResult, rank_models
+from captrial.compete.analysis import (
+    ModelRepetition,
+    PlanSettings,
+    Stability,
+    annotation_statistics,
+    class_distribution,
+    find_repetition,
+    flip_report,
+    pair_outcomes,
+    plan_labels,
+    right_threshold,
+    stability,
+)
+from captrial.compete.ranking.result import ExternalScores, rank_changes
+from captrial.data.images import image_data_url
+from captrial.metrics.registry import METRICS
+from captrial.progress import track
+from captrial.report import charts
+from captrial.report.charts import Chart
+
+TITLES = {"cider": "CIDEr", "spice": "SPICE", "bleu_4": "BLEU-4", "meteor": "METEOR"}  # as papers print them
+THUMBNAIL = 360  # pixels
+MOST_THUMBNAILS = 1500  # in one page: some 25 MB
+CLASSES = 40  # shown at most
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """What the sections of a report are made from; results that several sections use are computed once."""
+
+    competition: Competition
+    labels: Labels
+    metrics: Sequence[str]
+    external: ExternalScores = field(default_factory=dict)
+
+    @cached_property
+    def scorer(self) -> PairScorer:
+        """Scores captions of the selected images; an error where none is labelled."""
+        return self.competition.labelled_scorer(self.labels)
+
+    @cached_property
+    def pairwise(self) -> list[PairwiseScores]:
+        """Pairwise scores, by metric."""
+        return [self.scorer.score(metric) for metric in self.metrics]
+
+    @cached_property
+    def rankings(self) -> list[RankingResult]:
+        """Rankings, by metric."""
+        return [rank_models(scores, seed=self.competition.manifest.seed) for scores in self.pairwise]
+
+    @cached_property
+    def changes(self) -> dict[str, dict[str, tuple[int, int, int]]]:
+        """Changes of rank against external scores, by metric and model."""
+        return {
+            ranking.metric: rank_changes(ranking, self.external)
+            for ranking in self.rankings
+            if any(ranking.metric in scores for scores in self.external.values())
+        }
+
+
+@dataclass(frozen=True)
+class SectionContent:
+    """The values that a section's template fragment uses, and its figures."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    charts: Sequence[Chart] = ()
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """One section of the page: its template fragment is `sections/<key>.html`."""
+
+    key: str
+    title: str  # in the page's navigation
+    build: Callable[[ReportData], SectionContent | None]  # None leaves the section out
+
+
+def metric_title(metric: str) -> str:
+    """A metric's name as papers print it.
+
+    >>> metric_title("cider"), metric_title("rouge_l"), metric_title("chair_i")
+    ('CIDEr', 'ROUGE-L', 'chair_i')
+    """
+    titles = {entry.columns[0]: entry.title for entry in METRICS.values() if len(entry.columns) == 1}
+    return TITLES.get(metric) or titles.get(metric, metric)
+
+
+# Charts ---------------------------------------------------------------------------------------------------------
+
+
+def ranking_chart(ranking: RankingResult) -> Chart:
+    """The global ranking with its intervals (Wan 2022 Fig. 9)."""
+    rows = [(row["model"], row["score"], row["low"], row["high"]) for row in ranking.rows()]
+    title = metric_title(ranking.metric)
+    name = f"ranking_{ranking.metric}"
+    return charts.intervals(name, f"Global ranking with 95% intervals, {title}", rows, f"ranking score, {title}")
+
+
+def matrix_charts(ranking: RankingResult) -> list[Chart]:
+    """F (Wan 2022 Fig. 7 and 8), and the probability that the row beats the column; best models first."""
+    order = ranking.order
+    names = [ranking.models[index] for index in order]
+    f = ranking.dominance.f[np.ix_(order, order)].copy()
+    np.fill_diagonal(f, np.nan)
+    beats = ranking.replicates.beats[np.ix_(order, order)]
+    metric, title = ranking.metric, metric_title(ranking.metric)
+    return [
+        charts.matrix(f"dominance_{metric}", f"Pairwise dominance, {title}", names, f, 1.0, True),
+        charts.matrix(
+            f"beats_{metric}", f"Probability that the row beats the column, {title}", names, beats, 0.5, False
+        ),
+    ]
+
+
+def stability_chart(curves: Sequence[Stability]) -> Chart:
+    """SRCC of the top-k ranking against k (Wan 2022 Fig. 10)."""
+    series = {metric_title(curve.metric): (curve.k, curve.srcc) for curve in curves}
+    return charts.lines("stability", "Top-k ranking against the full one", series, ("k", "SRCC"))
+
+
+def repetition_chart(repetition: Sequence[ModelRepetition]) -> Chart:
+    """Captions with a repeated word, by model (Wan 2022 Fig. 12)."""
+    ordered = sorted(repetition, key=lambda part: -part.repeated)
+    parts = {"captions": [part.repeated for part in ordered]}
+    names = [part.model for part in ordered]
+    return charts.bars("repetition", "Captions with a word three or more times in a row", parts, names, "captions")
+
+
+# Sections -------------------------------------------------------------------------------------------------------
+
+
+def _ranking(data: ReportData) -> SectionContent:
+    return SectionContent(charts=[ranking_chart(ranking) for ranking in data.rankings])
+
+
+def _gallery(data: ReportData) -> SectionContent:
+    gallery = orjson.dumps(gallery_data(data)).decode()
+    return SectionContent({"gallery": gallery, "images_shown": data.competition.image_root is not None})
+
+
+def _pairs(data: ReportData) -> SectionContent:
+    threshold = right_threshold(data.scorer, data.metrics[0])
+    outcomes = pair_outcomes(data.pairwise[0], threshold.value)
+    parts = {
+        "both right": [outcome.both for outcome in outcomes],
+        "only the first": [outcome.first for outcome in outcomes],
+        "only the second": [outcome.second for outcome in outcomes],
+        "neither": [outcome.neither for outcome in outcomes],
+    }
+    names = [" – ".join(outcome.models) for outcome in outcomes]
+    chart = charts.bars("outcomes", "Who was right on the selected images", parts, names, "images")
+    matrices = [chart for ranking in data.rankings for chart in matrix_charts(ranking)]
+    return SectionContent({"threshold": threshold}, [*matrices, chart])
+
+
+def _uncertainty(data: ReportData) -> SectionContent:
+    scorer = data.scorer
+    curves = [stability(lambda k, metric=metric: scorer.score(metric, k)) for metric in data.metrics]  # type: ignore[misc]
+    values = {
+        "flips": [flip_report(scores) for scores in data.pairwise],
+        "plan": plan_labels(data.pairwise[0], scorer.unlabelled, PlanSettings(most=0)),
+        "curves": curves,
+    }
+    return SectionContent(values, [stability_chart(curves)])
+
+
+def _external(data: ReportData) -> SectionContent | None:
+    drawn = [chart for metric in data.changes for chart in [_external_chart(data, metric)] if chart]
+    return SectionContent(charts=drawn) if data.changes else None
+
+
+def _external_chart(data: ReportData, metric: str) -> Chart | None:
+    rows = [
+        (name, data.external[name][metric], data.scorer.score_on_own_images(metric, model))
+        for model, name in enumerate(data.competition.models)
+        if metric in data.external.get(name, {})
+    ]
+    rows.sort(key=lambda row: -row[1])
+    title, ends = metric_title(metric), ("external", "on D")
+    return charts.dumbbells(f"external_{metric}", f"{title}, external and on D", rows, ends, title) if rows else None
+
+
+def _repetition(data: ReportData) -> SectionContent:
+    found = find_repetition(data.competition.pool)
+    ordered = sorted(found, key=lambda part: -part.repeated)
+    return SectionContent({"repetition": ordered}, [repetition_chart(found)])
+
+
+def _annotations(data: ReportData) -> SectionContent:
+    statistics = annotation_statistics(data.scorer.references)
+    classes = class_distribution(map(data.competition.class_of, data.competition.selected_images()))
+    shown = dict(list(classes.items())[:CLASSES])
+    parts = {"images": list(shown.values())}
+    drawn = [charts.bars("classes", "Classes of the selected images", parts, list(shown), "images")] if shown else []
+    return SectionContent({"annotations": asdict(statistics) if statistics else None}, drawn)
+
+
+SECTIONS: tuple[ReportSection, ...] = (
+    ReportSection("ranking", "Ranking", _ranking),
+    ReportSection("gallery", "Images", _gallery),
+    ReportSection("pairs", "Pair by pair", _pairs),
+    ReportSection("uncertainty", "Uncertainty", _uncertainty),
+    ReportSection("external", "External scores", _external),
+    ReportSection("repetition", "Repetition", _repetition),
+    ReportSection("annotations", "Annotations", _annotations),
+)
+
+
+# Gallery --------------------------------------------------------------------------------------------------------
+
+
+def gallery_data(data: ReportData) -> dict[str, Any]:
+    """What `gallery.js` shows of the selected images: captions side by side, references, scores by metric."""
+    competition = data.competition
+    captions = competition.selected_captions()
+    images = competition.selected_images()
+    thumbnails = _thumbnails(competition, images)
+    return {
+        "models": list(competition.models),
+        "metrics": list(data.metrics),
+        "titles": {metric: metric_title(metric) for metric in data.metrics},
+        "images": {
+            image: {
+                "captions": list(captions[image]),
+                "references": data.labels.references.get(image, []),
+                "thumbnail": thumbnails.get(image),
+            }
+            for image in images
+        },
+        "pairs": [
+            {
+                "models": list(pair),
+                "images": list(active.images),
+                "similarity": list(active.similarity),
+                "scores": {scores.metric: _image_scores(scores, pair, active.images) for scores in data.pairwise},
+            }
+            for pair, active in competition.selections().items()
+        ],
+    }
+
+
+def _image_scores(
+    scores: PairwiseScores, pair: tuple[int, int], images: Sequence[str]
+) -> list[tuple[float | None, float | None] | None]:
+    """The metric of both captions of each image; None where it has no label."""
+    for found in scores.pairs:
+        if found.models == pair:
+            rows = zip(found.images.tolist(), found.per_image.tolist(), strict=True)
+            values = {scores.images[image]: (_rounded(both[0]), _rounded(both[1])) for image, both in rows}
+            return [values.get(name) for name in images]
+    return [None] * len(images)
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 4)
+
+
+def _thumbnails(competition: Competition, images: Sequence[str]) -> dict[str, str]:
+    """Small JPEGs as data URLs, of the images that can be opened."""
+    found: dict[str, str] = {}
+    source = competition.image_source
+    for image in track(images if source else [], "thumbnails"):
+        opened = source.open(image) if source and len(found) < MOST_THUMBNAILS else None
+        if opened is not None:
+            found[image] = image_data_url(opened, side=THUMBNAIL, quality=76, optimize=True)
+    return found

@@ -1,4 +1,4 @@
-"""Chance that never changes: draws that depend on a key alone, not on library versions, order or worker count."""
+"""Reproducible random numbers: they depend only on a key, not on library versions, order or number of workers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class RandomStream:
-    """A stream of draws named by a key, e.g. `Dice(seed, "train", 7, "captions")`.
+    """A stream of random numbers for a key, e.g. `RandomStream(seed, "train", 7, "captions")`.
 
-    Only `random.Random.random` is used, the one method whose stream Python promises to keep.
+    Uses only `random.Random.random`, the one method whose sequence Python guarantees across versions.
 
-    >>> Dice(0, "train", 7).between(0, 1) == Dice(0, "train", 7).between(0, 1)
+    >>> RandomStream(0, "train", 7).uniform(0, 1) == RandomStream(0, "train", 7).uniform(0, 1)
     True
     """
 
@@ -32,7 +32,7 @@ class RandomStream:
         return low + (high - low) * self._next()
 
     def triangular(self, spread: float) -> float:
-        """A number around 0 within (-spread, spread), more often near the middle."""
+        """A number in (-spread, spread) with a triangular distribution around 0."""
         return spread * (self._next() + self._next() - 1.0)
 
     def chance(self, probability: float) -> bool:
@@ -44,7 +44,7 @@ class RandomStream:
         return low + int(self._next() * (high - low + 1))
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options, all alike."""
+        """One of the options, all with the same probability."""
         return options[int(self._next() * len(options))]
 
     def weighted_choice(self, options: Mapping[T, float]) -> T:
@@ -65,7 +65,7 @@ class RandomStream:
         return items
 
     def noise(self, *shape: int) -> NDArray[np.float32]:
-        """Bell-shaped noise, mean 0 and deviation 1, from the raw bits of PCG64, a stream numpy promises to keep."""
+        """Bell-shaped noise, mean 0 and deviation 1, from the raw bits of PCG64, whose sequence numpy guarantees."""
         count = int(np.prod(shape))
         words = np.random.PCG64(self._seed).random_raw((count + 1) // 2)
         octets = words.view(np.uint8)[: 4 * count].reshape(4, count)

@@ -1,4 +1,4 @@
-"""The toy world: images by number, each with everything that is true about it."""
+"""`ToyWorld`: rendered images by split and index, each with its complete annotations."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from captrial.toyworld.scene.relations import Relation, relations
 from captrial.toyworld.scene.robot import CameraView, robot_scene
 
 SIZES = (32, 4096)  # pixels, the smallest and the largest
-VISIBLE_SHARE = 0.45  # of a thing that must be seen before a caption may speak of it
-SMALLEST = 0.0008  # of the image's area, likewise
-TRACE = 0.0001  # of the image's area; less than this is not annotated at all
+VISIBLE_SHARE = 0.45  # the share of an object that must be visible for captions to mention it
+SMALLEST = 0.0008  # the share of the image that it must cover for captions to mention it
+TRACE = 0.0001  # the share of the image that it must cover to be annotated at all
 
 
 @dataclass(frozen=True, slots=True)
 class ToyImage:
-    """A rendered image and its truth."""
+    """A rendered image and its sample: captions, regions, phrases and scene graph."""
 
     pixels: NDArray[np.uint8]  # (height, width, 3)
     sample: Sample
 
 
 class ToyWorld:
-    """Images of a small world, the same for the same (seed, split, index) wherever and in whatever order rendered.
+    """Rendered images that depend only on (seed, split, index), not on order, machine or library versions.
 
-    Splits: "train", "val" and "test" are alike; "wild" is cluttered, strange and spoiled; "robot" has sequences of
-    `FRAMES` frames. Any index from 0 up exists in every split.
+    Splits: "train", "val" and "test" have the same distribution; "wild" has clutter, unusual objects and image effects;
+    "robot" has sequences of `FRAMES` frames. Every index from 0 exists in every split.
 
     >>> world = ToyWorld(seed=0, size=64)
     >>> image = world.render("train", 3)
@@ -60,7 +60,7 @@ class ToyWorld:
         self.size = size
 
     def scene(self, split: str, index: int) -> Scene:
-        """What is on the image, before anything is drawn: cheap."""
+        """The scene of an image, before anything is drawn: fast."""
         if split not in SPLITS:
             raise InputError(f"toy world: no split {split!r}; there are {', '.join(SPLITS)}")
         if index < 0:
@@ -70,12 +70,12 @@ class ToyWorld:
         return (wild_scene if split == "wild" else usual_scene)(self.seed, split, index)
 
     def sample(self, split: str, index: int) -> Sample:
-        """The truth about an image without its pixels: things are drawn for their masks, the place is not."""
+        """The annotations of an image without its pixels: objects are drawn for their masks, the background is not."""
         scene = self.scene(split, index)
         return self._sample(split, index, scene, draw(scene, self.size))
 
     def render(self, split: str, index: int) -> ToyImage:
-        """The image and the truth about it."""
+        """The image and its annotations."""
         scene = self.scene(split, index)
         layers = draw(scene, self.size)
         return ToyImage(paint(scene, layers, self.size), self._sample(split, index, scene, layers))
@@ -120,18 +120,18 @@ def _phrases(caption: ToyCaption, scene: Scene, regions: dict[int, Region]) -> t
 
 
 def noun(obj: SceneObject) -> str:
-    """The plainest word for a thing: its class, or for people "man", "woman", "boy", "girl"."""
+    """The most general noun for an object: its class, or for people "man", "woman", "boy", "girl"."""
     return obj.form if obj.label == "person" else obj.label
 
 
 def attributes(obj: SceneObject) -> tuple[str, ...]:
-    """What can be said of one thing alone: colour, size, what it does."""
+    """The attributes of an object: colour, size, what it does."""
     doing = DOING.get(obj.label, {}).get(obj.pose, ())[:1]
     return (obj.colour, *((obj.size,) if obj.size else ()), *doing)
 
 
 def _extra(scene: Scene, shown: list[int], mentionable: list[int], found: tuple[Relation, ...]) -> dict[str, object]:
-    """Scene, light, scene graph (numbers are those of the regions), and for a robot's frame where the camera was."""
+    """Scene, light, scene graph (ids are indices of the regions), and the camera of a robot's frame."""
     position = {number: place for place, number in enumerate(shown)}
     graph = {
         "objects": [

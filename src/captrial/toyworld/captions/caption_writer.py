@@ -1,4 +1,4 @@
-"""Five people look at an image: captions in many forms, every phrase tied to what it speaks of."""
+"""Writing five captions of a scene in varied sentence forms, with the objects that every phrase refers to."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from captrial.toyworld.scene.layout import Scene
 from captrial.toyworld.scene.relations import Relation
 
 CAPTIONS = 5
-GROUND_GAMES = frozenset({"walking", "chasing", "playing with"})  # one can say what ground they happen on
+GROUND_GAMES = frozenset({"walking", "chasing", "playing with"})  # captions may name the ground of these
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseMention:
-    """A phrase by token indices `[start, end)` and the things it means (none: the scene)."""
+    """A phrase by token indices `[start, end)` and the objects it refers to (none: the scene)."""
 
     text: str
     start: int
@@ -45,17 +45,17 @@ def tokens(caption: str) -> list[str]:
 def describe(
     scene: Scene, mentionable: Sequence[int], found: Sequence[Relation], rng: RandomStream
 ) -> tuple[ToyCaption, ...]:
-    """Five different captions of a scene of which the things `seen` can be mentioned, with the relations `found`."""
+    """Write five different captions of a scene that mention only `mentionable` objects and the relations `found`."""
     writer = CaptionWriter(scene, tuple(mentionable), tuple(found), rng)
-    sentences: dict[str, ToyCaption] = {}
-    while len(sentences) < CAPTIONS:
-        sentence = writer.write()
-        sentences.setdefault(sentence.text, sentence)
-    return tuple(sentences.values())
+    captions: dict[str, ToyCaption] = {}
+    while len(captions) < CAPTIONS:
+        caption = writer.write()
+        captions.setdefault(caption.text, caption)
+    return tuple(captions.values())
 
 
 def assemble(pieces: Sequence[Piece]) -> ToyCaption:
-    """Join the pieces to a sentence with a capital and a full stop, and count the tokens of every phrase."""
+    """Join the pieces to a caption with capital and full stop; phrases get their token indices."""
     mentions, count = [], 0
     for piece in pieces:
         width = len(tokens(piece.text))
@@ -67,7 +67,7 @@ def assemble(pieces: Sequence[Piece]) -> ToyCaption:
 
 
 class CaptionWriter(Phraser):
-    """Says true sentences about one scene, a new one each time."""
+    """Writes true captions of one scene in random sentence forms."""
 
     def __init__(
         self, scene: Scene, mentionable: tuple[int, ...], found: tuple[Relation, ...], rng: RandomStream
@@ -78,13 +78,15 @@ class CaptionWriter(Phraser):
         self.forms = self._possible_forms()
 
     def write(self) -> ToyCaption:
-        """One sentence."""
+        """Write one caption."""
         return assemble(self.rng.weighted_choice(self.forms)())
 
     def _possible_forms(self) -> dict[Callable[[], list[Piece]], float]:
         if not self.mentionable:
             return {self.empty: 1.0}
-        crowd = 1.5 if len(self.mentionable) > 3 else 1.0  # in clutter people list things rather than pick one
+        crowd = (
+            1.5 if len(self.mentionable) > 3 else 1.0
+        )  # in cluttered scenes, lists are more frequent than single objects
         forms: dict[Callable[[], list[Piece]], float] = {
             self.single: 1.2 / crowd**2,
             self.titled: 1.2 * crowd,
@@ -103,7 +105,7 @@ class CaptionWriter(Phraser):
             forms[self.counted] = 3.0
         return forms
 
-    # Sentences -----------------------------------------------------------------------------------------------------
+    # Sentence forms -----------------------------------------------------------------------------------------------
 
     def action(self) -> list[Piece]:
         """A girl flying a kite on the beach."""

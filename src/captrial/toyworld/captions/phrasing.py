@@ -1,4 +1,4 @@
-"""Parts of sentences: names for one thing or several, lists, where something is, what it does, the light."""
+"""Phrases of captions: nouns for one object or several, lists, places, actions, light."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from captrial.toyworld.scene.object_classes import OBJECT_CLASSES, plural
 from captrial.toyworld.scene.places import PLACES, ROOM, Place
 from captrial.toyworld.scene.relations import on_ground
 
-# The words of the captions: verbs of poses and relations, in the forms that sentences need.
-
-
 NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven"}
 SIZE_WORDS = {"small": ("small", "little"), "large": ("large", "big")}
-YOUNG = frozenset({"puppy", "kitten", "pony", "lamb", "calf", "cottage"})  # these say small already
+YOUNG = frozenset({"puppy", "kitten", "pony", "lamb", "calf", "cottage"})  # these nouns already mean small
 
 DOING: dict[str, dict[str, tuple[str, ...]]] = {
     "person": {
@@ -48,12 +45,12 @@ DOING: dict[str, dict[str, tuple[str, ...]]] = {
     "kite": {"flying": ("flying",)},
     "clock": {"hanging": ("hanging",)},
 }
-"""What a thing is seen to do, by class and pose; classes without an entry just are."""
+"""Participles for the pose of an object, by class and pose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """How a relation is said: "riding", "rides", "ridden by" (empty where nobody says it that way)."""
+    """The verb forms of a relation: "riding", "rides", "ridden by" (empty where a form is not used)."""
 
     participles: tuple[str, ...]
     finites: tuple[str, ...] = ()
@@ -80,7 +77,7 @@ VERBS: dict[str, Verb] = {
     "behind": Verb(("behind",), ("is behind",)),
     "in front of": Verb(("in front of",), ("is in front of",)),
 }
-"""How every predicate of the scene graph is said."""
+"""The verb of every predicate of the scene graph."""
 
 LIGHT_WORDS: dict[str, tuple[str, ...]] = {
     "sunny": ("on a sunny day", "under {a blue sky}", "on a bright day"),
@@ -90,12 +87,12 @@ LIGHT_WORDS: dict[str, tuple[str, ...]] = {
     "evening": ("in the evening",),
     "day": ("during the day",),
 }
-"""Phrases for the light; what stands in braces is a scene phrase."""
+"""Phrases for the light; a scene phrase is in braces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some words of a sentence; `things` are what they mean, `scene` says that they mean the place."""
+    """Some words of a caption; `objects` are the ones they refer to, `scene` is set if they refer to the place."""
 
     text: str
     objects: tuple[int, ...] = ()
@@ -108,7 +105,7 @@ def article(words: str) -> str:
 
 
 def braced(text: str) -> list[Piece]:
-    """Pieces of "in {a park}": what stands in braces is a scene phrase."""
+    """The pieces of "in {a park}", where the scene phrase is in braces."""
     parts = re.split(r"[{}]", text)
     return [Piece(part.strip(), scene=index % 2 == 1) for index, part in enumerate(parts) if part.strip()]
 
@@ -126,23 +123,23 @@ def _scene_words() -> frozenset[str]:
 
 
 SCENE_WORDS = _scene_words()
-"""Every noun that captions use for a place or a part of one: park, grass, sky, floor ..."""
+"""Every noun that captions use for a place or a part of it: park, grass, sky, floor ..."""
 
 
 class Phraser:
-    """Makes the phrases for one scene of which the things `seen` may be mentioned."""
+    """Writes the phrases for one scene; only the objects `mentionable` may be mentioned."""
 
     def __init__(self, scene: Scene, mentionable: tuple[int, ...], rng: RandomStream) -> None:
         self.scene, self.mentionable, self.rng = scene, mentionable, rng
         self.place: Place = PLACES.get(scene.place, ROOM)
 
     def _share_name(self, members: Sequence[int]) -> bool:
-        """Whether two of them would get the same name."""
+        """Whether two of them would get the same noun phrase."""
         objects = [self.scene.objects[index] for index in members]
         return len({obj.form if obj.label == "person" else obj.colour for obj in objects}) < len(objects)
 
     def other(self, first: int, second: int) -> list[Piece]:
-        """The name of a second thing after the first was named: "another dog" after a dog."""
+        """A noun phrase for a second object: "another dog" after a dog."""
         (piece,) = self.name(second)
         one, two = self.scene.objects[first], self.scene.objects[second]
         if one.label != two.label or (one.label == "person" and one.form != two.form):
@@ -150,7 +147,7 @@ class Phraser:
         return [Piece("another " + piece.text.split(" ", 1)[1], piece.objects)]
 
     def name(self, index: int, tinted: bool = False) -> list[Piece]:
-        """A noun phrase for one thing: "a small brown dog", "a woman in a red dress"."""
+        """A noun phrase for one object: "a small brown dog", "a woman in a red dress"."""
         obj = self.scene.objects[index]
         noun = self._noun(obj)
         colour = [obj.colour] if tinted and obj.label != "person" else self._colour(obj)
@@ -190,7 +187,7 @@ class Phraser:
         return text.replace("a orange", "an orange")
 
     def several(self, members: Sequence[int]) -> list[Piece]:
-        """A noun phrase for all things of one class: "two brown dogs", "a group of people"."""
+        """A noun phrase for all objects of one class: "two brown dogs", "a group of people"."""
         objects = [self.scene.objects[index] for index in members]
         noun = plural(self._common_noun(objects))
         colours = {obj.colour for obj in objects}
@@ -212,7 +209,7 @@ class Phraser:
         return self.rng.choice(object_class.words)
 
     def plurals(self) -> list[tuple[int, ...]]:
-        """Every set of all visible things of one class, where there are at least two."""
+        """The sets of all visible objects of one class, where there are at least two."""
         classes: dict[str, list[int]] = {}
         for index in self.mentionable:
             classes.setdefault(self.scene.objects[index].label, []).append(index)
@@ -220,7 +217,7 @@ class Phraser:
         return [tuple(members) for label, members in classes.items() if len(members) > 1 and label not in hidden]
 
     def choose(self, least: int, most: int) -> list[int]:
-        """Some things to list; in clutter people name more of them."""
+        """Random objects to list, more of them in cluttered scenes."""
         most = min(len(self.mentionable), most + (1 if len(self.mentionable) > 4 else 0))
         chosen = self.rng.shuffled(self.mentionable)[: self.rng.integer(min(least, most), most)]
         groups = self.plurals()
@@ -228,11 +225,11 @@ class Phraser:
         return self._unrepeated(together, groups)
 
     def _company(self, index: int, groups: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """All of the thing's class that are seen: people say "two lamps", not "a lamp and a lamp"."""
+        """All visible objects of the same class: "two lamps", not "a lamp and a lamp"."""
         return next((members for members in groups if index in members), (index,))
 
     def _unrepeated(self, chosen: Sequence[int], groups: list[tuple[int, ...]]) -> list[int]:
-        """One of each class that cannot be counted because some of it are hidden."""
+        """One object of each class that cannot be counted because some are hidden."""
         kept: dict[object, int] = {}
         for index in chosen:
             counted = any(index in members for members in groups)
@@ -240,7 +237,7 @@ class Phraser:
         return list(kept.values())
 
     def listing(self, chosen: Sequence[int]) -> list[Piece]:
-        """Names of the chosen things, those of one class together where all of that class are chosen."""
+        """A list of the chosen objects, those of one class together if all of that class are chosen."""
         parts: list[list[Piece]] = []
         left = list(chosen)
         for members in self.plurals():
@@ -255,7 +252,7 @@ class Phraser:
         return pieces
 
     def doing(self, index: int, first: bool = False) -> str:
-        """A participle for what the thing is seen to do, or nothing; `first` takes the plainest."""
+        """A participle for the pose of an object, or ""; `first` takes the most common one."""
         obj = self.scene.objects[index]
         if (obj.pose == "floating" and not self.place.water) or (obj.pose == "hanging" and not self.place.indoor):
             return ""
@@ -267,7 +264,7 @@ class Phraser:
         return options[0] if first else self.rng.choice(options)
 
     def setting(self, index: int) -> list[Piece]:
-        """Where this thing is: on the water, in the sky, on the grass, in a park."""
+        """The place of an object: "on the water", "in the sky", "on the grass", "in a park"."""
         obj = self.scene.objects[index]
         object_class = OBJECT_CLASSES[obj.label]
         if object_class.where == "water" and self.place.water:
@@ -281,7 +278,7 @@ class Phraser:
         return self.where()
 
     def where(self) -> list[Piece]:
-        """In a park, at the park: where all of it is."""
+        """The place of the scene: "in a park", "at the park"."""
         return braced(self.rng.choice(self.place.settings))
 
     @property
@@ -289,11 +286,11 @@ class Phraser:
         return self.place.indoor and self.scene.light == "night"
 
     def maybe(self, pieces: list[Piece], probability: float) -> list[Piece]:
-        """These pieces, or none."""
+        """The pieces with this probability, else none."""
         return pieces if self.rng.chance(probability) else []
 
     def maybe_light(self, probability: float = 0.2) -> list[Piece]:
-        """On a sunny day, at night: the light, or nothing."""
+        """The light, "on a sunny day", with this probability, else nothing."""
         if self.place.indoor and self.scene.light == "day":
             return []
         if not self.rng.chance(probability):

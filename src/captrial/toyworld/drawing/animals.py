@@ -1,4 +1,4 @@
-"""Animals, seen from the side: dogs, cats, horses, sheep, cows and birds, each in several poses."""
+"""Drawing animals from the side: dogs, cats, horses, sheep, cows and birds, each in several poses."""
 
 from __future__ import annotations
 
@@ -30,54 +30,64 @@ def _eye(canvas: ObjectCanvas, x: float, y: float, size: float) -> None:
     canvas.disc(x + size * 0.3, y + size * 0.35, size * 0.35, CREAM)
 
 
+_DOG_FEET: dict[str, list[tuple[Point, Point]]] = {  # (hip, foot) of each leg
+    "running": [
+        ((0.22, 0.34), (0.42, 0.12)),
+        ((-0.26, 0.34), (-0.5, 0.1)),
+        ((0.26, 0.34), (0.52, 0.18)),
+        ((-0.3, 0.34), (-0.4, 0.06)),
+    ],
+    "walking": [
+        ((0.18, 0.3), (0.28, 0.06)),
+        ((-0.22, 0.3), (-0.32, 0.06)),
+        ((0.26, 0.3), (0.18, 0.035)),
+        ((-0.3, 0.3), (-0.2, 0.035)),
+    ],
+    "standing": [
+        ((0.18, 0.3), (0.15, 0.04)),
+        ((-0.22, 0.3), (-0.2, 0.04)),
+        ((0.26, 0.3), (0.28, 0.035)),
+        ((-0.3, 0.3), (-0.33, 0.035)),
+    ],
+}
+
+
 def dog(canvas: ObjectCanvas, style: Style) -> None:
     """A dog; most have a lighter chest and a collar, some a patch on the back."""
-    c, pose, rng = style.rgb, style.pose, style.rng
-    belly = light(c, 0.45)
-    collar = rng.choice([(200, 60, 60), (60, 110, 190), (60, 140, 90)])
-    if pose == "sitting":
-        canvas.limb([(-0.2, 0.08), (-0.36, 0.1), (-0.42, 0.24)], [0.08, 0.07, 0.05], dark(c, 0.1))
-        canvas.oval(-0.12, 0.15, 0.19, 0.16, dark(c, 0.12))
-        canvas.blob(
-            [(-0.2, 0.1), (-0.16, 0.34), (0.02, 0.52), (0.15, 0.48), (0.17, 0.26), (0.12, 0.05), (-0.1, 0.02)], c
-        )
-        canvas.blob([(0.05, 0.46), (0.16, 0.42), (0.17, 0.24), (0.1, 0.12)], belly)
-        canvas.limb([(0.1, 0.3), (0.13, 0.05)], [0.1, 0.075], light(c, 0.08))
-        canvas.oval(0.16, 0.035, 0.075, 0.035, light(c, 0.14))
-        canvas.oval(-0.04, 0.04, 0.12, 0.04, light(c, 0.08))
+    collar = style.rng.choice([(200, 60, 60), (60, 110, 190), (60, 140, 90)])
+    if style.pose == "sitting":
+        _sitting_dog(canvas, style.rgb)
         _dog_head(canvas, style, 0.12, 0.6, collar)
-        return
-    if pose == "lying":
-        canvas.limb([(-0.36, 0.1), (-0.5, 0.06), (-0.6, 0.1)], [0.08, 0.07, 0.05], dark(c, 0.1))
-        canvas.blob([(-0.4, 0.04), (-0.38, 0.2), (-0.1, 0.27), (0.2, 0.26), (0.3, 0.12), (0.24, 0.02), (-0.2, 0.0)], c)
-        canvas.oval(-0.26, 0.12, 0.16, 0.12, dark(c, 0.12))
-        canvas.limb([(0.18, 0.08), (0.46, 0.045)], [0.11, 0.075], light(c, 0.1))
+    elif style.pose == "lying":
+        _lying_dog(canvas, style.rgb)
         _dog_head(canvas, style, 0.3, 0.3, collar)
-        return
+    else:
+        _standing_dog(canvas, style)
+        _dog_head(canvas, style, 0.38, 0.62, collar)
+
+
+def _sitting_dog(canvas: ObjectCanvas, c: RGB) -> None:
+    canvas.limb([(-0.2, 0.08), (-0.36, 0.1), (-0.42, 0.24)], [0.08, 0.07, 0.05], dark(c, 0.1))
+    canvas.oval(-0.12, 0.15, 0.19, 0.16, dark(c, 0.12))
+    canvas.blob([(-0.2, 0.1), (-0.16, 0.34), (0.02, 0.52), (0.15, 0.48), (0.17, 0.26), (0.12, 0.05), (-0.1, 0.02)], c)
+    canvas.blob([(0.05, 0.46), (0.16, 0.42), (0.17, 0.24), (0.1, 0.12)], light(c, 0.45))
+    canvas.limb([(0.1, 0.3), (0.13, 0.05)], [0.1, 0.075], light(c, 0.08))
+    canvas.oval(0.16, 0.035, 0.075, 0.035, light(c, 0.14))
+    canvas.oval(-0.04, 0.04, 0.12, 0.04, light(c, 0.08))
+
+
+def _lying_dog(canvas: ObjectCanvas, c: RGB) -> None:
+    canvas.limb([(-0.36, 0.1), (-0.5, 0.06), (-0.6, 0.1)], [0.08, 0.07, 0.05], dark(c, 0.1))
+    canvas.blob([(-0.4, 0.04), (-0.38, 0.2), (-0.1, 0.27), (0.2, 0.26), (0.3, 0.12), (0.24, 0.02), (-0.2, 0.0)], c)
+    canvas.oval(-0.26, 0.12, 0.16, 0.12, dark(c, 0.12))
+    canvas.limb([(0.18, 0.08), (0.46, 0.045)], [0.11, 0.075], light(c, 0.1))
+
+
+def _standing_dog(canvas: ObjectCanvas, style: Style) -> None:
+    c, rng = style.rgb, style.rng
     wag = rng.uniform(0.1, 0.24)
     canvas.limb([(-0.34, 0.44), (-0.48, 0.5 + wag * 0.6), (-0.54, 0.6 + wag)], [0.085, 0.07, 0.045], c)
-    if pose == "running":
-        feet = [
-            ((0.22, 0.34), (0.42, 0.12)),
-            ((-0.26, 0.34), (-0.5, 0.1)),
-            ((0.26, 0.34), (0.52, 0.18)),
-            ((-0.3, 0.34), (-0.4, 0.06)),
-        ]
-    elif pose == "walking":
-        feet = [
-            ((0.18, 0.3), (0.28, 0.06)),
-            ((-0.22, 0.3), (-0.32, 0.06)),
-            ((0.26, 0.3), (0.18, 0.035)),
-            ((-0.3, 0.3), (-0.2, 0.035)),
-        ]
-    else:
-        feet = [
-            ((0.18, 0.3), (0.15, 0.04)),
-            ((-0.22, 0.3), (-0.2, 0.04)),
-            ((0.26, 0.3), (0.28, 0.035)),
-            ((-0.3, 0.3), (-0.33, 0.035)),
-        ]
-    _legs(canvas, feet, 0.075, c)
+    _legs(canvas, _DOG_FEET.get(style.pose, _DOG_FEET["standing"]), 0.075, c)
     canvas.blob(
         [
             (-0.38, 0.44),
@@ -92,10 +102,9 @@ def dog(canvas: ObjectCanvas, style: Style) -> None:
         ],
         c,
     )
-    canvas.blob([(0.3, 0.46), (0.34, 0.38), (0.22, 0.29), (0.0, 0.29), (0.16, 0.35)], belly)
+    canvas.blob([(0.3, 0.46), (0.34, 0.38), (0.22, 0.29), (0.0, 0.29), (0.16, 0.35)], light(c, 0.45))
     if rng.chance(0.4):
         canvas.oval(-0.16, 0.46, 0.13, 0.055, dark(c, 0.3))
-    _dog_head(canvas, style, 0.38, 0.62, collar)
 
 
 def _dog_head(canvas: ObjectCanvas, style: Style, x: float, y: float, collar: RGB) -> None:

@@ -42,18 +42,18 @@ def _neighbours(count: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How one thing looks: its main colour, form, pose, and the dice for details nobody names."""
+    """How an object is drawn: colour, form, pose, and the random stream for details that captions do not mention."""
 
     rgb: RGB
     variant: str
     pose: str
     rng: RandomStream
-    seed: int = 0  # decides what a caption may name besides the colour
+    seed: int = 0  # decides details that captions may mention, such as a dress
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much room a drawing may take, in metres around the foot point: half the width, top and bottom."""
+    """The extent of a drawing in metres around the foot point: half the width, top and bottom."""
 
     half: float
     top: float
@@ -61,10 +61,10 @@ class Extent:
 
 
 class ObjectCanvas:
-    """A transparent sheet with the foot of the thing at (0, 0), x to where it faces, y up, all in metres."""
+    """A transparent canvas with the foot of the object at (0, 0), x in the direction it faces, y up, in metres."""
 
     def __init__(self, extent: Extent, scale: float, facing: int = 1) -> None:
-        self.over = 3 if scale * max(2 * extent.half, extent.top) < 80 else 2  # big things show fewer jagged edges
+        self.over = 3 if scale * max(2 * extent.half, extent.top) < 80 else 2  # large objects need less oversampling
         self.unit = scale * self.over
         self.facing = facing
         self._x0, self._y0 = extent.half * self.unit, extent.top * self.unit
@@ -74,7 +74,7 @@ class ObjectCanvas:
         self._sheet = Image.new("RGBa", (max(width, 2) * self.over, max(height, 2) * self.over))
         self._draw = ImageDraw.Draw(self._sheet)
 
-    def lift(self) -> Image.Image:
+    def image(self) -> Image.Image:
         """The finished drawing in premultiplied RGBA."""
         return self._sheet.reduce(self.over)
 
@@ -91,7 +91,7 @@ class ObjectCanvas:
         self._draw.polygon(smooth.ravel().tolist(), fill=(*colour, 255))
 
     def oval(self, x: float, y: float, rx: float, ry: float, colour: RGB, tilt: float = 0.0) -> None:
-        """A filled ellipse, `tilt` radians up from where the thing faces."""
+        """A filled ellipse, tilted up by `tilt` radians from the direction the object faces."""
         if tilt:
             c, s = math.cos(tilt), math.sin(tilt)
             self.poly([(x + rx * u * c - ry * v * s, y + rx * u * s + ry * v * c) for u, v in _CIRCLE], colour)
@@ -105,7 +105,7 @@ class ObjectCanvas:
         self.oval(x, y, radius, radius, colour)
 
     def ring(self, x: float, y: float, radius: float, width: float, colour: RGB) -> None:
-        """A circle's line of this width, `radius` to its outer edge."""
+        """A circle line of this width; `radius` is to its outer edge."""
         cx, cy, r = self._x0 + x * self.facing * self.unit, self._y0 - y * self.unit, radius * self.unit
         line = max(round(width * self.unit), 1)
         self._draw.ellipse((cx - r, cy - r, cx + r, cy + r), outline=(*colour, 255), width=line)
@@ -121,7 +121,7 @@ class ObjectCanvas:
             self._draw.rectangle(box, fill=(*colour, 255))
 
     def limb(self, points: Sequence[Point], widths: Sequence[float], colour: RGB) -> None:
-        """A limb through the points, round at every joint, as thick as `widths` say there."""
+        """A limb through the points with round joints; `widths` is its thickness at each point."""
         for (x, y), width in zip(points, widths, strict=True):
             self.disc(x, y, width / 2, colour)
         for (x1, y1), (x2, y2), w1, w2 in zip(points, points[1:], widths, widths[1:], strict=False):
@@ -140,7 +140,7 @@ class ObjectCanvas:
         self._draw.line(self._flat(points), fill=(*colour, 255), width=max(round(width * self.unit), 1))
 
     def wedge(self, x: float, y: float, radius: float, start: float, end: float, colour: RGB) -> None:
-        """A slice of a disc between two angles in degrees, counter-clockwise from where the thing faces."""
+        """A sector of a disc between two angles in degrees, counter-clockwise from the direction the object faces."""
         count = max(int((end - start) / 12), 3)
         angles = [math.radians(start + (end - start) * i / count) for i in range(count + 1)]
         self.poly([(x, y), *((x + radius * math.cos(a), y + radius * math.sin(a)) for a in angles)], colour)
@@ -155,7 +155,7 @@ Stop = tuple[float, RGB]
 
 
 class BackgroundCanvas:
-    """A square sheet that starts as bands of colour from top to bottom."""
+    """A square canvas with fractions of the image as coordinates, y down; it starts as a vertical colour gradient."""
 
     def __init__(self, size: int, stops: Sequence[Stop]) -> None:
         self.size = size
@@ -168,11 +168,11 @@ class BackgroundCanvas:
         self._draw = ImageDraw.Draw(self._sheet)
 
     def pixels(self) -> NDArray[np.uint8]:
-        """The sheet at the size of the image, (size, size, 3), writable."""
+        """The pixels at the size of the image, (size, size, 3), writable."""
         return np.array(self._sheet.reduce(OVER))
 
     def clear_below(self, height: float) -> None:
-        """Take back what was drawn below `height`: the sun does not shine through the ground."""
+        """Erase what was drawn below `height`: the sun must not be in front of the ground."""
         top = round(height * self.side)
         rest = self._column.resize((self.side, self.side - top), Image.Resampling.NEAREST, (0, top, 1, self.side))
         self._sheet.paste(rest, (0, top))
@@ -222,7 +222,7 @@ def grain(name: str, side: int) -> NDArray[np.float32]:
 
 
 def roughen(pixels: NDArray[np.uint8], name: str, strength: float, top: float, rng: RandomStream) -> None:
-    """Add texture below `top` (a share of the height), stronger towards the viewer; changes `pixels`."""
+    """Add texture below `top` (a share of the height), stronger towards the bottom; changes `pixels`."""
     size = pixels.shape[0]
     first = round(top * size)
     if first >= size:

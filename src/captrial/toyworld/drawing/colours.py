@@ -1,4 +1,4 @@
-"""The colours that captions can name, and the few things a painter does with a colour."""
+"""The colours that captions can name, further colours, and mixing them."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def mix(first: RGB, second: RGB, share: float) -> RGB:
 
 
 def dark(colour: RGB, share: float = 0.22) -> RGB:
-    """In shadow: darker, and a little cooler, as shadows are."""
+    """The colour in shadow: darker and a little cooler."""
     return mix(colour, (28, 24, 52), share)
 
 
 def light(colour: RGB, share: float = 0.3) -> RGB:
-    """In the sun: lighter, and a little warmer."""
+    """The colour in sunlight: lighter and a little warmer."""
     return mix(colour, (255, 250, 232), share)
 
 
 def jitter(colour: RGB, rng: RandomStream, amount: int = 10) -> RGB:
-    """A neighbour of the colour that still has its name."""
+    """A random similar colour that still has the same name."""
     shift = rng.triangular(amount)
     red, green, blue = (min(max(int(c + shift + rng.triangular(amount * 0.6)), 0), 255) for c in colour)
     return red, green, blue

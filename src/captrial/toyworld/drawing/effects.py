@@ -34,7 +34,7 @@ def _soft_disc(width: int, height: int) -> NDArray[np.uint16]:
 
 
 def shadow(pixels: NDArray[np.uint8], scene: Scene, obj: SceneObject) -> None:
-    """A soft patch on the ground under what stands there, paler under what is in the air."""
+    """Draw a soft shadow on the ground under an object."""
     size, extent = pixels.shape[0], obj.extent
     if obj.foot - scene.horizon < 0.03 or obj.label in {"clock", "kite"}:
         return
@@ -67,7 +67,7 @@ def _placed_disc(
 
 
 def glow(pixels: NDArray[np.uint8], scene: Scene) -> None:
-    """Lamps shine when it is dark."""
+    """Draw the light of lamps when it is dark."""
     if scene.light not in {"night", "evening"}:
         return
     size = pixels.shape[0]
@@ -92,7 +92,7 @@ def _curve(lighting: str) -> list[int]:
 
 
 def grade(pixels: NDArray[np.uint8], lighting: str) -> NDArray[np.uint8]:
-    """The colour of the light over everything."""
+    """Tint the image with the colour of the light."""
     if lighting not in GRADES:
         return pixels
     return np.array(Image.fromarray(pixels).point(_curve(lighting)))
@@ -103,7 +103,7 @@ OCCLUDERS = frozenset({"leaves", "fence"})
 
 
 def occluders(scene: Scene, size: int) -> NDArray[np.uint8] | None:
-    """What hangs before the lens, premultiplied RGBA (size, size, 4); None on a clear view."""
+    """Leaves or a fence in front of the camera, premultiplied RGBA (size, size, 4); None if there are none."""
     chosen = OCCLUDERS.intersection(scene.effects)
     return _occluders(tuple(sorted(chosen)), scene.seed, size) if chosen else None
 
@@ -138,7 +138,7 @@ def _fence(pen: ImageDraw.ImageDraw, rng: RandomStream, side: int) -> None:
 
 
 def _leaves(pen: ImageDraw.ImageDraw, rng: RandomStream, side: int) -> None:
-    """A twig of pointed leaves in a corner, close to the lens."""
+    """Leaves in a corner, close to the camera."""
     cx, cy = rng.choice([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
     for _ in range(30):
         x, y, angle = cx + rng.triangular(0.36), cy + rng.triangular(0.36), rng.uniform(0, math.tau)
@@ -151,7 +151,7 @@ def _leaves(pen: ImageDraw.ImageDraw, rng: RandomStream, side: int) -> None:
 
 
 def apply_effects(pixels: NDArray[np.uint8], scene: Scene) -> NDArray[np.uint8]:
-    """Apply the effects of a wild scene; other scenes pass unchanged."""
+    """Apply the effects of a wild scene; other scenes stay unchanged."""
     if not scene.effects:
         return pixels
     size, rng = pixels.shape[0], RandomStream(scene.seed, "weather")
@@ -182,7 +182,7 @@ def _behind(pixels: NDArray[np.uint8], cover: NDArray[np.uint8]) -> NDArray[np.u
 
 
 def _noisy(pixels: NDArray[np.uint8], rng: RandomStream) -> NDArray[np.uint8]:
-    """A sensor's noise: a window of one large sheet of it, at some strength."""
+    """Add sensor noise: a part of one large noise array, at random strength."""
     size, strength = pixels.shape[0], rng.integer(10, 26)
     sheet = _noise_sheet(max(512, size + 256))
     y, x = rng.integer(0, 255), rng.integer(0, 255)

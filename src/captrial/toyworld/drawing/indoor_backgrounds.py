@@ -26,8 +26,9 @@ from captrial.toyworld.scene.robot import (
 )
 
 
-def _window(canvas: BackgroundCanvas, x: float, y: float, w: float, tall: float, lighting: str, frame: RGB) -> None:
-    """A window with a bit of the world behind it."""
+def _window(canvas: BackgroundCanvas, x: float, y: float, w: float, tall: float, lighting: str) -> None:
+    """A window with a view."""
+    frame = CREAM
     top, low = ((70, 62, 120), (240, 160, 120)) if lighting == "evening" else ((150, 200, 236), (224, 240, 246))
     canvas.rect(x - 0.015, y - 0.015, x + w + 0.015, y + tall + 0.015, frame)
     for step in range(6):
@@ -50,7 +51,7 @@ def kitchen(scene: Scene, size: int, rng: RandomStream) -> NDArray[np.uint8]:
     )
     _floor_tiles(canvas, scene.horizon, base, dark(tile, 0.14))
     left = rng.chance(0.5) if (clock := _clock(scene)) is None else clock > 0.5
-    _window(canvas, rng.uniform(0.08, 0.18) if left else rng.uniform(0.56, 0.64), 0.1, 0.26, 0.2, scene.light, CREAM)
+    _window(canvas, rng.uniform(0.08, 0.18) if left else rng.uniform(0.56, 0.64), 0.1, 0.26, 0.2, scene.light)
     wood = rng.choice([(196, 150, 104), (146, 170, 160), (230, 226, 216), (120, 140, 168)])
     counter = base - 0.2
     canvas.rect(0, counter - 0.075, 1, counter, mix(wall, (255, 255, 255), 0.4))
@@ -70,7 +71,7 @@ def kitchen(scene: Scene, size: int, rng: RandomStream) -> NDArray[np.uint8]:
 
 
 def _clock(scene: Scene) -> float | None:
-    """Where a clock hangs, if one does: the window is put on the other side."""
+    """The position of a clock on the wall, if there is one: the window goes to the other side."""
     return next((obj.x for obj in scene.objects if obj.label == "clock"), None)
 
 
@@ -85,7 +86,7 @@ def _stove(canvas: BackgroundCanvas, x: float, counter: float, base: float) -> N
 
 
 def _floor_tiles(canvas: BackgroundCanvas, horizon: float, base: float, colour: RGB) -> None:
-    """Lines of a floor that run to one vanishing point on the horizon."""
+    """Floor lines with one vanishing point on the horizon."""
     for i in range(-12, 13):
         x = 0.5 + i * 0.19
         top = 0.5 + (x - 0.5) * (base - horizon) / (1 - horizon)
@@ -119,7 +120,7 @@ def living_room(scene: Scene, size: int, rng: RandomStream) -> NDArray[np.uint8]
     canvas.rect(0, base - 0.028, 1, base, CREAM)
     clock = _clock(scene)
     x = rng.choice([0.08, 0.58]) if clock is None else 0.08 if clock > 0.5 else 0.58
-    _window(canvas, x, 0.1, 0.32, 0.24, scene.light, CREAM)
+    _window(canvas, x, 0.1, 0.32, 0.24, scene.light)
     drape = rng.choice([(190, 96, 86), (96, 124, 150), (150, 140, 96), (128, 100, 140)])
     for at in (x - 0.07, x + 0.32):
         canvas.poly([(at, 0.06), (at + 0.07, 0.06), (at + 0.075, 0.42), (at - 0.005, 0.42)], drape)
@@ -136,7 +137,7 @@ def living_room(scene: Scene, size: int, rng: RandomStream) -> NDArray[np.uint8]
 
 
 def _painting(canvas: BackgroundCanvas, rng: RandomStream, x: float) -> None:
-    """An abstract in a frame: nothing on it that a caption could name."""
+    """An abstract painting in a frame: nothing that a caption could mention."""
     y, w, tall = rng.uniform(0.1, 0.16), 0.2, 0.15
     canvas.rect(x - 0.012, y - 0.012, x + w + 0.012, y + tall + 0.012, dark(WOOD, 0.2))
     canvas.rect(x, y, x + w, y + tall, CREAM)
@@ -146,13 +147,13 @@ def _painting(canvas: BackgroundCanvas, rng: RandomStream, x: float) -> None:
         canvas.oval(cx, y + tall / 2 + rng.triangular(0.02), r, r, colour)
 
 
-_CLIP = 0.12  # metres before the camera at which walls and floor lines are cut
+_CLIP = 0.12  # metres in front of the camera at which walls and floor lines are clipped
 _CORNERS = ((-HALF_WIDTH, 0.0), (-HALF_WIDTH, DEPTH), (HALF_WIDTH, DEPTH), (HALF_WIDTH, 0.0))
 Ground = tuple[float, float]
 
 
 def room_backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
-    """Paint the empty room of a robot's frame, (size, size, 3)."""
+    """The empty room of a robot's frame, (size, size, 3)."""
     view = scene.view
     assert isinstance(view, CameraView)
     rng = RandomStream(scene.seed, "room")
@@ -167,9 +168,9 @@ def room_backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
     _rug(canvas, view, rng.choice([(170, 84, 78), (84, 112, 142), (190, 166, 118), (116, 138, 108)]))
     for index, shade in ((0, 0.1), (1, 0.0), (2, 0.16)):
         start, end = _CORNERS[index], _CORNERS[index + 1]
-        _panel(canvas, view, start, end, 0.0, CEILING, dark(wall, shade))
-        _panel(canvas, view, start, end, 0.0, 0.14, dark(CREAM, shade))
-        _panel(canvas, view, start, end, CEILING - 0.08, CEILING, dark(CREAM, shade * 0.8))
+        _panel(canvas, view, start, end, (0.0, CEILING), dark(wall, shade))
+        _panel(canvas, view, start, end, (0.0, 0.14), dark(CREAM, shade))
+        _panel(canvas, view, start, end, (CEILING - 0.08, CEILING), dark(CREAM, shade * 0.8))
     _draw_walls(canvas, view, scene.light, rng)
     pixels = canvas.pixels()
     roughen(pixels, "soft", 2.0, 0.0, rng)
@@ -186,27 +187,27 @@ def _draw_walls(canvas: BackgroundCanvas, view: CameraView, lighting: str, rng: 
         _room_window(canvas, view, (x, z), (x, z + 1.2), sky)
     x = rng.choice((-2.2, 1.4))
     door = rng.choice([(146, 104, 70), (120, 134, 140), (200, 192, 176)])
-    _panel(canvas, view, (x - 0.07, DEPTH), (x + 0.97, DEPTH), 0.0, 2.12, CREAM)
-    _panel(canvas, view, (x, DEPTH), (x + 0.9, DEPTH), 0.0, 2.05, door)
+    _panel(canvas, view, (x - 0.07, DEPTH), (x + 0.97, DEPTH), (0.0, 2.12), CREAM)
+    _panel(canvas, view, (x, DEPTH), (x + 0.9, DEPTH), (0.0, 2.05), door)
     for low, high in ((0.2, 0.95), (1.1, 1.9)):
-        _panel(canvas, view, (x + 0.14, DEPTH), (x + 0.76, DEPTH), low, high, dark(door, 0.15))
+        _panel(canvas, view, (x + 0.14, DEPTH), (x + 0.76, DEPTH), (low, high), dark(door, 0.15))
     for z in (rng.uniform(1.6, 2.4), rng.uniform(5.8, 6.4)):
-        _panel(canvas, view, (HALF_WIDTH, z), (HALF_WIDTH, z + 0.9), 1.2, 1.85, dark(door, 0.3))
+        _panel(canvas, view, (HALF_WIDTH, z), (HALF_WIDTH, z + 0.9), (1.2, 1.85), dark(door, 0.3))
         colour = rng.choice([(206, 120, 90), (90, 140, 160), (226, 186, 96), (120, 110, 150)])
-        _panel(canvas, view, (HALF_WIDTH, z + 0.06), (HALF_WIDTH, z + 0.84), 1.26, 1.79, mix(colour, CREAM, 0.3))
-        _panel(canvas, view, (HALF_WIDTH, z + 0.2), (HALF_WIDTH, z + 0.5), 1.36, 1.6, colour)
+        _panel(canvas, view, (HALF_WIDTH, z + 0.06), (HALF_WIDTH, z + 0.84), (1.26, 1.79), mix(colour, CREAM, 0.3))
+        _panel(canvas, view, (HALF_WIDTH, z + 0.2), (HALF_WIDTH, z + 0.5), (1.36, 1.6), colour)
 
 
 def _room_window(canvas: BackgroundCanvas, view: CameraView, start: Ground, end: Ground, sky: RGB) -> None:
-    _panel(canvas, view, start, end, 0.95, 2.15, CREAM)
+    _panel(canvas, view, start, end, (0.95, 2.15), CREAM)
     (x, z1), (_, z2) = start, end
     for left, right in ((z1 + 0.07, (z1 + z2) / 2 - 0.03), ((z1 + z2) / 2 + 0.03, z2 - 0.07)):
-        _panel(canvas, view, (x, left), (x, right), 1.02, 2.08, sky)
-        _panel(canvas, view, (x, left), (x, right), 1.02, 1.25, mix(sky, (96, 136, 90), 0.5))
+        _panel(canvas, view, (x, left), (x, right), (1.02, 2.08), sky)
+        _panel(canvas, view, (x, left), (x, right), (1.02, 1.25), mix(sky, (96, 136, 90), 0.5))
 
 
 def _cut(view: CameraView, start: Ground, end: Ground) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """The part of a line on the floor before the camera, as (right, forward) twice."""
+    """The part of a line on the floor in front of the camera, as (right, forward) twice."""
     (x1, d1), (x2, d2) = view.to_camera(*start), view.to_camera(*end)
     if d1 < _CLIP and d2 < _CLIP:
         return None
@@ -223,13 +224,18 @@ def _spot(view: CameraView, right: float, depth: float, height: float) -> Point:
 
 
 def _panel(
-    canvas: BackgroundCanvas, view: CameraView, start: Ground, end: Ground, low: float, high: float, colour: RGB
+    canvas: BackgroundCanvas,
+    view: CameraView,
+    start: Ground,
+    end: Ground,
+    heights: tuple[float, float],
+    colour: RGB,
 ) -> None:
-    """An upright rectangle over a line on the floor."""
+    """A vertical rectangle above a line on the floor, between two `heights`."""
     part = _cut(view, start, end)
     if part is None:
         return
-    a, b = part
+    (a, b), (low, high) = part, heights
     canvas.poly([_spot(view, *a, low), _spot(view, *a, high), _spot(view, *b, high), _spot(view, *b, low)], colour)
 
 

@@ -63,7 +63,7 @@ def couch(canvas: ObjectCanvas, style: Style) -> None:
 
 
 def table(canvas: ObjectCanvas, style: Style) -> None:
-    """A table seen a little from above, so that things can stand on it; square or round."""
+    """A table seen a little from above, so that objects can stand on it; square or round."""
     c = style.rgb
     if style.variant == "round":
         canvas.limb([(0.0, 0.68), (0.0, 0.1)], [0.13, 0.11], dark(c, 0.3))

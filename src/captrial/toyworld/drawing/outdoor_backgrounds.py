@@ -1,4 +1,4 @@
-"""What is behind the things out of doors: sky and hills, roads, water, snow."""
+"""Backgrounds outdoors: sky and hills, roads, water, snow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEA: RGB = (72, 150, 190)
 
 
 def backdrop(scene: Scene, size: int) -> NDArray[np.uint8]:
-    """Paint the place of a scene without its things, (size, size, 3)."""
+    """The background of a scene, (size, size, 3)."""
     return PAINTERS[scene.place](scene, size, RandomStream(scene.seed, "backdrop"))
 
 

@@ -1,4 +1,4 @@
-"""People: men, women, boys and girls, standing, walking, running, jumping, sitting, riding or holding something."""
+"""Drawing people: men, women, boys and girls, standing, walking, running, jumping, sitting, riding or holding."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hips(variant: str, pose: str) -> float:
 
 
 def extent(variant: str, pose: str) -> Extent:
-    """The room a person takes."""
+    """The extent of a person."""
     body = build(variant)
     drop = body.hip - hips(variant, pose)
     wide = {"walking": 0.46, "running": 0.62, "jumping": 0.55, "riding": 0.5}.get(pose, 0.44)

@@ -27,7 +27,7 @@ MASTER = 224  # larger side in pixels of the drawings that robot frames are resi
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A thing as drawn: premultiplied RGBA and where its corner is on the image; `whole` pixels before cropping."""
+    """A drawn object: premultiplied RGBA and its corner on the image; `whole` is its pixel count before cropping."""
 
     pixels: NDArray[np.uint8]  # (h, w, 4)
     x: int
@@ -37,7 +37,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What can be seen of a thing: its mask, tight box, visible pixels, and their share of the whole thing."""
+    """The visible part of an object: mask, tight box, number of pixels, and their share of the whole object."""
 
     mask: NDArray[np.bool_]  # (height, width)
     box: Box
@@ -46,7 +46,7 @@ class Visibility:
 
 
 def sprite(obj: SceneObject, size: int) -> Layer | None:
-    """Draw one thing; None where nothing of it is on the image."""
+    """Draw one object; None if nothing of it is on the image."""
     extent, scale = obj.extent, obj.scale * size
     x = round(obj.x * size - extent.half * scale)
     y = round((obj.foot - obj.lift) * size - extent.top * scale)
@@ -61,15 +61,15 @@ def sprite(obj: SceneObject, size: int) -> Layer | None:
 
 
 def _drawn(obj: SceneObject, scale: float) -> Image.Image:
-    """A thing at so many pixels a metre, premultiplied RGBA."""
-    rng, brush = RandomStream(obj.seed), ObjectCanvas(obj.extent, scale, obj.facing)
+    """An object at `scale` pixels per metre, premultiplied RGBA."""
+    rng, canvas = RandomStream(obj.seed), ObjectCanvas(obj.extent, scale, obj.facing)
     colour = jitter(COLOURS[obj.colour], rng)
-    OBJECT_CLASSES[obj.label].draw(brush, Style(colour, obj.form, obj.pose, rng, obj.seed))
-    return brush.lift()
+    OBJECT_CLASSES[obj.label].draw(canvas, Style(colour, obj.form, obj.pose, rng, obj.seed))
+    return canvas.image()
 
 
 def _trimmed(pixels: NDArray[np.uint8], x: int, y: int, whole: int) -> Layer | None:
-    """A layer without empty margins: drawings seldom fill their room."""
+    """A layer without empty margins."""
     rows, columns = np.flatnonzero(pixels[:, :, 3].any(axis=1)), np.flatnonzero(pixels[:, :, 3].any(axis=0))
     if not rows.size:
         return None
@@ -78,7 +78,7 @@ def _trimmed(pixels: NDArray[np.uint8], x: int, y: int, whole: int) -> Layer | N
 
 
 def _from_master(obj: SceneObject, x: int, y: int, size: int) -> Layer | None:
-    """A thing of a robot's room: it is on many frames, so it is drawn once, large, and resized for each."""
+    """An object of the robot's room: it is in many frames, so it is drawn once at large size and resized for each."""
     extent = obj.extent
     master, solid = _master(replace(obj, x=0, foot=0, scale=1, lift=0, order=0))
     ratio = MASTER / max(extent.top, 2 * extent.half) / (obj.scale * size)  # master's pixels a pixel
@@ -99,12 +99,12 @@ def _master(obj: SceneObject) -> tuple[Image.Image, int]:
 
 
 def draw(scene: Scene, size: int) -> list[Layer | None]:
-    """All things of a scene, in the order of `scene.things`."""
+    """The layers of all objects of a scene, in the order of `scene.objects`."""
     return [sprite(obj, size) for obj in scene.objects]
 
 
 def visible_parts(scene: Scene, layers: Sequence[Layer | None], size: int) -> list[Visibility | None]:
-    """What is visible of each thing once all are painted; None where nothing is."""
+    """The visible part of each object when all are drawn; None where nothing is visible."""
     owner = np.full((size, size), -1, dtype=np.int16)
     for index in painting_order(scene):
         layer = layers[index]
@@ -135,7 +135,7 @@ def _visibility(owner: NDArray[np.int16], index: int, layer: Layer | None) -> Vi
 
 
 def painting_order(scene: Scene) -> list[int]:
-    """Indices of the things from far to near."""
+    """Indices of the objects from far to near."""
     return sorted(range(len(scene.objects)), key=lambda index: scene.objects[index].order)
 
 
@@ -156,14 +156,14 @@ def paint(scene: Scene, layers: Sequence[Layer | None], size: int) -> NDArray[np
 
 
 def _haze(scene: Scene, obj: SceneObject) -> float:
-    """How much of the air's colour lies over a thing: more the nearer it is to the horizon."""
+    """The share of the sky's colour over an object: more the closer it is to the horizon."""
     if scene.place not in PLACES or PLACES[scene.place].indoor:
         return 0.0
     return max(0.0, 0.3 - 1.3 * (obj.foot - scene.horizon))
 
 
 def _paste(pixels: NDArray[np.uint8], layer: Layer, haze: float, air: RGB) -> None:
-    """Put a layer over the image, on rows of channels: numpy is slow on triples."""
+    """Compose a layer over the image, on rows of channels: numpy is slow on triples."""
     height, width = layer.pixels.shape[:2]
     rows = pixels.reshape(pixels.shape[0], -1)
     window = rows[layer.y : layer.y + height, 3 * layer.x : 3 * (layer.x + width)]
@@ -183,7 +183,7 @@ def _paste(pixels: NDArray[np.uint8], layer: Layer, haze: float, air: RGB) -> No
 
 
 def _contour(alpha: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    """How much light (of 256) the outline keeps: its last pixel is darker, so that a white sheep shows on snow."""
+    """Brightness factors (of 256): the outline is darker, so that a white sheep is visible on snow."""
     inner = alpha.copy()
     np.minimum(inner[1:], alpha[:-1], out=inner[1:])
     np.minimum(inner[:-1], alpha[1:], out=inner[:-1])
@@ -196,7 +196,7 @@ def _contour(alpha: NDArray[np.uint8]) -> NDArray[np.uint16]:
 
 
 def _cords(pixels: NDArray[np.uint8], scene: Scene) -> None:
-    """Strings and leashes, with a little slack; too thin to belong to anybody's mask."""
+    """Draw strings and leashes with some slack; they are too thin to be part of a mask."""
     if not scene.cords:
         return
     size = pixels.shape[0]

@@ -1,4 +1,4 @@
-"""Things that carry people: cars, buses, bicycles and boats, seen from the side."""
+"""Drawing vehicles from the side: cars, buses, bicycles and boats."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def car(canvas: ObjectCanvas, style: Style) -> None:
 
 
 def _under_way(canvas: ObjectCanvas, x: float, y: float, tail: float) -> None:
-    """What shows that it drives: someone at the wheel behind the pane, and a puff at the back."""
+    """Signs of driving: a driver behind the window, and exhaust at the back."""
     canvas.disc(x, y, 0.15, (232, 190, 156))
     canvas.wedge(x, y, 0.16, 30, 210, (84, 60, 44))
     canvas.limb([(x - 0.03, y - 0.17), (x - 0.05, y - 0.24)], [0.2, 0.26], (96, 110, 140))

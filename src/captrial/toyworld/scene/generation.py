@@ -30,12 +30,12 @@ def _person(layout: Layout, pose: str, form: str = "") -> SceneObject:
 
 
 def alone(layout: Layout) -> None:
-    """One thing by itself."""
+    """One object alone."""
     layout.put(layout.new_object(layout.rng.weighted_choice(layout.place.objects)))
 
 
 def group(layout: Layout) -> None:
-    """Two or three of a kind beside each other."""
+    """Two or three objects of one class beside each other."""
     choices = {
         name: weight
         for name, weight in layout.place.objects.items()
@@ -178,7 +178,7 @@ def sit(layout: Layout) -> None:
 
 
 def on_table(layout: Layout) -> None:
-    """One or two things on a table."""
+    """One or two objects on a table."""
     table = layout.put(layout.new_object("table", size=""))
     names = {"cup": 4.0, "plant": 1.5, "lamp": 1.5, "cat": 0.7, "ball": 0.5}
     count = layout.rng.integer(1, 2)
@@ -223,7 +223,7 @@ def under(layout: Layout) -> None:
 
 
 def beside(layout: Layout) -> None:
-    """Two different things next to each other."""
+    """Two objects of different classes next to each other."""
     names = {
         name: weight for name, weight in layout.place.objects.items() if name not in {"boat", "clock", "bus", "kite"}
     }
@@ -254,16 +254,16 @@ INTERACTIONS: dict[str, Callable[[Layout], None]] = {
     "under": under,
     "beside": beside,
 }
-"""Every story by name; a place says how often each is told there."""
+"""Every interaction by name; a place gives their frequencies."""
 
 
 SPLITS = ("train", "val", "test", "wild", "robot")
-MOST = 3  # things on an in-distribution image
+MOST = 3  # objects on an in-distribution image
 EFFECTS = {"noise": 3.0, "blur": 1.5, "haze": 2.0, "dim": 1.0, "leaves": 1.5, "fence": 1.0, "rain": 1.5, "none": 2.0}
 
 
 def usual_scene(seed: int, split: str, index: int) -> Scene:
-    """A scene as the toy world has them: one story, now and then something behind it, at most three things."""
+    """A scene of train, val or test: one interaction, sometimes with objects behind it, at most three objects."""
     rng = RandomStream(seed, split, index, "scene")
     place = PLACES[rng.choice(list(PLACES))]
     layout = Layout(place, rng)
@@ -274,7 +274,7 @@ def usual_scene(seed: int, split: str, index: int) -> Scene:
 
 
 def _add_behind(layout: Layout) -> None:
-    """Something of the place that is not there yet, clear of the story."""
+    """Add a background object of a class that is not in the scene yet."""
     present = {obj.label for obj in layout.objects}
     choices = {name: weight for name, weight in layout.place.backdrop.items() if name not in present}
     if choices:
@@ -282,7 +282,7 @@ def _add_behind(layout: Layout) -> None:
 
 
 def wild_scene(seed: int, split: str, index: int) -> Scene:
-    """A scene against all habits: four to seven things from anywhere in any colour, and bad weather."""
+    """A scene of the wild split: four to seven objects of any class in any colour, and image effects."""
     rng = RandomStream(seed, split, index, "scene")
     place = PLACES[rng.choice(list(PLACES))]
     layout = Layout(place, rng, unusual=0.55)
@@ -296,7 +296,7 @@ def wild_scene(seed: int, split: str, index: int) -> Scene:
 
 
 def _free(obj: SceneObject, place: Place) -> SceneObject:
-    """The thing as it can be in this place: birds do not fly indoors."""
+    """The object in a pose that is possible in this place: birds do not fly indoors."""
     if place.indoor and obj.pose == "flying" and obj.label == "bird":
         return replace(obj, pose="standing")
     return obj

@@ -1,4 +1,4 @@
-"""A scene being set: what things are, where they stand, and who does what to whom."""
+"""Scenes and their objects, and `Layout`, which places objects in a scene."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bounds = tuple[float, float, float, float]  # left, top, right, bottom as shares
 
 
 class Placement(NamedTuple):
-    """Where and how large something is: see `Thing`."""
+    """Position and size of an object: see `SceneObject`."""
 
     x: float
     foot: float
@@ -25,13 +25,13 @@ class Placement(NamedTuple):
     lift: float
 
     def bounds(self, extent: Extent) -> Bounds:
-        """About what it covers of the image."""
+        """The approximate bounds on the image of a drawing of this extent."""
         half, base = extent.half * self.scale * 0.9, self.foot - self.lift
         return self.x - half, base - extent.top * self.scale, self.x + half, base
 
 
 def largest_overlap(bounds: Bounds, taken: Sequence[Bounds]) -> float:
-    """The largest share of this, or of another, that one of the two would cover."""
+    """The largest overlap with one of `taken`, as a share of the smaller of the two."""
     left, top, right, bottom = bounds
     area, worst = (right - left) * (bottom - top), 0.0
     for x1, y1, x2, y2 in taken:
@@ -43,7 +43,7 @@ def largest_overlap(bounds: Bounds, taken: Sequence[Bounds]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SceneObject:
-    """One object of a scene. Lengths on the image are shares of its height; x and foot are where it stands."""
+    """One object of a scene. Lengths are fractions of the height of the image; x and foot are its position."""
 
     label: str
     form: str
@@ -52,31 +52,31 @@ class SceneObject:
     size: str  # "small", "" or "large", for its class
     x: float
     foot: float
-    scale: float  # image heights a metre, size included
-    lift: float = 0.0  # how far above the foot line it is, in image heights
+    scale: float  # image heights per metre, size included
+    lift: float = 0.0  # height above the foot line, in image heights
     facing: int = 1
-    order: float = 0.0  # painted from low to high
-    seed: int = 0  # seed of the details nobody names
-    track: int = -1  # the same thing on every frame of a robot's sequence
+    order: float = 0.0  # drawn from low to high
+    seed: int = 0  # of details that captions do not mention
+    track: int = -1  # identifies the object in all frames of a robot sequence
 
     @property
     def extent(self) -> Extent:
-        """The room its drawing takes, in metres."""
+        """The extent of its drawing, in metres."""
         return OBJECT_CLASSES[self.label].extent(self.form, self.pose)
 
     @property
     def bounds(self) -> Bounds:
-        """About where it will be on the image: left, top, right, bottom."""
+        """Its approximate bounds on the image: left, top, right, bottom."""
         return Placement(self.x, self.foot, self.scale, self.lift).bounds(self.extent)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point (x, y) of its own, in metres, is on the image."""
+        """The position on the image of a point (x, y) of the object, in metres."""
         return self.x + x * self.facing * self.scale, self.foot - self.lift - y * self.scale
 
 
 @dataclass(frozen=True, slots=True)
 class Cord:
-    """A kite's string or a dog's leash, from one thing to another: (thing, x, y) twice, metres from its foot."""
+    """A string or leash between two objects: (object, x, y) of both ends, in metres from the object's foot."""
 
     start: tuple[int, float, float]
     end: tuple[int, float, float]
@@ -86,22 +86,22 @@ class Cord:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that decides an image."""
+    """The complete description of an image."""
 
     place: str
     light: str
     horizon: float
     objects: tuple[SceneObject, ...]
-    links: tuple[tuple[int, str, int], ...]  # what the scene was built for: (thing, predicate, thing)
+    links: tuple[tuple[int, str, int], ...]  # its interactions: (object, predicate, object)
     cords: tuple[Cord, ...] = ()
-    effects: tuple[str, ...] = ()  # what the wild adds: some of `scenes.EFFECTS`
+    effects: tuple[str, ...] = ()  # in the wild split: some of `generation.EFFECTS`
     seed: int = 0
     view: object = None  # the robot's camera
 
 
 @dataclass
 class Layout:
-    """Puts things into a place. `strange` is how often a thing ignores its habits (0 in distribution)."""
+    """Places objects in a scene. `unusual` is the probability of an unusual colour (0 except in the wild split)."""
 
     place: Place
     rng: RandomStream
@@ -114,7 +114,7 @@ class Layout:
         self.horizon = self.rng.uniform(*self.place.horizon)
 
     def new_object(self, name: str, form: str = "", pose: str = "", size: str | None = None) -> SceneObject:
-        """A thing of this class that stands nowhere yet: form, pose, colour and size by habit."""
+        """A random object of this class, not placed yet: usual form, pose, colour and size."""
         object_class, rng = OBJECT_CLASSES[name], self.rng
         form = form or rng.weighted_choice(self.place.forms.get(name, object_class.forms))
         pose = pose or rng.weighted_choice(object_class.poses)
@@ -131,7 +131,7 @@ class Layout:
         )
 
     def put(self, obj: SceneObject) -> int:
-        """Stand a thing where its kind belongs, clear of the others if possible; its index."""
+        """Place an object where its class belongs, clear of the others if possible; returns its index."""
         taken = [other.bounds for other in self.objects]
         placements = [self._random_placement(obj) for _ in range(6 if taken else 1)]
         placement = min(placements, key=lambda placement: largest_overlap(placement.bounds(obj.extent), taken))
@@ -147,12 +147,12 @@ class Layout:
         )
 
     def add(self, obj: SceneObject) -> int:
-        """Add a thing that already has its place; its index."""
+        """Add an object that already has a position; returns its index."""
         self.objects.append(obj)
         return len(self.objects) - 1
 
     def beside(self, index: int, obj: SceneObject, gap: float = 0.03, side: int = 0) -> int:
-        """Stand a thing on the same ground as another, left (-1) or right (1) of it; its index."""
+        """Place an object on the same ground as another, left (-1) or right (1) of it; returns its index."""
         other = self.objects[index]
         scale = other.scale / SIZES[other.size] * SIZES[obj.size]
         reach = (obj.extent.half * scale + other.extent.half * other.scale) * 0.88 + gap
@@ -161,7 +161,7 @@ class Layout:
         return self.add(replace(obj, x=other.x + side * reach, foot=foot, scale=scale, order=foot))
 
     def attach(self, index: int, obj: SceneObject, x: float, y: float, before: bool = False) -> int:
-        """Fix a thing to another at (x, y) metres of that other, painted just after (or before) it; its index."""
+        """Attach an object to another at (x, y) metres of it, drawn just after (or before) it; returns its index."""
         other = self.objects[index]
         scale = other.scale / SIZES[other.size] * SIZES[obj.size]
         lift = other.lift + y * other.scale
@@ -170,16 +170,16 @@ class Layout:
         return self.add(replace(obj, x=at, foot=other.foot, scale=scale, lift=lift, order=order))
 
     def turn(self, index: int, facing: int) -> None:
-        """Let a thing face the other way."""
+        """Set the direction that an object faces."""
         self.objects[index] = replace(self.objects[index], facing=facing)
 
     def move(self, *indices: int, by: float) -> None:
-        """Shift things sideways."""
+        """Move objects sideways."""
         for index in indices:
             self.objects[index] = replace(self.objects[index], x=self.objects[index].x + by)
 
     def settle(self, *indices: int) -> None:
-        """Shift a group sideways so that it is on the image as a whole, if it fits."""
+        """Move a group sideways so that all of it is on the image, if it fits."""
         boxes = [self.objects[index].bounds for index in indices]
         left, right = min(box[0] for box in boxes), max(box[2] for box in boxes)
         if right - left > 0.98:
@@ -190,7 +190,7 @@ class Layout:
             self.move(*indices, by=0.99 - right)
 
     def link(self, subject: int, predicate: str, target: int) -> None:
-        """Say what one thing is or does to another."""
+        """Record an interaction of two objects."""
         self.links.append((subject, predicate, target))
 
     def scene(self, light: str, effects: tuple[str, ...] = ()) -> Scene:
@@ -214,12 +214,14 @@ class Layout:
             far, near = self.place.water if object_class.where == "water" and self.place.water else self.place.feet
             drop = min(max(rng.uniform(low, high) * self.place.camera, far), near)
             foot, lift = min(self.horizon + drop, 0.985), 0.0
-            scale = min((foot - self.horizon) / self.place.camera, 1.15 * high) * size  # a house on a table is a toy
+            scale = (
+                min((foot - self.horizon) / self.place.camera, 1.15 * high) * size
+            )  # limits the size of near objects
         margin = min(extent.half * scale * 0.85, 0.5)
         return Placement(rng.uniform(margin, 1 - margin), foot, scale, lift)
 
     def _scales(self, label: ObjectClass, extent: Extent, size: float) -> tuple[float, float]:
-        """Smallest and largest sensible image heights a metre."""
+        """The smallest and largest scale of the class, in image heights per metre."""
         largest = max(extent.top, 2 * extent.half)
         return label.share[0] / largest, label.share[1] / largest / max(size, 1.0)
 
@@ -232,6 +234,6 @@ class Layout:
 
 
 def choose_allowed(rng: RandomStream, weights: Mapping[str, float], *allowed: str) -> str:
-    """One of the allowed names that has a weight, or any of the allowed."""
+    """One of the allowed names by weight, or any of them if none has a weight."""
     known = {name: weights[name] for name in allowed if name in weights}
     return rng.weighted_choice(known) if known else rng.choice(allowed)

@@ -1,4 +1,4 @@
-"""What there is: for every class its forms, poses, colours, size and the words for it."""
+"""The 25 object classes: forms, poses, colours, size, drawing function and nouns of each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ObjectClass:
     """One class of objects.
 
     `words` are nouns for any of its members; `special` adds nouns by form or size ("small": "puppy").
-    `where` says what it needs: "ground", "water", "sky" or "wall". `share` is how much of the image's height the
-    larger side of it may take.
+    `where` is what it stands on: "ground", "water", "sky" or "wall". `share` is the range of its larger side, as a
+    fraction of the height of the image.
     """
 
     name: str
@@ -41,21 +41,21 @@ class ObjectClass:
     special: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     where: str = "ground"
     share: tuple[float, float] = (0.16, 0.5)
-    colour_rate: float = 0.6  # how often a caption names the colour
+    colour_rate: float = 0.6  # the probability that a caption names the colour
 
     def extent(self, form: str, pose: str) -> Extent:
-        """The room a drawing of this form in this pose takes."""
+        """The extent of a drawing of this form in this pose."""
         if self.name == "person":
             return people.extent(form, pose)
         return self.extents.get(pose) or self.extents.get(form) or self.extents[""]
 
     def nouns(self, form: str, size: str) -> tuple[str, ...]:
-        """Words for a member of this form and size, the commonest first."""
+        """Nouns for an object of this form and size, the most common first."""
         return (*self.words, *self.special.get(form, ()), *self.special.get(size, ()))
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Every noun that a caption may use for this class, singular, without repetition."""
+        """Every noun that captions use for this class, singular, without repetition."""
         extra = (word for words in self.special.values() for word in words)
         return tuple(dict.fromkeys((*self.words, *extra)))
 
@@ -146,8 +146,8 @@ OBJECT_CLASSES: dict[str, ObjectClass] = {
             share=(0.38, 0.7), colour_rate=0.3,
         ),
         ObjectClass(
-            "house", "other", outdoor_objects.house, {"": Extent(2.2, 4.02)}, {"cottage": 3, "barn": 1}, {"standing": 1},
-            {"white": 2, "red": 2, "yellow": 2, "blue": 1.5, "brown": 1, "gray": 1}, ("house",),
+            "house", "other", outdoor_objects.house, {"": Extent(2.2, 4.02)}, {"cottage": 3, "barn": 1},
+            {"standing": 1}, {"white": 2, "red": 2, "yellow": 2, "blue": 1.5, "brown": 1, "gray": 1}, ("house",),
             {"small": ("cottage",), "barn": ("barn",)}, share=(0.36, 0.64),
         ),
         ObjectClass(
@@ -155,7 +155,8 @@ OBJECT_CLASSES: dict[str, ObjectClass] = {
             {"brown": 4, "green": 2, "gray": 1, "red": 1}, ("bench",), share=(0.32, 0.62), colour_rate=0.4,
         ),
         ObjectClass(
-            "flower", "other", outdoor_objects.flower, {"": Extent(0.28, 0.9)}, {"daisy": 2, "tulip": 2, "sunflower": 1},
+            "flower", "other", outdoor_objects.flower, {"": Extent(0.28, 0.9)},
+            {"daisy": 2, "tulip": 2, "sunflower": 1},
             {"growing": 1}, {"red": 2, "yellow": 3, "pink": 2, "white": 1.5, "purple": 1, "orange": 1}, ("flower",),
             {"daisy": ("daisy",), "tulip": ("tulip",), "sunflower": ("sunflower",)}, share=(0.2, 0.5),
             colour_rate=0.7,
@@ -165,8 +166,8 @@ OBJECT_CLASSES: dict[str, ObjectClass] = {
             {"lying": 1}, _BRIGHT, ("ball",), share=(0.1, 0.25), colour_rate=0.75,
         ),
         ObjectClass(
-            "kite", "other", outdoor_objects.kite, {"": Extent(0.52, 1.98)}, {"plain": 1}, {"flying": 1}, _BRIGHT, ("kite",),
-            where="sky", share=(0.26, 0.4), colour_rate=0.7,
+            "kite", "other", outdoor_objects.kite, {"": Extent(0.52, 1.98)}, {"plain": 1}, {"flying": 1}, _BRIGHT,
+            ("kite",), where="sky", share=(0.26, 0.4), colour_rate=0.7,
         ),
         ObjectClass(
             "umbrella", "other", outdoor_objects.umbrella, {"": Extent(0.7, 1.2), "parasol": Extent(1.24, 2.2)},
@@ -174,13 +175,13 @@ OBJECT_CLASSES: dict[str, ObjectClass] = {
             colour_rate=0.7,
         ),
         ObjectClass(
-            "chair", "other", indoor_objects.chair, {"": Extent(0.34, 1.06)}, {"slats": 1, "padded": 1}, {"standing": 1},
-            {"brown": 4, "white": 2, "red": 1.5, "blue": 1, "black": 1}, ("chair",), share=(0.28, 0.52),
+            "chair", "other", indoor_objects.chair, {"": Extent(0.34, 1.06)}, {"slats": 1, "padded": 1},
+            {"standing": 1}, {"brown": 4, "white": 2, "red": 1.5, "blue": 1, "black": 1}, ("chair",), share=(0.28, 0.52),
             colour_rate=0.5,
         ),
         ObjectClass(
-            "couch", "other", indoor_objects.couch, {"": Extent(1.24, 1.06)}, {"plain": 1, "cushions": 1}, {"standing": 1},
-            {"gray": 2, "blue": 2, "red": 1.5, "green": 1.5, "brown": 1.5, "purple": 0.7}, ("couch", "sofa"),
+            "couch", "other", indoor_objects.couch, {"": Extent(1.24, 1.06)}, {"plain": 1, "cushions": 1},
+            {"standing": 1}, {"gray": 2, "blue": 2, "red": 1.5, "green": 1.5, "brown": 1.5, "purple": 0.7}, ("couch", "sofa"),
             share=(0.48, 0.8),
         ),
         ObjectClass(

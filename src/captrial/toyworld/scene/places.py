@@ -1,4 +1,4 @@
-"""Where things are: for every scene its words, camera, light and what is usually found there."""
+"""The places of scenes: nouns, camera, light, interactions and usual objects of each."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _INDOOR_LIGHT = {"day": 4, "evening": 1.5}
 
 @dataclass(frozen=True)
 class Place:
-    """One scene.
+    """One place.
 
-    Heights on the image are shares of it from the top. A thing whose foot is at `foot` is drawn
-    `(foot - horizon) / camera` image heights a metre, as a camera `camera` metres over the ground sees it.
+    Heights on the image are fractions from the top. An object whose foot is at `foot` is drawn at
+    `(foot - horizon) / camera` image heights per metre, as seen by a camera `camera` metres above the ground.
     """
 
     name: str
-    nouns: tuple[str, ...]  # words for the scene: "field", "pasture"
-    titles: tuple[str, ...]  # noun phrases for a sentence about the scene itself
-    settings: tuple[str, ...]  # phrases that say where, the noun phrase in braces: "in {a park}"
-    floors: tuple[str, ...]  # phrases for what things stand on
+    nouns: tuple[str, ...]  # nouns for the place: "field", "pasture"
+    titles: tuple[str, ...]  # noun phrases for captions about the place itself
+    settings: tuple[str, ...]  # prepositional phrases, the noun phrase in braces: "in {a park}"
+    floors: tuple[str, ...]  # prepositional phrases for the ground
     horizon: tuple[float, float]
     camera: float
     feet: tuple[float, float]  # farthest and nearest foot, below the horizon
     interactions: Weights
-    objects: Weights  # what stands about
-    backdrop: Weights = field(default_factory=dict)  # big things that fill the middle distance
+    objects: Weights  # usual objects
+    backdrop: Weights = field(default_factory=dict)  # objects in the middle distance
     lights: Weights = field(default_factory=lambda: dict(_OUTDOOR_LIGHT))
     water: tuple[float, float] | None = None  # feet of boats, below the horizon
     indoor: bool = False
@@ -115,7 +115,7 @@ ROOM = Place(
     ("in {a room}", "in {the room}", "inside {a room}"), ("on {the floor}",), (0.5, 0.5), 1.0, (0.1, 0.5),
     {}, {}, lights={"day": 1, "night": 1}, indoor=True,
 )  # fmt: skip
-"""The room that the robot drives through."""
+"""The room of the robot split."""
 
 SCENES: dict[str, tuple[str, ...]] = {place.name: place.nouns for place in (*PLACES.values(), ROOM)}
-"""Words that captions use for every scene."""
+"""The nouns that captions use for every place."""

@@ -1,4 +1,4 @@
-"""Where things are to each other, judged by what can be seen of them."""
+"""Spatial relations of objects, from their visible boxes, beside the interactions of the scene."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from captrial.toyworld.scene.layout import Scene
 Relation = tuple[int, str, int]
 
 TOGETHER = frozenset({"riding", "holding", "sitting on", "sleeping on", "lying on", "on", "under"})
-"""Predicates of things that touch: nothing else need be said about their places."""
+"""Predicates of objects that touch: no spatial relation is added for such pairs."""
 
 SUPPORTED = TOGETHER - {"holding", "under"}
-"""Predicates whose subject is carried by the other thing."""
+"""Predicates whose subject is supported by the other object."""
 
 
 def overlap_x(a: Box, b: Box) -> float:
-    """How much of the narrower one's width the two share, 0 where they stand side by side."""
+    """The share of the narrower width that both cover, 0 where they are side by side."""
     common = min(a.x2, b.x2) - max(a.x1, b.x1)
     return max(common, 0.0) / min(a.x2 - a.x1, b.x2 - b.x1)
 
 
 def is_left_of(a: Box, b: Box) -> bool:
-    """The middle of `a` is left of all of `b`, and all of `a` left of the middle of `b`."""
+    """Whether the centre of `a` is left of all of `b`, and all of `a` left of the centre of `b`."""
     return (a.x1 + a.x2) / 2 < b.x1 and a.x2 < (b.x1 + b.x2) / 2
 
 
 def is_above(a: Box, b: Box) -> bool:
-    """All of `a` is higher than `b`, and over it."""
+    """Whether all of `a` is higher than `b`, and over it."""
     return a.y2 <= b.y1 and overlap_x(a, b) >= 0.3
 
 
 def is_next_to(a: Box, b: Box, size: float) -> bool:
-    """Side by side on the same ground, with a small gap."""
+    """Whether the two are side by side on the same ground, with a small gap."""
     gap = max(a.x1 - b.x2, b.x1 - a.x2)
     narrow = min(a.x2 - a.x1, b.x2 - b.x1)
     return -0.25 * narrow <= gap <= 0.1 * size and abs(a.y2 - b.y2) <= 0.06 * size
 
 
 def is_behind(a: Box, b: Box, size: float) -> bool:
-    """`a` stands farther away on about the same line of sight."""
+    """Whether `a` is farther away in about the same direction."""
     return overlap_x(a, b) >= 0.3 and b.y2 - a.y2 >= 0.05 * size
 
 
 def relations(scene: Scene, boxes: Mapping[int, Box], size: int) -> tuple[Relation, ...]:
-    """All relations among the things that have a box: what the story says first, then what their places say."""
+    """All relations among objects that have a box: interactions first, then spatial relations."""
     told = [link for link in scene.links if link[0] in boxes and link[2] in boxes]
     touching = {frozenset((a, b)) for a, predicate, b in scene.links if predicate in TOGETHER}
     seen: list[Relation] = []
@@ -78,12 +78,12 @@ def _between(scene: Scene, a: int, b: int, boxes: Mapping[int, Box], size: int) 
 
 
 def on_ground(scene: Scene, index: int) -> bool:
-    """Whether a thing stands on the ground itself: not in the air, not on or in the hands of another."""
+    """Whether an object stands on the ground: not in the air, not on or held by another object."""
     return scene.objects[index].lift < 0.02 and not _carried(scene, index)
 
 
 def in_the_air(scene: Scene, index: int) -> bool:
-    """Whether a thing flies or hangs, and nothing carries it."""
+    """Whether an object flies or hangs without support."""
     return scene.objects[index].lift >= 0.02 and not _carried(scene, index)
 
 

@@ -1,4 +1,4 @@
-"""A robot drives through a room: one map, seen by day and by night from three heights, frame by frame."""
+"""The robot split: a camera moves through a furnished room, by day and by night, at three heights, frame by frame."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from captrial.toyworld.scene.places import ROOM
 FRAMES = 20  # of a sequence
 LIGHTS = ("day", "night")
 HEIGHTS = {"low": 0.45, "middle": 0.95, "high": 1.45}  # metres over the floor
-HORIZONS = {"low": 0.6, "middle": 0.5, "high": 0.4}  # taller robots look down a little
+HORIZONS = {"low": 0.6, "middle": 0.5, "high": 0.4}  # higher cameras point down a little
 FOCAL = 0.82
-NEAR = 0.9  # nothing closer than this is drawn
+NEAR = 0.9  # metres; closer objects are not drawn
 HALF_WIDTH, DEPTH, CEILING = 3.0, 8.0, 2.7  # of the room
 
 
 @dataclass(frozen=True, slots=True)
 class RoomObject:
-    """A thing of the room's map: where it stands, in metres, and what it stands on (an item's number)."""
+    """An object of the room: its position in metres, and the index of the object it stands on."""
 
     obj: SceneObject
     x: float
@@ -39,7 +39,7 @@ class RoomObject:
 
 @dataclass(frozen=True, slots=True)
 class RobotRoom:
-    """A furnished room and the robot's way through it."""
+    """A furnished room and the camera's path through it."""
 
     items: tuple[RoomObject, ...]
     seed: int
@@ -49,7 +49,7 @@ class RobotRoom:
 
 @dataclass(frozen=True, slots=True)
 class CameraView:
-    """The camera of one frame: place in the room, direction, height, and where its horizon is on the image."""
+    """The camera of one frame: position in the room, direction, height, and its horizon on the image."""
 
     room: RobotRoom
     x: float
@@ -61,13 +61,13 @@ class CameraView:
     frame: int
 
     def to_camera(self, x: float, z: float) -> tuple[float, float]:
-        """(right, forward) of a point of the floor as the camera sees it, in metres."""
+        """(right, forward) of a point on the floor in camera coordinates, in metres."""
         dx, dz = x - self.x, z - self.z
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         return dx * c - dz * s, dx * s + dz * c
 
     def project(self, x: float, y: float, z: float) -> tuple[float, float, float]:
-        """(across, down, depth) of a point: shares of the image, and metres."""
+        """(across, down, depth) of a point: fractions of the image, and metres."""
         right, forward = self.to_camera(x, z)
         depth = max(forward, 1e-3)
         return 0.5 + FOCAL * right / depth, self.horizon - FOCAL * (y - self.height) / depth, forward
@@ -80,7 +80,7 @@ def sequence_name(sequence: int) -> str:
 
 
 def robot_scene(seed: int, index: int) -> Scene:
-    """Frame `index % FRAMES` of sequence `index // FRAMES`; six sequences share a room and a way."""
+    """Frame `index % FRAMES` of sequence `index // FRAMES`; six sequences share a room and a path."""
     sequence, frame = divmod(index, FRAMES)
     number, light, height = _parts(sequence)
     view = _view(furnish(seed, number), sequence, frame, height)
@@ -123,7 +123,7 @@ def _seen_from(view: CameraView, item: RoomObject, track: int) -> SceneObject | 
 
 @lru_cache(maxsize=64)
 def furnish(seed: int, number: int) -> RobotRoom:
-    """The map of room `number`: furniture along the walls, the way down the middle left free."""
+    """The objects of room `number`: furniture along the walls, with a free path down the middle."""
     rng = RandomStream(seed, "room", number)
     furnisher = _RoomFurnisher(rng)
     placements = rng.shuffled([(-2.0, 3.4), (2.0, 3.0), (-2.1, 5.4), (2.1, 5.2), (-1.3, 7.1), (1.4, 7.2)])
@@ -140,7 +140,7 @@ def furnish(seed: int, number: int) -> RobotRoom:
 
 
 class _RoomFurnisher:
-    """Puts things into a room, one after the other."""
+    """Adds objects to a room, one after the other."""
 
     def __init__(self, rng: RandomStream) -> None:
         self.rng = rng
@@ -148,13 +148,13 @@ class _RoomFurnisher:
         self._layout = Layout(ROOM, rng)
 
     def place(self, name: str, x: float, z: float, size: str = "") -> None:
-        """Stand something on the floor."""
+        """Put an object on the floor."""
         form = "standing" if name == "lamp" else ""
         obj = self._layout.new_object(name, form=form, pose=_still(name, self.rng), size=size)
         self.items.append(RoomObject(obj, x, z))
 
     def furniture(self, name: str, x: float, z: float) -> None:
-        """A piece of furniture; a table is laid, others may have something beside them."""
+        """Add a piece of furniture: a table with objects on it, others sometimes with an object beside them."""
         number = len(self.items)
         self.place(name, x, z)
         if name == "table":
@@ -172,7 +172,7 @@ class _RoomFurnisher:
             self.items.append(RoomObject(obj, placement.x + shift, placement.z, TABLE_TOP - 0.03, table))
 
     def hang_clock(self) -> None:
-        """A clock on the far wall, where nothing stands before it."""
+        """Add a clock on the far wall, where no object hides it."""
         far = [item.x for item in self.items if item.z > 6]
         x = max((-1.6, -0.8, 0.0, 0.8, 1.6), key=lambda x: min(abs(x - other) for other in far))
         obj = self._layout.new_object("clock", size="large")
@@ -180,6 +180,6 @@ class _RoomFurnisher:
 
 
 def _still(name: str, rng: RandomStream) -> str:
-    """Poses of things that do not move while the robot passes."""
+    """A pose of an animal that does not move while the camera passes."""
     poses = [pose for pose in OBJECT_CLASSES[name].poses if pose in {"sitting", "sleeping", "lying"}]
     return rng.choice(poses) if poses else ""

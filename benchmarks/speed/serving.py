@@ -30,7 +30,7 @@ from benchmarks.measuring import Row, compare, environment
 from benchmarks.speed.stage_costs import Loaded, images
 from captrial.captioners.registry import DEFAULT_CAPTIONER
 from captrial.engines.engine import make_engine
-from captrial.engines.jobs.caption import caption_all, read_captions_of
+from captrial.engines.jobs.caption import CaptionSettings, caption_all, read_captions_of
 
 Numbers = dict[str, Any]
 Speak = Callable[[list[Image.Image]], list[str]]
@@ -132,12 +132,14 @@ def measure(kind: str, flights: Sequence[int], count: int) -> Iterator[Numbers]:
         folder = Path(temporary)
         files = images(folder, max(count, 6 * max(flights) if kind == "sleep" else 0))
         model = f"{address}/v1#{kind}"
-        caption_all(files[:2], folder / "first", model, make_engine(), in_flight=2)
+        caption_all(files[:2], folder / "first", CaptionSettings(model, in_flight=2), make_engine())
         said = None
         for flight in flights:
             httpx.get(f"{address}/sizes")
             some = files[: 6 * flight] if kind == "sleep" else files[:count]
-            outcome = caption_all(some, folder / f"out{flight}", model, make_engine(), in_flight=flight)
+            outcome = caption_all(
+                some, folder / f"out{flight}", CaptionSettings(model, in_flight=flight), make_engine()
+            )
             sizes = httpx.get(f"{address}/sizes").json()
             row = {"in flight": flight, "captions": outcome.rows, "errors": outcome.errors}
             row["captions a second"] = outcome.rows / outcome.seconds

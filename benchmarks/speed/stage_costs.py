@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from benchmarks.measuring import empty_cache
-from captrial.engines.engine import Outcome, Parts
+from captrial.engines.engine import JobResult, Parts
 from captrial.engines.engine import run as run_job
 from captrial.engines.inputs import entry_parts
 from captrial.engines.job import Job, JobSpec, Row
@@ -49,7 +49,7 @@ class Open(Job):
 
     def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Open them."""
-        from captrial.engines.row_images import open_rows
+        from captrial.engines.inputs import open_rows
 
         return open_rows(rows)
 
@@ -60,7 +60,7 @@ class Open(Job):
 
 def run_on_files(
     job: type[Job], arguments: Numbers, files: Sequence[Path], out: Path, batch: int, engine: Any
-) -> Outcome:
+) -> JobResult:
     parts = entry_parts("files", ((path.name, str(path)) for path in files), 64)
     return run_job(JobSpec(job, arguments, batch), parts, out, engine)
 
@@ -122,20 +122,14 @@ def stages(count: int = 160, model: str | None = None) -> Iterator[Numbers]:
 def _explaining(method: str, files: Sequence[Path], store: Path, out: Path) -> Numbers:
     """The shipped captioner says something (beam 5) and every word is attributed; features are there already."""
     from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
-    from captrial.engines.jobs.ground import GroundJob, write_sample
+    from captrial.engines.jobs.ground import GroundJob, GroundJobSettings, write_sample
     from captrial.records import Box, ImageRef, Region, Sample
 
     halves = Region(Box(0.0, 0.0, 128.0, 256.0), "dog"), Region(Box(128.0, 0.0, 256.0, 256.0), "man")
-    arguments = {
-        "checkpoint": str(shipped_captioners()[DEFAULT_CAPTIONER]),
-        "features": str(store),
-        "method": method,
-        "beam": 5,
-        "labels": ("dog", "man"),
-        "similarity": ("table+vectors", None),
-        "threshold": None,
-    }
-    spec = JobSpec(GroundJob, arguments, 16)
+    settings = GroundJobSettings(
+        str(shipped_captioners()[DEFAULT_CAPTIONER]), str(store), method, labels=("dog", "man")
+    )
+    spec = JobSpec(GroundJob, {"settings": settings}, 16)
     parts = entry_parts(
         "items",
         ((path.name, write_sample(Sample(ImageRef(path.name, None, 256, 256), regions=halves))) for path in files),

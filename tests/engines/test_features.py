@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from captrial.engines.inputs import Part, find_parts
+from captrial.engines.inputs import InputPart, find_parts
 from captrial.engines.jobs import extract_features
 from captrial.engines.jobs.extract_features import extract_all, sample_parts
 from captrial.engines.local import LocalEngine
@@ -61,11 +61,11 @@ def folder(tmp_path: Path) -> Path:
     return write_images(tmp_path / "images", range(10, 18))
 
 
-def as_files(folder: Path) -> list[Part]:
+def as_files(folder: Path) -> list[InputPart]:
     return sample_parts([Sample(ImageRef(path.name, path)) for path in sorted(folder.iterdir())], 3)
 
 
-def as_tars(folder: Path) -> list[Part]:
+def as_tars(folder: Path) -> list[InputPart]:
     files, shards = sorted(folder.iterdir()), folder.with_name("shards")
     shards.mkdir(exist_ok=True)
     for number in range(0, len(files), 3):
@@ -76,19 +76,19 @@ def as_tars(folder: Path) -> list[Part]:
     return find_parts(shards)
 
 
-def as_parquet(folder: Path) -> list[Part]:
+def as_parquet(folder: Path) -> list[InputPart]:
     files, path = sorted(folder.iterdir()), folder.with_name("all.parquet")
     pq.write_table(pa.table({"id": [one.name for one in files], "bytes": [one.read_bytes() for one in files]}), path)
     return find_parts(path, 3)
 
 
-def as_urls(folder: Path) -> list[Part]:
+def as_urls(folder: Path) -> list[InputPart]:
     path = folder.with_name("list.txt")
     path.write_text("\n".join(f"file://{one}" for one in sorted(folder.iterdir())))
     return find_parts(path, 3)
 
 
-def extract(parts: Sequence[Part], store: Path, backbone: str = "widths") -> Extracted:
+def extract(parts: Sequence[InputPart], store: Path, backbone: str = "widths") -> Extracted:
     return extract_all(parts, store, backbone, LocalEngine(), batch=2)
 
 
@@ -104,7 +104,7 @@ def is_right(store: Path, outcome: Extracted, new: int) -> None:
 
 @pytest.mark.parametrize("made", [as_files, as_tars, as_parquet, as_urls])
 def test_a_finished_store_is_left_alone(
-    folder: Path, tmp_path: Path, seen: list[int], made: Callable[[Path], list[Part]]
+    folder: Path, tmp_path: Path, seen: list[int], made: Callable[[Path], list[InputPart]]
 ) -> None:
     is_right(tmp_path / "store", extract(made(folder), tmp_path / "store"), 7)
     assert sorted(seen) == list(range(10, 18))
@@ -154,7 +154,7 @@ def test_a_killed_gathering_continues_and_nothing_is_extracted_again(
     tmp_path: Path,
     seen: list[int],
     monkeypatch: pytest.MonkeyPatch,
-    made: Callable[[Path], list[Part]],
+    made: Callable[[Path], list[InputPart]],
     place: object,
     name: str,
     instead: Callable[..., object] | None,
@@ -184,7 +184,7 @@ def test_a_killed_extraction_continues(
 
 @pytest.mark.parametrize("made", [as_files, as_tars, as_urls])
 def test_only_new_images_are_looked_at(
-    folder: Path, tmp_path: Path, seen: list[int], made: Callable[[Path], list[Part]]
+    folder: Path, tmp_path: Path, seen: list[int], made: Callable[[Path], list[InputPart]]
 ) -> None:
     extract(made(folder), tmp_path / "store")
     seen.clear()

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from captrial.engines import engine
 from captrial.engines.engine import make_engine, run
-from captrial.engines.inputs import Part, entry_parts
+from captrial.engines.inputs import InputPart, entry_parts
 from captrial.engines.job import JobSpec
 from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
@@ -27,7 +27,7 @@ from engines.toys import Counted, DeadlyToRead, Odd, Shout, Unloadable, Unreadab
 NAMES = [f"row{number}" for number in range(23)]
 
 
-def parts(names: list[str] = NAMES, size: int = 4) -> list[Part]:
+def parts(names: list[str] = NAMES, size: int = 4) -> list[InputPart]:
     return entry_parts("items", ((name, f"said {name}") for name in names), size)
 
 
@@ -96,7 +96,7 @@ def test_another_job_or_input_is_refused(tmp_path: Path) -> None:
         run(JobSpec(Shout, {"weight": "x"}), parts(), tmp_path / "out", LocalEngine())
     with pytest.raises(MismatchError, match=r"another model\)"):
         run(JobSpec(Shout, stamps={"model": "longer"}), parts(), tmp_path / "out", LocalEngine())
-    with pytest.raises(InputError, match="there are local and ray"):
+    with pytest.raises(InputError, match="choose local or ray"):
         make_engine("spark")
 
 

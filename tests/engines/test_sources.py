@@ -18,9 +18,8 @@ import pytest
 from PIL import Image
 
 from captrial.data.datasets.webdataset import write_shards
-from captrial.engines import row_images
-from captrial.engines.inputs import find_parts, parts_of_all
-from captrial.engines.row_images import open_rows
+from captrial.engines import inputs
+from captrial.engines.inputs import find_parts, open_rows, parts_of_all
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 from engines.toys import serving
@@ -225,7 +224,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
                     self.wfile.write(b"x")
                     time.sleep(0.05)
 
-    monkeypatch.setattr(row_images, "LONGEST", 0.2)
+    monkeypatch.setattr(inputs, "LONGEST", 0.2)
     with serving(Dripping) as base:
         began = time.monotonic()
         (row,) = open_rows([{"id": "slow", "url": f"{base}/a.png"}])

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from captrial.captioners.endpoint import EndpointCaptioner
 from captrial.cli.app import app
-from captrial.engines.jobs.caption import caption_all, read_captions_of
+from captrial.engines.jobs.caption import CaptionSettings, caption_all, read_captions_of
 from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
@@ -70,7 +70,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def test_captions_of_a_folder_many_requests_in_flight(images: Path, tmp_path: Path, address: str) -> None:
-    outcome = caption_all([images], tmp_path / "out", address, LocalEngine(), in_flight=6, part=7)
+    outcome = caption_all([images], tmp_path / "out", CaptionSettings(address, in_flight=6, part=7), LocalEngine())
     assert (outcome.parts, outcome.rows, outcome.errors) == (2, 13, 2)
     assert dict(read_captions_of(tmp_path / "out")) == {
         f"{width}.png": f"{width} wide" for width in range(8, 20) if width != 13
@@ -82,7 +82,7 @@ def test_captions_of_a_folder_many_requests_in_flight(images: Path, tmp_path: Pa
 
 
 def test_one_answer_that_is_no_caption_costs_no_other_image(images: Path, tmp_path: Path, address: str) -> None:
-    caption_all([images], tmp_path / "out", address, LocalEngine(), in_flight=3)
+    caption_all([images], tmp_path / "out", CaptionSettings(address, in_flight=3), LocalEngine())
     assert sorted(Teller.asked) == list(range(8, 20))
 
 
@@ -104,7 +104,9 @@ def test_a_image_that_an_endpoint_breaks_on_is_an_error_of_its_row(
 
 def test_a_run_goes_on_with_other_requests_in_flight(images: Path, tmp_path: Path, address: str) -> None:
     def skipped(model: str, in_flight: int | None = None) -> int:
-        return caption_all([images], tmp_path / "out", model, LocalEngine(), in_flight=in_flight, part=7).skipped
+        return caption_all(
+            [images], tmp_path / "out", CaptionSettings(model, None, in_flight, 7), LocalEngine()
+        ).skipped
 
     assert skipped(address, 6) == 0
     assert skipped(address, 1) == skipped(address) == skipped(f"{address}?concurrency=2&timeout=9") == 2
@@ -148,7 +150,7 @@ def test_an_endpoint_that_is_not_there_fails_parts_not_rows(images: Path, tmp_pa
             yield from map(worker.do, tasks)
 
     with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*did not caption"):
-        caption_all([images], tmp_path / "out", "http://127.0.0.1:9/v1#x", Hurried(), in_flight=2)
+        caption_all([images], tmp_path / "out", CaptionSettings("http://127.0.0.1:9/v1#x", in_flight=2), Hurried())
     assert not OutputFolder(tmp_path / "out").shards()
 
 
@@ -200,7 +202,9 @@ def test_another_model_of_the_same_name_is_not_taken_for_finished(
     weights.write_bytes(b"one")
 
     def caption() -> int:
-        return caption_all([images], tmp_path / "out", str(tmp_path / "run"), LocalEngine(), part=7).skipped
+        return caption_all(
+            [images], tmp_path / "out", CaptionSettings(str(tmp_path / "run"), part=7), LocalEngine()
+        ).skipped
 
     assert (caption(), caption()) == (0, 2)
     (tmp_path / "run" / "metrics.csv").write_text("epoch\n")  # no part of the captioner

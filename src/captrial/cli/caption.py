@@ -91,13 +91,13 @@ def _caption_many(
     json: bool,
 ) -> None:
     from captrial.data import write_captions
-    from captrial.engines.jobs.caption import caption_all, captions_by_id
+    from captrial.engines.jobs.caption import CaptionSettings, caption_all, captions_by_id
 
     if out is None:
         raise InputError("say where the captions of so many images should go: --out FOLDER, or --out FILE.jsonl")
     one_file = out.suffix in CAPTION_FILES
     shards = out.with_name(f"{out.name}.parts") if one_file else out
-    outcome = caption_all(images, shards, model, chosen_engine(*engine), beam=beam, in_flight=in_flight)
+    outcome = caption_all(images, shards, CaptionSettings(model, beam, in_flight), chosen_engine(*engine))
     if one_file:
         write_captions(out, captions_by_id(shards))
     facts = {

@@ -48,7 +48,7 @@ def describe_source(source: str) -> dict[str, str]:
     """
     from captrial.captioners.loading import is_address, split_source, with_options
     from captrial.captioners.registry import shipped_captioners
-    from captrial.engines.inputs import stamps
+    from captrial.engines.job import stamps
 
     name, told = split_source(source)
     files: dict[str, str] = {}

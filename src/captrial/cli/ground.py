@@ -81,13 +81,14 @@ def ground(
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
-    from captrial.engines.inputs import stamps
-    from captrial.engines.jobs.ground import ground_all
+    from captrial.engines.job import stamps
+    from captrial.engines.jobs.ground import GroundJobSettings, ground_all
     from captrial.grounding.grounding_score import Grounder
     from captrial.grounding.grounding_study import ground as measure
     from captrial.grounding.grounding_study import grounding_table, verdict_table
     from captrial.grounding.hallucination import detection_table
     from captrial.grounding.tables import write_tables
+    from captrial.language.similarity import SimilaritySettings
 
     check_over(over)
     check_regions(regions, "data", "elements")
@@ -114,21 +115,16 @@ def ground(
                 results.append(measure(attributor, seen, grounder, heading, keep, made_with))
                 continue
             where, parts = chosen_engine(engine, workers, ray_address), keep.with_suffix(".parts")
-            results.append(
-                ground_all(
-                    attributor,
-                    seen,
-                    grounder,
-                    heading,
-                    parts,
-                    where,
-                    checkpoint=paths[name],
-                    features=store.directory,
-                    beam=beam,
-                    threshold=threshold,
-                    similarity=(similarity, vectors),
-                )
+            workers_load = GroundJobSettings(
+                str(paths[name].absolute()),
+                str(store.directory.absolute()),
+                method,
+                beam,
+                tuple(labels),
+                SimilaritySettings(similarity, vectors),  # type: ignore[arg-type]
+                threshold,
             )
+            results.append(ground_all(name, heading, seen, workers_load, parts, where))
     tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
     tables.append(verdict_table(results))
     if regions == "data" and shared:

@@ -88,7 +88,7 @@ def score(
         DocumentFrequencies.of(inputs.references).save(save_df)
     words = SimilaritySettings(similarity, vectors)  # type: ignore[arg-type]
     if words != SimilaritySettings():
-        _ = words.loaded  # a bad name or file is an error before anything is computed
+        words.load()  # a bad name or file is an error before anything is computed
     options = MetricOptions(
         DocumentFrequencies.load(df) if df else None, words, inputs.objects, inputs.training, inputs.images, clip
     )

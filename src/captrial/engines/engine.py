@@ -1,4 +1,4 @@
-"""`run(spec, parts, out, engine)`: a job over all parts of an input, on the engine that is named."""
+"""`run(spec, parts, out, engine)`: run a job over all parts of an input, locally or on Ray."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from captrial.engines.inputs import Part
+from captrial.engines.inputs import InputPart
 from captrial.engines.job import Job, JobSpec, explain
 from captrial.engines.shards import (
     OutputFolder,
@@ -24,12 +24,12 @@ from captrial.installation import usable_cpus
 from captrial.progress import progress_bar
 
 IN_A_ROW = 16  # parts that fail one after the other end a run: the endpoint is gone, the disk is full
-ATTEMPTS = 3  # a part during which a worker died so often is given up
+ATTEMPTS = 3  # a part during which a worker died this often is given up
 
 
 @dataclass(frozen=True, slots=True)
 class PartDone:
-    """What a worker says about a part; `failure` where the part could not be done at all."""
+    """A worker's report about a part; `failure` where the part could not be done at all."""
 
     number: int
     rows: int = 0
@@ -39,8 +39,8 @@ class PartDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What there is after a run."""
+class JobResult:
+    """Summary of a finished run."""
 
     folder: Path
     parts: int
@@ -54,28 +54,28 @@ Parts = Generator[PartDone, None, None]  # closing it ends the workers
 
 
 class Engine(Protocol):
-    """Does parts somewhere and tells as each is done, in any order."""
+    """Runs the parts of a job and reports each one as it is done, in any order."""
 
     def do(self, spec: JobSpec, tasks: Sequence[Task]) -> Parts:
-        """Do every task."""
+        """Run every task."""
         ...
 
 
 def threads_each(workers: int) -> int:
-    """Threads of each of so many workers of this machine: OMP_NUM_THREADS where it is set, else a fair share."""
+    """Threads of each worker on this machine: OMP_NUM_THREADS where it is set, else an equal share of the cores."""
     chosen = os.environ.get("OMP_NUM_THREADS", "")
     return int(chosen) if chosen.isdigit() else max(1, usable_cpus() // workers)
 
 
 def share_cores(threads: int) -> None:
-    """Let this worker compute with so many threads, also where torch was imported before."""
+    """Limit the threads of this worker, also where torch was imported before."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(threads)
 
 
 def times_begun(task: Task) -> int:
-    """How often a part was begun and not ended: its workers were killed."""
+    """How often a part was started and not finished because its worker was killed."""
     return _tries(task).stat().st_size if _tries(task).exists() else 0
 
 
@@ -84,14 +84,14 @@ def _tries(task: Task) -> Path:
 
 
 class Worker:
-    """One process' share of a run: loads the job when the first part comes, then does part after part."""
+    """One process of a run: loads the job when the first part arrives, then runs part after part."""
 
     def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
         self._job: Job | None = None
 
     def do(self, task: Task) -> PartDone:
-        """Do one part; what goes wrong is told, not raised. A part that was begun too often is given up."""
+        """Run one part; errors are reported, not raised. A part that was started too often is given up."""
         try:
             begun, tries = times_begun(task), _tries(task)
             if begun >= ATTEMPTS:
@@ -117,7 +117,7 @@ class Worker:
 
 
 def make_engine(name: str = "local", workers: int = 1, ray_address: str | None = None) -> Engine:
-    """`local` or `ray`."""
+    """Make the engine `local` or `ray`."""
     if name == "local":
         from captrial.engines.local import LocalEngine
 
@@ -126,11 +126,11 @@ def make_engine(name: str = "local", workers: int = 1, ray_address: str | None =
         from captrial.engines.ray import RayEngine
 
         return RayEngine(workers, ray_address)
-    raise InputError(f"--engine {name}: there are local and ray")
+    raise InputError(f"--engine {name}: no such engine; choose local or ray")
 
 
-def run(spec: JobSpec, parts: Sequence[Part], out: Path | str, engine: Engine) -> Outcome:
-    """Do what is not done yet; a part that fails as a whole is an error after all others, or too many, were tried."""
+def run(spec: JobSpec, parts: Sequence[InputPart], out: Path | str, engine: Engine) -> JobResult:
+    """Run the parts that are not finished; parts that fail as a whole raise an error after the others were tried."""
     folder, started = OutputFolder(out), time.monotonic()
     tasks = folder.prepare(spec, parts)
     failures, in_a_row = list[PartDone](), 0
@@ -153,4 +153,4 @@ def run(spec: JobSpec, parts: Sequence[Part], out: Path | str, engine: Engine) -
     folder.sweep()
     totals = [counts(folder.shard(number)) for number in range(len(parts))]
     rows, errors = (sum(column) for column in zip(*totals, strict=True)) if totals else (0, 0)
-    return Outcome(folder.folder, len(parts), len(parts) - len(tasks), rows, errors, time.monotonic() - started)
+    return JobResult(folder.folder, len(parts), len(parts) - len(tasks), rows, errors, time.monotonic() - started)

@@ -1,36 +1,48 @@
-"""Where rows come from: a folder, WebDataset tar shards, Parquet files, or a list of URLs; cut into parts.
+"""The rows that a job reads: from a folder, WebDataset tar shards, Parquet files or a list of URLs; and their images.
 
-A `Part` is a picklable description of some rows, the unit that workers take; nothing is read before a worker does.
-The parts of an input depend only on the input, so a restarted run finds the ones it has finished.
+An `InputPart` is a picklable description of some rows, the unit of work; nothing is read before a worker does. The
+parts of an input depend only on the input, so that a restarted run finds the ones it has finished. `open_rows` opens
+the image of every row, from bytes in the row, a file or a URL.
 """
 
 from __future__ import annotations
 
-import hashlib
+import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import accumulate, islice
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+from PIL import Image
 
 from captrial.data.datasets import find_shards, read_folder, read_shards
 from captrial.data.datasets.image_folder import is_image
 from captrial.data.datasets.webdataset import SHARD_SUFFIXES
+from captrial.data.images import open_image
 from captrial.engines.job import Row
-from captrial.errors import DatasetError
+from captrial.errors import DatasetError, ImageError
 from captrial.files import content_hash
 
 PART = 512  # images a part: minutes of captioning on a processor, a tenth of a minute on a GPU
 TOGETHER = 32  # rows of a Parquet file that are in memory at once
 BUFFER = 1 << 20  # bytes that are read at once of each of its columns
 URLS = (".txt", ".urls")
+TIMEOUT = 20.0  # seconds without a byte
+LONGEST = 120.0  # seconds for all of an image: a server may send a byte now and then for ever
+LARGEST = 64 << 20  # bytes of a download
+AT_ONCE = 16  # downloads in flight
 Entry = tuple[str, str]  # id and where it is
 
 
 @dataclass(frozen=True)
-class Part:
+class InputPart:
     """Some rows of an input: `start` up to `stop` of a file of `size` bytes, or the entries named."""
 
     kind: str  # "files", "urls", "items", "tar" or "parquet"
@@ -55,7 +67,7 @@ class Part:
         return content_hash(repr(self))
 
 
-def find_parts(source: Path | str, size: int = PART) -> list[Part]:
+def find_parts(source: Path | str, size: int = PART) -> list[InputPart]:
     """The parts of an input, in order; what it is, its name and content say."""
     path = Path(source).absolute()
     if path.is_dir():
@@ -81,7 +93,7 @@ def holds_rows(source: Path | str) -> bool:
     return path.suffix in (".parquet", *URLS) or path.name.endswith(SHARD_SUFFIXES)
 
 
-def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[Part]:
+def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[InputPart]:
     """The parts of several inputs, one after the other; single images are parts together, named as they are given."""
     images, others = list[Entry](), list[Path | str]()
     for source in sources:
@@ -93,16 +105,16 @@ def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[Part]:
     return [part for other in others for part in find_parts(other, size)] + entry_parts("files", images, size)
 
 
-def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[Part]:
+def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[InputPart]:
     """Parts of things that are named one by one."""
     numbered = ((_writable(name), place) for name, place in entries)
-    return [Part(kind, entries=chunk) for chunk in iter(lambda: tuple(islice(numbered, size)), ())]
+    return [InputPart(kind, entries=chunk) for chunk in iter(lambda: tuple(islice(numbered, size)), ())]
 
 
-def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[Part]:
+def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[InputPart]:
     """Parts of Parquet files."""
     return [
-        Part("parquet", str(path), start, min(start + size, rows), path.stat().st_size)
+        InputPart("parquet", str(path), start, min(start + size, rows), path.stat().st_size)
         for path in paths
         for rows in [rows_in(path)]
         for start in range(0, rows, size)
@@ -117,7 +129,7 @@ def rows_in(path: Path) -> int:
         raise DatasetError(f"{path}: is no whole Parquet file ({error}); fetch or make it anew, or remove it") from None
 
 
-def _folder_parts(folder: Path, size: int) -> list[Part]:
+def _folder_parts(folder: Path, size: int) -> list[InputPart]:
     """A folder holds tar shards, Parquet files, or images."""
     if parquet := sorted(folder.glob("*.parquet")):
         return parquet_parts(parquet, size)
@@ -129,25 +141,25 @@ def _folder_parts(folder: Path, size: int) -> list[Part]:
     return parts
 
 
-def _tar_part(shard: Path) -> Part:
-    return Part("tar", str(shard), size=shard.stat().st_size)
+def _tar_part(shard: Path) -> InputPart:
+    return InputPart("tar", str(shard), size=shard.stat().st_size)
 
 
-def _entry_reader(column: str) -> Callable[[Part], Iterator[Row]]:
-    def read(part: Part) -> Iterator[Row]:
+def _entry_reader(column: str) -> Callable[[InputPart], Iterator[Row]]:
+    def read(part: InputPart) -> Iterator[Row]:
         for name, place in part.entries:
             yield {"id": name, column: place}
 
     return read
 
 
-def _read_tar(part: Part) -> Iterator[Row]:
+def _read_tar(part: InputPart) -> Iterator[Row]:
     for sample in read_shards(part.path):
         row: Row = {"id": _writable(sample.id), "image": sample.extra.get("image"), "captions": list(sample.captions)}
         yield {**row, "error": sample.extra["error"]} if "error" in sample.extra else row
 
 
-def _read_parquet(part: Part) -> Iterator[Row]:
+def _read_parquet(part: InputPart) -> Iterator[Row]:
     """Rows of a file, some at a time however large its row groups are; a file without ids numbers its rows."""
     with pq.ParquetFile(part.path, buffer_size=BUFFER, pre_buffer=False) as file:  # else whole columns are read first
         groups, position = _groups(file.metadata, part)
@@ -166,7 +178,7 @@ def _placed(row: Row, file: Path) -> Row:
     return {**row, "path": str(file.parent / path)} if isinstance(path, str) else row
 
 
-def _groups(metadata: pq.FileMetaData, part: Part) -> tuple[list[int], int]:
+def _groups(metadata: pq.FileMetaData, part: InputPart) -> tuple[list[int], int]:
     """The row groups that hold the part's rows, and the number of the first row of these groups."""
     stops = list(accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)))
     groups = [
@@ -187,7 +199,7 @@ def _row_id(row: Row, otherwise: str) -> str:
     return str(next((row[name] for name in names if row.get(name) is not None), otherwise))
 
 
-_READERS: dict[str, Callable[[Part], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[InputPart], Iterator[Row]]] = {
     "files": _entry_reader("path"),
     "urls": _entry_reader("url"),
     "items": _entry_reader("item"),
@@ -196,32 +208,54 @@ _READERS: dict[str, Callable[[Part], Iterator[Row]]] = {
 }
 
 
-# Whether files that a job reads are still the ones that its finished parts were made with.
+def open_rows(rows: Sequence[Row]) -> list[Row]:
+    """Rows with their `image`, opened, or an `error` that says why it cannot be opened; downloads run in parallel."""
+    if not any("url" in row for row in rows):
+        return [_opened(row) for row in rows]
+    with (
+        httpx.Client(verify=_certificates(), timeout=TIMEOUT, follow_redirects=True) as client,
+        ThreadPoolExecutor(AT_ONCE) as threads,
+    ):
+        return list(threads.map(partial(_opened, client=client), rows))
 
 
-def digest(path: Path | str) -> str:
-    """The content of a file, as a hash."""
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Whom to trust: reading it takes longer than decoding five images."""
+    return httpx.create_ssl_context()
 
 
-def stamp(path: Path | str) -> str | None:
-    """Size and time of a file, or of the files of a folder: weights are too large to be read twice.
-
-    A run folder stands for its best checkpoint, as when it is loaded; None where there is no such file or folder.
-    """
-    path = Path(path)
-    if not path.exists():
-        return None
-    if path.is_dir():
-        folder = path / "best" if (path / "best").is_dir() else path
-        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    else:
-        files = [path]
-    return content_hash(repr([(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]))
+def _opened(row: Row, client: httpx.Client | None = None) -> Row:
+    if row.get("error"):
+        return {"id": row["id"], "error": row["error"]}
+    try:
+        return {"id": row["id"], "image": _open(row, client)}
+    except (ImageError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        return {"id": row["id"], "error": str(error) or type(error).__name__}
 
 
-def stamps(**paths: Path | str | None) -> dict[str, str]:
-    """The stamps of those that exist here, by what they are to the job."""
-    found = {name: stamp(path) for name, path in paths.items() if path is not None}
-    return {name: value for name, value in found.items() if value is not None}
+def _open(row: Row, client: httpx.Client | None) -> Image.Image:
+    for column in ("image", "bytes", "path", "url"):
+        value = row.get(column)
+        if isinstance(value, dict):  # the image column of Hugging Face data sets: {"bytes": ..., "path": ...}
+            value = value.get("bytes") or value.get("path")
+        if value is not None:
+            source = _download(value, client) if column == "url" else value
+            return open_image(source, name=str(row["id"]) if isinstance(source, bytes) else None)
+    raise ImageError(f"{row['id']}: the row has no image, bytes, path or url")
+
+
+def _download(url: str, client: httpx.Client | None) -> bytes | str:
+    address = urlparse(url)
+    if address.scheme in ("", "file") or client is None:
+        return unquote(address.path)
+    content, deadline = bytearray(), time.monotonic() + LONGEST
+    with client.stream("GET", url) as answer:
+        answer.raise_for_status()
+        for chunk in answer.iter_bytes():
+            content += chunk
+            if len(content) > LARGEST:
+                raise ImageError(f"{url}: more than {LARGEST >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise ImageError(f"{url}: not all there after {LONGEST:g} seconds")
+    return bytes(content)

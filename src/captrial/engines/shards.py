@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captrial.engines.inputs import Part
+from captrial.engines.inputs import InputPart
 from captrial.engines.job import Job, JobSpec, Row, explain, output_schema, prepare_guarded, run_guarded
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, atomic_write, content_hash
@@ -32,7 +32,7 @@ class Task:
     """A part and the file that its output goes to."""
 
     number: int
-    part: Part
+    part: InputPart
     shard: Path
 
 
@@ -42,7 +42,7 @@ class OutputFolder:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder).absolute()  # workers may stand in another directory
 
-    def prepare(self, spec: JobSpec, parts: Sequence[Part]) -> list[Task]:
+    def prepare(self, spec: JobSpec, parts: Sequence[InputPart]) -> list[Task]:
         """What is still to be done."""
         self.folder.mkdir(parents=True, exist_ok=True)
         arguments = orjson.dumps(dict(spec.arguments), default=str, option=orjson.OPT_SORT_KEYS)
@@ -159,7 +159,7 @@ def rows_of(shard: Path) -> Iterator[Row]:
 
 
 def key_of(shard: Path) -> str:
-    """The key of the part (see `Part.key`) that a finished shard is the output of."""
+    """The key of the part (see `InputPart.key`) that a finished shard is the output of."""
     return str(pq.read_metadata(shard).metadata[PART.encode()].decode())
 
 

@@ -111,21 +111,24 @@ class SimilaritySettings:
     def __reduce__(self) -> tuple[type[SimilaritySettings], tuple[Mode, Path | None]]:
         return SimilaritySettings, (self.mode, self.vectors)  # without what was loaded
 
+    def load(self) -> Similarity:
+        """The similarity, loaded when first asked for and then kept."""
+        return self._similarity
+
     @cached_property
-    def loaded(self) -> Similarity:
-        """The similarity, loaded when first asked for."""
+    def _similarity(self) -> Similarity:  # orjson leaves names with an underscore out of a dataclass' JSON
         if self == SimilaritySettings():
             return Similarity.default()
         return Similarity(WordVectors.open(self.vectors), mode=self.mode)
 
     def matrix(self, words: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:
         """Similarities (words, classes)."""
-        return self.loaded.matrix(words, classes)
+        return self._similarity.matrix(words, classes)
 
     @property
     def description(self) -> str:
         """As `Similarity.description`."""
-        return self.loaded.description
+        return self._similarity.description
 
 
 def _distinct(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,21 +19,20 @@ from captrial.captioners.loading import (
 )
 from captrial.captioners.protocols import try_caption
 from captrial.captioners.registry import shipped_captioners
-from captrial.engines.engine import Engine, Outcome, run
-from captrial.engines.inputs import PART, parts_of_all, stamps
-from captrial.engines.job import Job, JobSpec, Row
-from captrial.engines.row_images import open_rows
+from captrial.engines.engine import Engine, JobResult, run
+from captrial.engines.inputs import PART, open_rows, parts_of_all
+from captrial.engines.job import Job, JobSpec, Row, stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
 
-BATCH = 16  # images a call of a captioner of ours
-IN_FLIGHT = 8  # requests at once to an endpoint, where nobody says how many
+BATCH = 16  # images a call of a local captioner
+IN_FLIGHT = 8  # requests at once to an endpoint, by default
 PACE = ("concurrency", "timeout")  # options of an endpoint that change no caption
-WAVES = 4  # an endpoint gets so many times its requests in flight a call: few moments when it waits for us
+WAVES = 4  # images a call to an endpoint, as a multiple of its requests in flight: it rarely waits for us
 
 
 class CaptionJob(Job):
-    """Says something about every image."""
+    """Captions every image."""
 
     schema: ClassVar[pa.Schema] = pa.schema([("caption", pa.string())])
 
@@ -46,31 +46,37 @@ class CaptionJob(Job):
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """One caption an image."""
         images = [row["image"] for row in rows]
-        answers = try_caption(self.captioner, images)
-        return [{"caption": said} if isinstance(said, str) else {"error": str(said)} for said in answers]
+        captions = try_caption(self.captioner, images)
+        return [{"caption": found} if isinstance(found, str) else {"error": str(found)} for found in captions]
+
+
+@dataclass(frozen=True)
+class CaptionSettings:
+    """A captioner and how to run it."""
+
+    model: str  # any source that `load_captioner` accepts
+    beam: int | None = None
+    in_flight: int | None = None  # of an endpoint: requests that a worker keeps open; a run may continue with another
+    part: int = PART  # images a part
 
 
 def caption_all(
-    sources: Sequence[Path | str],
-    out: Path | str,
-    model: str,
-    engine: Engine,
-    *,
-    beam: int | None = None,
-    in_flight: int | None = None,
-    part: int = PART,
-) -> Outcome:
+    sources: Sequence[Path | str], out: Path | str, settings: CaptionSettings | str, engine: Engine
+) -> JobResult:
     """Caption folders, shards, Parquet files, lists of URLs or images into Parquet shards: `id`, `caption`, `error`.
 
-    `in_flight` is for endpoints: requests that a worker keeps open at once; a run may go on with another number.
+    `settings` may be just the source of a captioner.
     """
-    parts = parts_of_all(sources, part)
+    if isinstance(settings, str):
+        settings = CaptionSettings(settings)
+    parts = parts_of_all(sources, settings.part)
+    model, beam = settings.model, settings.beam
     name, told = split_source(model)
     if not is_address(name):
         files = {} if name in shipped_captioners() else stamps(model=name)
         return run(JobSpec(CaptionJob, {"model": model, "beam": beam}, BATCH, files), parts, out, engine)
     pace = read_options(model, {option: told.pop(option) for option in PACE if option in told}, ENDPOINT_OPTIONS)
-    pace["concurrency"] = in_flight or pace.get("concurrency", IN_FLIGHT)
+    pace["concurrency"] = settings.in_flight or pace.get("concurrency", IN_FLIGHT)
     arguments = {"model": with_options(name, **told), "beam": beam}
     return run(JobSpec(CaptionJob, arguments, WAVES * pace["concurrency"], pace=pace), parts, out, engine)
 

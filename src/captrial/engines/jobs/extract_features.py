@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captrial.engines.engine import Engine, run
-from captrial.engines.inputs import PART, Part, entry_parts, stamps
-from captrial.engines.job import Job, JobSpec, Row
-from captrial.engines.row_images import open_rows
+from captrial.engines.inputs import PART, InputPart, entry_parts, open_rows
+from captrial.engines.job import Job, JobSpec, Row, stamps
 from captrial.engines.shards import OutputFolder, key_of, rows_of
 from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_write
@@ -61,7 +60,7 @@ class FeatureJob(Job):
         return answers
 
 
-def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[Part]:
+def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[InputPart]:
     """Parts of a data set whose images are files."""
     for sample in samples:
         if sample.image.path is None:
@@ -72,7 +71,7 @@ def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[Part]:
 
 
 def extract_all(
-    parts: Sequence[Part], store: Path | str, backbone: str, engine: Engine, *, batch: int = 32
+    parts: Sequence[InputPart], store: Path | str, backbone: str, engine: Engine, *, batch: int = 32
 ) -> tuple[int, int, dict[str, str]]:
     """Extract what is not in `store` yet; shards are kept in `store/shards` until all are gathered.
 
@@ -105,7 +104,7 @@ def _ids_in(store: Path, vision: Mapping[str, Any]) -> set[str]:
         return writer.done
 
 
-def _missing(parts: Sequence[Part], read: Container[str], done: Container[str]) -> Iterator[Part]:
+def _missing(parts: Sequence[InputPart], read: Container[str], done: Container[str]) -> Iterator[InputPart]:
     """What is to be done: files that were not read to their end, and images by name that are not in the store."""
     for part in parts:
         entries = tuple(entry for entry in part.entries if entry[0] not in done)

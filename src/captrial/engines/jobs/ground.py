@@ -1,19 +1,19 @@
-"""GroundingScore of captions by workers: each loads the captioner, looks, and grounds its share of the images."""
+"""GroundingScore of captions by workers: each loads the captioner, attributes and grounds its share of the images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 import orjson
 import pyarrow as pa
 
-from captrial.attribution.dataset_attribution import CaptionAttributor
 from captrial.data.images import size_of
 from captrial.engines.engine import Engine, run
-from captrial.engines.inputs import entry_parts, stamps
-from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.inputs import entry_parts
+from captrial.engines.job import Job, JobSpec, Row, stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import DatasetError
 from captrial.grounding.grounding_score import Grounder
@@ -23,9 +23,27 @@ from captrial.grounding.grounding_study import (
     GroundedImage,
     ground_batch,
 )
+from captrial.language.similarity import SimilaritySettings
 from captrial.records import Box, ImageRef, Region, Sample
 
 PART = 128  # images a part: attributions take a second each on a processor
+
+
+@dataclass(frozen=True)
+class GroundJobSettings:
+    """What workers load: a captioner, its features, an attribution method, and how nouns are compared with regions."""
+
+    checkpoint: str
+    features: str  # feature store
+    method: str
+    beam: int = 5
+    labels: tuple[str, ...] = ()  # of regions
+    similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
+    threshold: float | None = None  # tau_g; None for the calibrated one
+
+    def grounder(self) -> Grounder:
+        """Compares nouns with the labels."""
+        return Grounder(self.labels, self.similarity.load(), self.threshold)
 
 
 class GroundJob(Job):
@@ -33,30 +51,18 @@ class GroundJob(Job):
 
     schema: ClassVar[pa.Schema] = pa.schema([("grounded", pa.string())])  # JSON, see `GroundedImage.to_dict`
 
-    def __init__(
-        self,
-        checkpoint: str,
-        features: str,
-        method: str,
-        beam: int,
-        labels: Sequence[str],
-        similarity: tuple[str, str | None],
-        threshold: float | None,
-    ) -> None:
+    def __init__(self, settings: GroundJobSettings) -> None:
         from captrial.attribution.dataset_attribution import DatasetAttributor
         from captrial.captioners.checkpoint import Checkpoint
-        from captrial.language.similarity import Similarity
-        from captrial.language.vectors import WordVectors
         from captrial.vision.features.feature_store import FeatureStore
 
-        loaded, (mode, vectors) = Checkpoint.from_pretrained(checkpoint), similarity
-        usual = mode == "table+vectors" and vectors is None
-        words = Similarity.default() if usual else Similarity(WordVectors.open(vectors), mode=mode)  # type: ignore[arg-type]
-        self.attributor = DatasetAttributor("", loaded, FeatureStore(features, loaded.vision), method, beam)
-        self.grounder = Grounder(labels, words, threshold)
+        loaded = Checkpoint.from_pretrained(settings.checkpoint)
+        store = FeatureStore(settings.features, loaded.vision)
+        self.attributor = DatasetAttributor("", loaded, store, settings.method, settings.beam)
+        self.grounder = settings.grounder()
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
-        """One line of a study an image."""
+        """The grounding of every image, as a line of a study."""
         found = ground_batch(self.attributor, [read_sample(row["id"], row["item"]) for row in rows], self.grounder)
         return [{"grounded": orjson.dumps(image.to_dict()).decode()} for image in found]
 
@@ -68,42 +74,23 @@ def write_sample(sample: Sample) -> str:
 
 
 def read_sample(name: str, line: str) -> Sample:
-    """What `write_sample` wrote."""
+    """Read what `write_sample` wrote."""
     record = orjson.loads(line)
     regions = tuple(Region(Box(*box), label, score) for *box, label, score in record["regions"])
     return Sample(ImageRef(name, None, *record["size"]), regions=regions)
 
 
 def ground_all(
-    attributor: CaptionAttributor,
-    samples: Sequence[Sample],
-    grounder: Grounder,
-    seen: str,
-    out: Path,
-    engine: Engine,
-    *,
-    checkpoint: Path,
-    features: Path,
-    beam: int = 5,
-    similarity: tuple[str, Path | None] = ("table+vectors", None),
-    threshold: float | None = None,
+    name: str, features: str, samples: Sequence[Sample], settings: GroundJobSettings, out: Path, engine: Engine
 ) -> Grounded:
-    """`captrial.grounding.grounding_study.ground` on an engine; workers make `attributor` and `grounder` again.
+    """`captrial.grounding.grounding_study.ground` on an engine, for the captioner `name` and its kind of `features`.
 
-    An image that cannot be done is in `failed` and a note of the tables, not the end of the run.
+    An image that cannot be done is in `failed` and in a note of the tables; it does not end the run.
     """
-    arguments = {
-        "checkpoint": str(checkpoint.absolute()),
-        "features": str(features.absolute()),
-        "method": attributor.method,
-        "beam": beam,
-        "labels": grounder.labels,
-        "similarity": (similarity[0], str(similarity[1]) if similarity[1] else None),
-        "threshold": threshold,
-    }
     parts = entry_parts("items", ((sample.id, write_sample(sample)) for sample in samples), PART)
-    run(JobSpec(GroundJob, arguments, BATCH, stamps(model=checkpoint, vectors=similarity[1])), parts, out, engine)
-    result = Grounded(attributor.name, seen, attributor.method, grounder.description)
+    files = stamps(model=settings.checkpoint, vectors=settings.similarity.vectors)
+    run(JobSpec(GroundJob, {"settings": settings}, BATCH, files), parts, out, engine)
+    result = Grounded(name, features, settings.method, settings.grounder().description)
     for row in OutputFolder(out).rows():
         if row["error"]:
             result.failed[row["id"]] = row["error"]

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from captrial.engines.engine import Engine, run
-from captrial.engines.inputs import Part, digest, entry_parts, parquet_parts, stamps
-from captrial.engines.job import Job, JobSpec, Row
+from captrial.engines.inputs import InputPart, entry_parts, parquet_parts
+from captrial.engines.job import Job, JobSpec, Row, digest, stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
 from captrial.files import atomic_path
@@ -58,7 +58,7 @@ class FrequencyJob(Job):
         return [{"table": self._count(*map(int, row["item"].split(":")))} for row in rows]
 
     def _count(self, first: int, last: int) -> bytes:
-        images = list(Part("parquet", self.images, first, last).rows())
+        images = list(InputPart("parquet", self.images, first, last).rows())
         buffer = io.BytesIO()
         DocumentFrequencies.of(corpora(images, 1)[0]).write(buffer)
         return buffer.getvalue()
@@ -125,7 +125,7 @@ def score_all(
             return score_all(systems, references, metrics, engine, temporary, options)
     options, work = options or MetricOptions(), Path(work).absolute()
     if isinstance(options.similarity, SimilaritySettings):
-        _ = options.similarity.loaded  # a bad name or file is an error before any work is done
+        options.similarity.load()  # a bad name or file is an error before any work is done
     chosen = choose_metrics(metrics, options)
     prepared = Corpus.prepare_systems(systems, references)
     images = _write_images(list(prepared.values()), work)

@@ -1,27 +1,27 @@
-"""One exception tree. Every message says what was wrong, where, and what to do.
+"""The exceptions of captrial. Every message names the place, the problem and the fix.
 
     CaptrialError
     ├── InputError            a file, id or value given by the user is not usable
     │   ├── CaptionFileError      a caption file
     │   ├── DatasetError          annotations, splits, boxes, phrases
-    │   └── ImageError          an image that cannot or must not be opened
-    ├── MissingExtraError     an optional part is not installed; the message has its pip line
-    ├── MismatchError         two things that must fit do not (vocabulary, backbone, configuration)
-    └── StateError            a step was asked for too early, twice, or on changed input
-        └── NotAllowedError       an account may not do this
+    │   └── ImageError            an image that cannot or must not be opened
+    ├── MissingExtraError     an optional dependency is not installed; the message has its pip command
+    ├── MismatchError         two inputs do not belong together (vocabulary, backbone, configuration)
+    └── StateError            a step that is not possible now: too early, repeated, or on changed input
+        └── NotAllowedError       an account is not allowed to do this
 
-The command line turns these into one sentence and exit code 2; `--debug` shows the traceback.
+The command line prints the message and exits with code 2; `--debug` shows the traceback.
 """
 
 from __future__ import annotations
 
 
 class CaptrialError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of all exceptions that captrial raises on purpose."""
 
 
 class InputError(CaptrialError):
-    """Something given by the user cannot be used."""
+    """A file, id or value given by the user cannot be used."""
 
 
 class CaptionFileError(InputError):
@@ -37,20 +37,20 @@ class ImageError(InputError):
 
 
 class MismatchError(CaptrialError):
-    """Two things that must fit each other do not."""
+    """Two inputs do not belong together."""
 
 
 class StateError(CaptrialError):
-    """A step cannot be taken in the present state."""
+    """A step is not possible in the current state."""
 
 
 class NotAllowedError(StateError):
-    """An account asked for something that its role or progress does not allow."""
+    """The role or progress of an account does not allow this."""
 
 
 class MissingExtraError(CaptrialError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional part: pip install 'captrial[{extra}]'")
+        super().__init__(f"{what} needs an optional dependency: pip install 'captrial[{extra}]'")
         self.extra = extra

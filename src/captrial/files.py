@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a run that was killed, never sees half of one."""
+"""Atomic files (`atomic_path`, `atomic_write`), content hashes and the cache directory."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from pathlib import Path
 
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is synced and renamed into place, on failure removed.
+    """Yield a temporary path beside `path`; on success it is synced and renamed to `path`, on failure removed.
+
+    A reader, or a run that continues after a kill, never finds an incomplete file.
 
     >>> with atomic_path(tmp / "a.txt") as temporary:  # doctest: +SKIP
-    ...     temporary.write_text("whole or not at all")
+    ...     temporary.write_text("complete or not there")
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}{path.suffix}")
     with _named(path):
-        temporary.touch(exist_ok=False)  # not mkstemp, which gives 0600: a result is as readable as any other file
+        temporary.touch(exist_ok=False)  # not mkstemp, which sets mode 0600: results get the usual permissions
         mode = temporary.stat().st_mode
     try:
         yield temporary
-        temporary.chmod(mode)  # safetensors puts a file of its own in the place, with 0600
+        temporary.chmod(mode)  # safetensors replaces the file by its own, with mode 0600
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
         with _named(path):
@@ -39,7 +41,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 
 
 def atomic_write(path: Path | str, content: bytes | str) -> None:
-    """Replace `path` with `content`, whole or not at all."""
+    """Write `content` to `path` atomically (see `atomic_path`)."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -62,13 +64,13 @@ def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes
 
 
 def content_hash(content: bytes | str, digits: int = 16) -> str:
-    """A short, stable fingerprint of some content (blake2b, hexadecimal)."""
+    """A short, stable hash of some content (blake2b, hexadecimal)."""
     data = content.encode() if isinstance(content, str) else content
     return hashlib.blake2b(data, digest_size=digits // 2).hexdigest()
 
 
 def cache_directory() -> Path:
-    """Where derived files are kept between runs: `CAPTRIAL_CACHE`, else the user's cache folder."""
+    """The folder for derived files that are kept between runs: `CAPTRIAL_CACHE`, else the user's cache folder."""
     chosen = os.environ.get("CAPTRIAL_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(chosen) if chosen else base / "captrial"
@@ -83,7 +85,7 @@ def _escaped(cell: object) -> object:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors speak of the file that was asked for, not of the temporary one."""
+    """Make errors name `path` instead of the temporary file."""
     try:
         yield
     except OSError as error:

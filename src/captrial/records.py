@@ -1,8 +1,7 @@
-"""The nouns that every room shares: `ImageRef`, `Caption`, `Region`, `Phrase`, `Sample`.
+"""Records that all packages share: `Box`, `ImageRef`, `Caption`, `Region`, `Phrase`, `Sample`.
 
 All are frozen. Boxes are `(x1, y1, x2, y2)` in pixels of the image, x to the right, y down, `x1 < x2`, `y1 < y2`.
-Image ids are strings everywhere: `"42"` from COCO, `"1000268201_693b08cb0e.jpg"` from Flickr, a relative path from
-a folder.
+Image ids are always strings: `"42"` in COCO, `"1000268201_693b08cb0e.jpg"` in Flickr8k, a relative path in a folder.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Box(NamedTuple):
         return max(self.x2 - self.x1, 0.0) * max(self.y2 - self.y1, 0.0)
 
     def intersection(self, other: Box) -> Box | None:
-        """The common rectangle, or None where the two do not overlap."""
+        """The common rectangle, or None if the boxes do not overlap."""
         box = Box(max(self.x1, other.x1), max(self.y1, other.y1), min(self.x2, other.x2), min(self.y2, other.y2))
         return box if box.x1 < box.x2 and box.y1 < box.y2 else None
 
@@ -48,7 +47,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """An image by reference: where it is, never its pixels (see `captrial.data.open_image`)."""
+    """A reference to an image: its id, file and size, but not its pixels (see `captrial.data.open_image`)."""
 
     id: str
     path: Path | None = None
@@ -59,7 +58,7 @@ class ImageRef:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What one captioner or person said about one image."""
+    """A caption of one image by one captioner or person."""
 
     image_id: str
     text: str
@@ -68,35 +67,35 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of an image: a box, optionally a mask of the whole image, what it shows and how sure we are."""
+    """A part of an image: a box, its label and score, and optionally a mask."""
 
     box: Box
     label: str | None = None
     score: float = 1.0
-    mask: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)  # (height, width)
+    mask: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)  # (height, width) of the image
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Some words of a caption and the regions they speak of; words are token indices `[start, end)`."""
+    """A phrase of a caption, by token indices `[start, end)`, and the regions it refers to."""
 
     text: str
     start: int
     end: int
     regions: tuple[Region, ...] = ()
-    entity: str | None = None  # id shared by all phrases that mean the same thing
+    entity: str | None = None  # id shared by all phrases that refer to the same object
     kinds: tuple[str, ...] = ()  # e.g. ("people",), ("scene",), ("notvisual",)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An image with everything a data set says about it."""
+    """An image with all its annotations in a data set: captions, split, regions, phrases and others in `extra`."""
 
     image: ImageRef
     captions: tuple[str, ...] = ()
     split: str | None = None
     regions: tuple[Region, ...] = ()
-    phrases: tuple[tuple[Phrase, ...], ...] = ()  # one tuple a caption, aligned with `captions`
+    phrases: tuple[tuple[Phrase, ...], ...] = ()  # one tuple per caption, aligned with `captions`
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: exit codes, one clear sentence, no traceback."""
+"""The command line as a user sees it: exit codes, one clear message, no traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import orjson
 import pytest
 
 from captrial.cli.app import main
@@ -25,12 +24,12 @@ def test_version_and_help() -> None:
     assert captrial("--version").stdout.strip() == __version__
     shown = captrial("--help")
     assert shown.returncode == 0
-    for verb in ("doctor", "score", "data"):
-        assert verb in shown.stdout
+    for command in ("doctor", "score", "data"):
+        assert command in shown.stdout
 
 
 def test_help_is_quick_to_import() -> None:
-    """Heavy parts are imported by the verbs that need them, never by the command line itself."""
+    """Heavy parts are imported by the commands that need them, never by the command line itself."""
     code = "import captrial.cli, sys; print([m for m in ('torch', 'spacy', 'pyarrow', 'numba') if m in sys.modules])"
     started = time.monotonic()
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -38,9 +37,9 @@ def test_help_is_quick_to_import() -> None:
     assert time.monotonic() - started < 30
 
 
-@pytest.mark.parametrize("verb", ["frobnicate", "--nonsense"])
-def test_bad_usage_is_exit_code_2(verb: str) -> None:
-    result = captrial(verb)
+@pytest.mark.parametrize("command", ["frobnicate", "--nonsense"])
+def test_bad_usage_is_exit_code_2(command: str) -> None:
+    result = captrial(command)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
 
@@ -56,7 +55,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" in captrial(*line, "--debug").stderr
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+def error_message(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     """Exit code and stderr of a command that must not succeed or print anything."""
     with pytest.raises(SystemExit) as stopped:
         main([str(argument) for argument in arguments])
@@ -66,10 +65,10 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[i
 
 
 def test_what_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A path that no room checks by itself: the file system's own complaint, not a traceback."""
+    """A path that the library does not check: the message of the file system, not a traceback."""
     (tmp_path / "file").touch()
     line = ("data", "contact-sheet", tmp_path / "file" / "sheet.png", "--images", "1", "--size", "32")
-    code, err = complaint(capsys, *line)
+    code, err = error_message(capsys, *line)
     assert code == 2
     assert err.count("\n") == 1
     assert f"{tmp_path / 'file'}: File exists; check the path" in err
@@ -82,7 +81,7 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         raise KeyboardInterrupt
 
     monkeypatch.setattr("captrial.cli.doctor.examine", interrupted)
-    code, err = complaint(capsys, "doctor")
+    code, err = error_message(capsys, "doctor")
     assert code == 130
     assert "interrupted; run the same command again" in err
 
@@ -93,37 +92,3 @@ def test_tables_take_nothing_for_markup(capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     for text in (*names, "title [/b] :cat:", "image [b]", "note [/b] :cow:"):
         assert text in out
-
-
-def test_doctor_speaks_json() -> None:
-    result = captrial("doctor", "--json")
-    assert result.returncode == 0
-    installation = orjson.loads(result.stdout)
-    parts = {part["name"]: part for part in installation["parts"]}
-    assert parts["spacy"]["present"]
-    assert installation["version"] == __version__
-    assert installation["word_vectors"]
-    assert "captrial doctor" in captrial("doctor").stdout
-
-
-def test_doctor_names_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    from captrial import installation
-
-    real = installation.importlib.util.find_spec
-    monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None if name == "ray" else real(name))
-    part = next(part for part in installation.examine().parts if part.name == "ray")
-    assert not part.present
-    assert "pip install 'captrial[ray]'" in part.state
-
-
-def test_doctor_survives_a_broken_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from captrial import installation
-
-    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: cannot open shared object file')")
-    (tmp_path / "psycopg.py").touch()  # a module without a distribution
-    monkeypatch.setattr(installation, "_PARTS", [("no-such-distribution", "psycopg", "postgres", "annotations")])
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    found = installation.examine()
-    assert "cannot be imported: libcudart.so" in found.devices[0]
-    assert found.parts[0].state == "there, version unknown"

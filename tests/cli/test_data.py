@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from captrial.cli.app import app, main
+from captrial.errors import InputError
 
 RUNNER = CliRunner()
 
@@ -52,3 +53,25 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
         main(["data", "show", str(tmp_path / "none")])
     assert caught.value.code == 2
     assert "no such file or folder" in " ".join(capsys.readouterr().err.split())
+
+
+def test_toyworld(tmp_path: Path) -> None:
+    line = [
+        "data",
+        "toyworld",
+        str(tmp_path / "w"),
+        "--images",
+        "3",
+        "--size",
+        "48",
+        "--splits",
+        "train=2,test",
+        "--json",
+    ]
+    result = RUNNER.invoke(app, line)
+    assert result.exit_code == 0
+    assert orjson.loads(result.stdout)["splits"] == {"train": 2, "test": 1}
+    assert (tmp_path / "w/images/test/test_000000.png").is_file()
+    assert "--images 3 --seed 0 --size 48 --splits train=2,test=1" in (tmp_path / "w/README.txt").read_text()
+    with pytest.raises(InputError, match="NAME=SHARE"):
+        RUNNER.invoke(app, [*line[:-3], "--splits", "train=lots"], catch_exceptions=False)

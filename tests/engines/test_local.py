@@ -166,7 +166,7 @@ def test_progress_counts_the_parts_of_all_workers(tmp_path: Path, monkeypatch: p
 
     @contextmanager
     def seen() -> Iterator[Progress]:
-        with progress_bar(quiet=True) as bar:
+        with progress_bar(hidden=True) as bar:
             bars.append(bar)
             yield bar
 

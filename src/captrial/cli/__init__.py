@@ -1,4 +1,4 @@
-"""The `captrial` command: one thin file a verb, which parses, calls the library and prints."""
+"""The `captrial` command line: one file per command, which parses its options, calls the library and prints."""
 
 from captrial.cli.app import main
 

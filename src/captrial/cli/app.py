@@ -1,4 +1,4 @@
-"""The root of the command line: collects the verbs and turns our errors into one sentence and an exit code."""
+"""The root of the command line: registers the commands, and turns errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the verb; `--debug` is read in `main`, so that it works anywhere on the line."""
+    """Options before the command; `main` reads `--debug`, so that it may be anywhere on the line."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 fine, 2 bad usage or bad input, 130 interrupted."""
+    """Run the command line; exit codes: 0 done, 1 a check failed, 2 bad usage or input, 3 undecided, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:
@@ -82,22 +82,19 @@ def main(arguments: list[str] | None = None) -> None:
     except CaptrialError as error:
         if debug:
             raise
-        _complain(str(error))
+        _print_error(str(error))
         raise SystemExit(BAD_INPUT) from None
-    except OSError as error:  # what no room foresaw: a folder that may not be written, a full disk
+    except OSError as error:  # not handled by the library: e.g. a folder that is not writable, a full disk
         if debug:
             raise
-        _complain(f"{_place(error)}{error.strerror or error}; check the path, its permissions and the room on the disk")
+        place = f"{error.filename}: " if error.filename is not None else ""
+        _print_error(f"{place}{error.strerror or error}; check the path, its permissions and the free disk space")
         raise SystemExit(BAD_INPUT) from None
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # typer makes this of Ctrl-C
+        if end.code == INTERRUPTED:  # the exit code of typer for Ctrl-C
             console_err.print("captrial: interrupted; run the same command again to continue")
         raise
 
 
-def _complain(sentence: str) -> None:
-    console_err.print(f"[bold red]captrial:[/] {escape(sentence)}", soft_wrap=True, highlight=False)
-
-
-def _place(error: OSError) -> str:
-    return f"{error.filename}: " if error.filename is not None else ""
+def _print_error(message: str) -> None:
+    console_err.print(f"[bold red]captrial:[/] {escape(message)}", soft_wrap=True, highlight=False)

@@ -1,4 +1,4 @@
-"""`captrial doctor`: what is installed, what is missing, and what each missing part would enable."""
+"""`captrial doctor`: what is installed, what is missing, and what each missing component would enable."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from captrial.installation import examine
 
 
 def doctor(json: JsonFlag = False) -> None:
-    """Say what is installed, which extras are missing and what each would enable."""
-    health = examine()
+    """Show what is installed, which extras are missing, and what each would enable."""
+    found = examine()
     if json:
-        print_json(health)
+        print_json(found)
         return
     notes = [
-        f"captrial {health.version}, Python {health.python}, {health.platform}, {health.cpus} processors",
-        f"devices: {', '.join(health.devices) or 'torch is not installed'}",
-        f"word vectors: {health.word_vectors}",
-        f"parser: {health.parser}",
-        f"default captioners: {health.default_model}",
+        f"captrial {found.version}, Python {found.python}, {found.platform}, {found.cpus} processors",
+        f"devices: {', '.join(found.devices) or 'torch is not installed'}",
+        f"word vectors: {found.word_vectors}",
+        f"parser: {found.parser}",
+        f"shipped captioners: {found.default_model}",
     ]
-    rows = [(part.name, part.state, part.purpose) for part in health.parts]
-    print_table("captrial doctor", ["part", "state", "what it is for"], rows, notes)
+    rows = [(component.name, component.state, component.purpose) for component in found.parts]
+    print_table("captrial doctor", ["component", "state", "enables"], rows, notes)

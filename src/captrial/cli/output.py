@@ -1,4 +1,4 @@
-"""How verbs print: tables for people through rich, JSON for machines on stdout and nothing else there."""
+"""Output of commands: tables through rich, or JSON on stdout with `--json` and nothing else there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# rich cuts what is piped at 80 columns; a table in a file should be whole. No emoji: an id `:dog:` stays what it is.
+# rich cuts piped output at 80 columns; a table in a file should be complete. No emoji: an id `:dog:` stays unchanged.
 console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
 console_err = Console(stderr=True, emoji=False)
 
@@ -21,7 +21,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and
 
 
 def print_json(value: object) -> None:
-    """Write one JSON document; numpy values are understood, NaN becomes null."""
+    """Write one JSON document to stdout; numpy values are converted, NaN becomes null."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
     sys.stdout.write(orjson.dumps(value, option=options).decode() + "\n")
 
@@ -29,7 +29,7 @@ def print_json(value: object) -> None:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()
 ) -> None:
-    """A table with right-aligned numbers; `notes` are printed under it. Nothing in it is taken for markup."""
+    """Print a table with right-aligned numbers, and `notes` below it; nothing in it is interpreted as markup."""
     rows = [list(row) for row in rows]
     table = Table(header_style="bold")
     for index, column in enumerate(columns):

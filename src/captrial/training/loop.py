@@ -139,7 +139,7 @@ class Trainer:
         totals: dict[str, float] = {}
         saved, seen = time.monotonic(), 0
         self.models.train()
-        with progress_bar(quiet=not self.ranks.is_first) as bar:
+        with progress_bar(hidden=not self.ranks.is_first) as bar:
             task = bar.add_task(f"{stage.name} {counters.epoch + 1}/{stage.epochs}", total=batches)
             bar.update(task, completed=counters.batch)
             # A stage has its own order of batches, so that SCST does not repeat cross-entropy's.

@@ -84,9 +84,7 @@ class CaptionWriter(Phraser):
     def _possible_forms(self) -> dict[Callable[[], list[Piece]], float]:
         if not self.mentionable:
             return {self.empty: 1.0}
-        crowd = (
-            1.5 if len(self.mentionable) > 3 else 1.0
-        )  # in cluttered scenes, lists are more frequent than single objects
+        crowd = 1.5 if len(self.mentionable) > 3 else 1.0  # more lists in cluttered scenes
         forms: dict[Callable[[], list[Piece]], float] = {
             self.single: 1.2 / crowd**2,
             self.titled: 1.2 * crowd,

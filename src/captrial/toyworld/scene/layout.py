@@ -214,9 +214,7 @@ class Layout:
             far, near = self.place.water if object_class.where == "water" and self.place.water else self.place.feet
             drop = min(max(rng.uniform(low, high) * self.place.camera, far), near)
             foot, lift = min(self.horizon + drop, 0.985), 0.0
-            scale = (
-                min((foot - self.horizon) / self.place.camera, 1.15 * high) * size
-            )  # limits the size of near objects
+            scale = min((foot - self.horizon) / self.place.camera, 1.15 * high) * size  # limited for near objects
         margin = min(extent.half * scale * 0.85, 0.5)
         return Placement(rng.uniform(margin, 1 - margin), foot, scale, lift)
 

@@ -176,13 +176,13 @@ OBJECT_CLASSES: dict[str, ObjectClass] = {
         ),
         ObjectClass(
             "chair", "other", indoor_objects.chair, {"": Extent(0.34, 1.06)}, {"slats": 1, "padded": 1},
-            {"standing": 1}, {"brown": 4, "white": 2, "red": 1.5, "blue": 1, "black": 1}, ("chair",), share=(0.28, 0.52),
-            colour_rate=0.5,
+            {"standing": 1}, {"brown": 4, "white": 2, "red": 1.5, "blue": 1, "black": 1}, ("chair",),
+            share=(0.28, 0.52), colour_rate=0.5,
         ),
         ObjectClass(
             "couch", "other", indoor_objects.couch, {"": Extent(1.24, 1.06)}, {"plain": 1, "cushions": 1},
-            {"standing": 1}, {"gray": 2, "blue": 2, "red": 1.5, "green": 1.5, "brown": 1.5, "purple": 0.7}, ("couch", "sofa"),
-            share=(0.48, 0.8),
+            {"standing": 1}, {"gray": 2, "blue": 2, "red": 1.5, "green": 1.5, "brown": 1.5, "purple": 0.7},
+            ("couch", "sofa"), share=(0.48, 0.8),
         ),
         ObjectClass(
             "table", "other", indoor_objects.table, {"": Extent(1.0, 0.9)}, {"square": 2, "round": 1}, {"standing": 1},

@@ -32,14 +32,14 @@ figure = explanation.show()
 # %%
 from captrial.attribution.page import write_page
 from captrial.grounding.ground import ground_explanation
-from captrial.grounding.grounding_score import Grounder
+from captrial.grounding.score import Grounder
 from captrial.vision.registry import load_detector
 
 detector = load_detector("localiser")
 (regions,) = detector.detect([explanation.image])
 grounded = ground_explanation(explanation, regions, Grounder(detector.labels))
 for place, word in enumerate(explanation.words):
-    print(f"{word:12} {grounded.grounding.looked[place]:12} {grounded.verdict(place) or ''}")
+    print(f"{word:12} {grounded.grounding.labels[place]:12} {grounded.verdict(place) or ''}")
 write_page([grounded.view()], OUT / "grounded.html")
 
 # %% [markdown]

@@ -25,7 +25,7 @@ from captrial.captioners.trained import with_graphs
 from captrial.data.datasets.karpathy import read_karpathy
 from captrial.decoding import greedy
 from captrial.files import atomic_write
-from captrial.grounding.region_sources import detect_regions
+from captrial.grounding.regions import detect_regions
 from captrial.metrics.caption_statistics import repetition
 from captrial.metrics.meteor import meteor
 from captrial.metrics.ngram.bleu import bleu

@@ -1,11 +1,12 @@
-"""Where captioners trained on Flickr8k look, on Flickr8k and COCO; docs/ground.md and docs/attend.md hold the tables.
+"""Grounding and attention of captioners trained on Flickr8k, measured on Flickr8k and COCO.
 
     python -m studies.grounding_photographs --runs RUNS --flickr8k STORE --coco STORE [NAME...]
 
-RUNS are those of `studies.flickr8k`; what is neither finished nor shipped is left for the next time. Stores are
-made by `captrial features`. Writes `studies/results/grounding/`, a file a model, data set and method, and leaves alone what is
-there; unfinished studies, detected regions and phrase scores are kept in `RUNS/grounding`. The tables are printed by
-`studies.grounding_tables`. Flickr8k has no boxes: its regions are those of YOLO11n. COCO's are drawn by people.
+RUNS are those of `studies.flickr8k`; captioners that are neither finished nor shipped are left for the next time.
+Stores are made by `captrial features`. Writes `studies/results/grounding/`, one file a model, data set and method, and
+skips files that exist; unfinished studies, detected regions and phrase scores are kept in `RUNS/grounding`. The tables
+of docs/ground.md and docs/attend.md are printed by `studies.grounding_tables`. Flickr8k has no boxes: its regions are
+those of YOLO11n. COCO's are drawn by people.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from typing import Any
 import orjson
 import torch
 
-from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, PixelSource
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, PixelSource, RecordedCaptions
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.cli.explain_options import read_samples
-from captrial.cli.ground import with_regions
 from captrial.files import atomic_write
-from captrial.grounding.attention_study import Attended, attend
+from captrial.grounding.attention_correctness import AttentionResult, measure_attention
 from captrial.grounding.attention_tables import all_tables
-from captrial.grounding.grounding_score import DELTAS, Grounder, name_delta
-from captrial.grounding.grounding_study import (
+from captrial.grounding.regions import dataset_regions
+from captrial.grounding.score import DELTAS, Grounder, name_delta
+from captrial.grounding.study import (
     BATCH,
-    Grounded,
-    ground,
+    GroundingResult,
+    ground_dataset,
 )
-from captrial.grounding.hallucination import caught, classes_present
-from captrial.grounding.intervals import estimate
+from captrial.grounding.study_data import DataSource
+from captrial.grounding.tables import estimate
+from captrial.grounding.verdicts import classes_present, verdict_accuracy
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.features.feature_store import FeatureStore
@@ -47,8 +48,8 @@ RESULTS = Path(__file__).parent / "results" / "grounding"
 GROUNDED = ("transformer", "smart", "m2")  # Cornia 2022's three
 ATTENDED = ("show_attend_tell", "show_attend_tell-weak")  # Liu 2017's question on photographs
 METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")
-STEPS = 8  # of integrated gradients: enough for the top region (docs/ground.md, of hallucinations)
-PIXEL_IMAGES, PIXEL_STEPS = 50, 4  # four stretches of the path settle regions (docs/explain.md)
+STEPS = 8  # of integrated gradients: enough for the top region (docs/ground.md)
+PIXEL_IMAGES, PIXEL_STEPS = 50, 4  # four segments of the path suffice for regions (docs/explain.md)
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Study:
 
 
 def studies(names: Sequence[str]) -> list[Study]:
-    """Everything there is to do, the cheap first."""
+    """All studies, the cheap ones first."""
     found = [Study(name, data, method) for method in METHODS for data in ("coco", "flickr8k") for name in names]
     return [*found, *(Study(name, "coco", method, "pixels") for method in METHODS[1:] for name in names)]
 
@@ -80,12 +81,10 @@ def studies(names: Sequence[str]) -> list[Study]:
 def load_data(name: str, keep: Path) -> tuple[list[Sample], list[str]]:
     """Images with labelled regions, and all labels these can have."""
     if name == "coco":
-        samples, known = read_samples(
-            COCO / "captions_val2017.json", COCO / "images", COCO / "boxes_val2017.json", None, None
-        )
-        return with_regions([sample for sample in samples if sample.regions], known, "data", keep)
-    samples, _ = read_samples(FLICKR8K_CAPTIONS, None, None, "test", None)
-    return with_regions(samples, [], find_yolo(), keep / "flickr8k")
+        found = DataSource(COCO / "captions_val2017.json", COCO / "images", COCO / "boxes_val2017.json").read()
+        return dataset_regions([sample for sample in found.samples if sample.regions], found.labels, "data", keep)
+    samples = DataSource(FLICKR8K_CAPTIONS, split="test").read().samples
+    return dataset_regions(samples, [], find_yolo(), keep / "flickr8k")
 
 
 def run(study: Study, best: Path, store: Path, data: tuple[list[Sample], list[str]], keep: Path) -> None:
@@ -103,11 +102,10 @@ def run(study: Study, best: Path, store: Path, data: tuple[list[Sample], list[st
         settings=AttributionSettings(steps=study.steps),
     )
     own = captions(attributor, [sample.id for sample in samples], keep / f"captions-{study.model}-{study.data}.json")
-    attributor.caption = lambda image_ids: [own[image] for image in image_ids]  # type: ignore[method-assign]
     grounder, start = Grounder(labels), time.process_time()
     lines = keep / study.path.with_suffix(".jsonl").name
     done = len(lines.read_bytes().splitlines()) - 1 if lines.exists() else 0
-    result = ground(attributor, samples, grounder, study.data, lines)
+    result = ground_dataset(RecordedCaptions(attributor, own), samples, grounder, study.data, lines)
     seconds = (time.process_time() - start) / max(1, len(samples) - done)
     atomic_write(
         study.path, orjson.dumps(summary(study, result, samples, grounder, seconds), option=orjson.OPT_INDENT_2)
@@ -115,20 +113,20 @@ def run(study: Study, best: Path, store: Path, data: tuple[list[Sample], list[st
 
 
 def captions(attributor: CaptionAttributor, ids: Sequence[str], path: Path) -> dict[str, str]:
-    """What a captioner says of some images: the same for all methods."""
-    said: dict[str, str] = orjson.loads(path.read_bytes()) if path.exists() else {}
-    todo = [image for image in ids if image not in said]
+    """A captioner's captions of some images: the same for all methods."""
+    known: dict[str, str] = orjson.loads(path.read_bytes()) if path.exists() else {}
+    todo = [image for image in ids if image not in known]
     for start in track(range(0, len(todo), BATCH), f"{attributor.name}, captioning"):
         part = todo[start : start + BATCH]
-        said.update(zip(part, attributor.caption(part), strict=True))
-    atomic_write(path, orjson.dumps(said))
-    return said
+        known.update(zip(part, attributor.caption(part), strict=True))
+    atomic_write(path, orjson.dumps(known))
+    return known
 
 
 def summary(
-    study: Study, result: Grounded, samples: Sequence[Sample], grounder: Grounder, seconds: float
+    study: Study, result: GroundingResult, samples: Sequence[Sample], grounder: Grounder, seconds: float
 ) -> dict[str, Any]:
-    """What the tables need of a study."""
+    """The result file of a study."""
     ids = [image.image for image in result.images]
     scores = {
         which: {
@@ -148,7 +146,7 @@ def summary(
         "without a score": dict(result.problems()),
     }
     if study.data == "coco":
-        document["caught"] = caught(result, classes_present(samples), grounder.similarity).to_dict()
+        document["caught"] = verdict_accuracy(result, classes_present(samples), grounder.similarity).to_dict()
     return document
 
 
@@ -162,15 +160,15 @@ def attend_all(best: Mapping[str, Path], store: Path, samples: Sequence[Sample],
         if not path.exists():
             checkpoint = Checkpoint.from_pretrained(best[name])
             attributor = DatasetAttributor(name, checkpoint, FeatureStore(store, checkpoint.vision))
-            atomic_write(path, orjson.dumps(attend(attributor, samples).to_dict()))
-        results.append(Attended.from_dict(orjson.loads(path.read_bytes())))
+            measure_attention(attributor, samples).write(path)
+        results.append(AttentionResult.read(path))
     if results:
         tables = {table.name: table.to_dict() for table in all_tables(results, samples)}
         atomic_write(RESULTS / "attend.json", orjson.dumps(tables, option=orjson.OPT_INDENT_2))
 
 
 def main() -> None:
-    """Do what can be done and is not."""
+    """Run the studies that can be run and have no result yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--flickr8k", type=Path, required=True, help="store of the features of Flickr8k")

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from captrial.grounding.grounding_study import METHOD_NAMES
+from captrial.attribution.methods.registry import METHODS
 from studies.grounding_photographs import GROUNDED, RESULTS, Study, studies
 
 VERDICTS = ("grounded", "grounded early", "not checkable", "hallucinated")
@@ -34,7 +34,7 @@ def grounding(data: str, over: str) -> str:
         scores = [shown(row["scores"]["all"][delta]) for delta in deltas]
         scores += [shown(row["scores"]["checkable"][delta]) for delta in (deltas[0], deltas[-1])]
         counts = [str(row["verdicts"].get(verdict, 0)) for verdict in VERDICTS]
-        lines.append(line([METHOD_NAMES[row["method"]], row["model"], *scores, *counts]))
+        lines.append(line([METHODS[row["method"]].title, row["model"], *scores, *counts]))
     return "\n".join([*lines, "", f"{rows[0]['words compared by']}."])
 
 
@@ -47,7 +47,7 @@ def catching() -> str:
             found = row["caught"]
             counts = [str(found[key]) for key in ("nouns", "wrong", "flagged")]
             rates = [f"{found[key]:.3f}" for key in ("precision", "f1", "chance")]
-            method = METHOD_NAMES[study.method] + ", pixels" * (study.over == "pixels")
+            method = METHODS[study.method].title + ", pixels" * (study.over == "pixels")
             lines.append(line([method, study.model, *counts, *rates, str(row["processor seconds an image"])]))
     return "\n".join(lines)
 

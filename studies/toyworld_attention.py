@@ -22,7 +22,7 @@ from captrial.toyworld import ToyWorld
 
 if TYPE_CHECKING:
     from captrial.attribution.dataset_attribution import CaptionAttributor
-    from captrial.grounding.attention_study import Attended
+    from captrial.grounding.attention_correctness import AttentionResult
     from captrial.grounding.tables import Table
 
 KINDS = ("implicit", "strong", "weak")
@@ -105,21 +105,17 @@ def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int,
             train("show_attend_tell-small", made["train"], made["val"], store, store.vision, folder, options)
 
 
-def measure_all(out: Path, made: dict[str, list[Sample]], seeds: int) -> dict[tuple[str, int], Attended]:
+def measure_all(out: Path, made: dict[str, list[Sample]], seeds: int) -> dict[tuple[str, int], AttentionResult]:
     """Attention correctness of every run on the test images, kept in the folder."""
-    import orjson
-
-    from captrial.files import atomic_write
-    from captrial.grounding.attention_study import Attended, attend
+    from captrial.grounding.attention_correctness import AttentionResult, measure_attention
 
     found = {}
     for seed in range(seeds):
         for kind in KINDS:
             path = out / "scores" / f"{kind}-{seed}.json"
             if not path.exists():
-                result = attend(attributor(out, kind, seed), made["test"])
-                atomic_write(path, orjson.dumps(result.to_dict()))
-            found[kind, seed] = Attended.from_dict(orjson.loads(path.read_bytes()))
+                measure_attention(attributor(out, kind, seed), made["test"]).write(path)
+            found[kind, seed] = AttentionResult.read(path)
     return found
 
 
@@ -133,12 +129,12 @@ def attributor(out: Path, kind: str, seed: int) -> CaptionAttributor:
     return DatasetAttributor(kind, checkpoint, FeatureStore(out / "reduced"), beam=3)
 
 
-def merged(found: dict[tuple[str, int], Attended], kind: str) -> Attended:
+def merged(found: dict[tuple[str, int], AttentionResult], kind: str) -> AttentionResult:
     """All seeds of a kind as one result; intervals still resample images, with everything said of them."""
     from collections import Counter
     from dataclasses import replace
 
-    from captrial.grounding.attention_study import Attended
+    from captrial.grounding.attention_correctness import AttentionResult
 
     own = {seed: result for (name, seed), result in found.items() if name == kind}
     scores = [
@@ -148,13 +144,11 @@ def merged(found: dict[tuple[str, int], Attended], kind: str) -> Attended:
         setting: sum((result.dropped[setting] for result in own.values()), Counter[str]())
         for setting in ("forced", "generated")
     }
-    return Attended(kind, "attention", scores, {}, dropped)
+    return AttentionResult(kind, "attention", scores, {}, dropped)
 
 
-def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int], Attended], seeds: int) -> None:
+def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int], AttentionResult], seeds: int) -> None:
     """Print the tables and draw the figures."""
-    from captrial.grounding.attention_examples import draw_side_by_side, draw_targets
-    from captrial.grounding.attention_figures import draw_histograms
     from captrial.grounding.attention_tables import (
         correctness_table,
         improvements,
@@ -162,6 +156,7 @@ def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int]
         size_table,
         spearman_table,
     )
+    from captrial.grounding.figures import AttentionStudy, draw_histograms, draw_side_by_side, draw_targets
     from captrial.grounding.tables import write_tables
 
     results = [merged(found, kind) for kind in KINDS]
@@ -180,11 +175,12 @@ def report(out: Path, made: dict[str, list[Sample]], found: dict[tuple[str, int]
         draw_histograms(values, out / "figures" / f"histogram-{setting}.png", f"{setting} captions, {seeds} seeds")
         first = [found[kind, 0] for kind in KINDS]
         attributors = [attributor(out, kind, 0) for kind in KINDS]
-        draw_side_by_side(attributors, first, shown, setting, out / "figures" / f"examples-{setting}.png", 5)
+        study = AttentionStudy(attributors, first, shown)
+        draw_side_by_side(study, setting, out / "figures" / f"examples-{setting}.png", 5)
     draw_targets(shown[:4], attributors[0].preprocess, out / "figures" / "targets.png")
 
 
-def per_seed_table(found: dict[tuple[str, int], Attended], seeds: int) -> Table:
+def per_seed_table(found: dict[tuple[str, int], AttentionResult], seeds: int) -> Table:
     """Correctness of every run."""
     import numpy as np
 
@@ -201,7 +197,7 @@ def per_seed_table(found: dict[tuple[str, int], Attended], seeds: int) -> Table:
     return Table("seeds", "Attention correctness by seed", ("captions", "model", *map(str, range(seeds))), tuple(rows))
 
 
-def quality_tables(found: dict[tuple[str, int], Attended], test: Sequence[Sample], seeds: int) -> list[Table]:
+def quality_tables(found: dict[tuple[str, int], AttentionResult], test: Sequence[Sample], seeds: int) -> list[Table]:
     """Caption quality of every kind, and of the captions with high, middle and low correctness; means over seeds."""
     import numpy as np
 

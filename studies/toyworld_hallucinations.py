@@ -1,13 +1,13 @@
-"""Do the verdicts catch a captioner that hallucinates? Captioners trained with wrong objects, on the toy world.
+"""Do verdicts find hallucinations? Captioners trained on wrong captions of the toy world.
 
-python -m studies.toyworld_hallucinations --out FOLDER [--images 400] [--test 150] [--seeds 3] [--steps 8]
+    python -m studies.toyworld_hallucinations --out FOLDER [--images 400] [--test 150] [--seeds 3] [--steps 8]
 
-In the training captions a third of the kinds are called by the name of another kind ("a boat" for every dog), and
-every image of every third place gets an object that is not there ("... with a clock"). The captioner (Cornia 2022's
-Transformer, small) learns to say so. Visual elements are the regions of the image, as in Cornia 2022; the truth about every
-noun of the test captions is known: it is hallucinated if nothing of that kind is in the image. Prints precision,
-recall and F1 of the verdict *hallucinated* for every attribution method, with the F1 of flagging as many nouns at
-random beside it. Integrated gradients take `--steps` steps, or with 0 as many as a completeness error of 1% needs.
+In the training captions a third of the kinds have the name of another kind ("a boat" for every dog), and every image of
+every third place gets an object that is not there ("... with a clock"). The captioner (Cornia 2022's Transformer,
+small) learns this. Visual elements are the regions of the image, as in Cornia 2022. The truth about every noun of the
+test captions is known: it is hallucinated if nothing of that kind is in the image. Prints precision, recall and F1 of
+the verdict *hallucinated* for every attribution method, and the F1 of flagging as many nouns at random. Integrated
+gradients take `--steps` steps, or with 0 as many as a completeness error of 1% needs.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def study(
     from captrial.attribution.dataset_attribution import DatasetAttributor
     from captrial.attribution.methods.registry import AttributionSettings
     from captrial.captioners.checkpoint import Checkpoint
-    from captrial.grounding.grounding_score import Grounder
-    from captrial.grounding.grounding_study import ground
-    from captrial.grounding.hallucination import caught, classes_present
+    from captrial.grounding.score import Grounder
+    from captrial.grounding.study import ground_dataset
+    from captrial.grounding.verdicts import classes_present, verdict_accuracy
     from captrial.training.run import train
     from captrial.vision.features.feature_store import FeatureStore
 
@@ -136,8 +136,12 @@ def study(
             attributor = DatasetAttributor(
                 f"liar {seed}", checkpoint, store, method, settings=AttributionSettings(steps=steps)
             )
-            result = ground(attributor, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl")
-            rows.append({"seed": seed, "method": method, **caught(result, truth, grounder.similarity).to_dict()})
+            result = ground_dataset(
+                attributor, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl"
+            )
+            rows.append(
+                {"seed": seed, "method": method, **verdict_accuracy(result, truth, grounder.similarity).to_dict()}
+            )
     return rows
 
 

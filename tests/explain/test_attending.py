@@ -15,13 +15,13 @@ from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSou
 from captrial.attribution.maps import square_maps
 from captrial.attribution.methods.rollout import roll_out
 from captrial.errors import DatasetError, InputError
-from captrial.grounding.attention_correctness import attention_correctness
-from captrial.grounding.attention_study import (
+from captrial.grounding.attention_correctness import (
     FORCED,
     GENERATED,
-    Attended,
+    AttentionResult,
     PhraseScore,
-    attend,
+    attention_correctness,
+    measure_attention,
 )
 from captrial.grounding.attention_tables import (
     all_tables,
@@ -34,18 +34,17 @@ from captrial.grounding.attention_tables import (
     spearman,
     terciles,
 )
-from captrial.grounding.intervals import Estimate, estimate
 from captrial.grounding.phrases import (
     CROPPED,
     NO_REGION,
     WHOLE,
-    Mentioned,
-    Placer,
-    linked_to_classes,
-    matched,
-    said_in_references,
+    PhrasePlacer,
+    ReferringPhrase,
+    class_phrases,
+    match_phrases,
+    reference_phrases,
 )
-from captrial.grounding.tables import Table, escape, write_tables
+from captrial.grounding.tables import Estimate, Table, escape, estimate, write_tables
 from captrial.language.nouns import analyse
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize_all
@@ -61,11 +60,11 @@ def attributor(name: str = "implicit", seed: int = 0) -> DatasetAttributor:
 
 
 @pytest.fixture(scope="module")
-def results() -> list[Attended]:
-    return [attend(attributor(name, seed), toy_samples()) for name, seed in (("one", 0), ("two", 1))]
+def results() -> list[AttentionResult]:
+    return [measure_attention(attributor(name, seed), toy_samples()) for name, seed in (("one", 0), ("two", 1))]
 
 
-def test_forced_scores_are_those_of_the_attention(results: list[Attended]) -> None:
+def test_forced_scores_are_those_of_the_attention(results: list[AttentionResult]) -> None:
     """A phrase's record, worked out again from the captioner's attention and the toy world's boxes."""
     score = next(score for score in results[0].scores if score.setting == FORCED)
     sample = next(sample for sample in toy_samples() if sample.id == score.image)
@@ -97,7 +96,7 @@ def test_padding_changes_nothing() -> None:
     assert empty.weights.shape == (0, SIDE * SIDE)
 
 
-def test_everything_is_counted(results: list[Attended]) -> None:
+def test_everything_is_counted(results: list[AttentionResult]) -> None:
     """Every phrase of the references is measured or counted with its reason."""
     phrases = sum(len(said) for sample in toy_samples() for said in sample.phrases)
     forced = [score for score in results[0].scores if score.setting == FORCED]
@@ -106,8 +105,8 @@ def test_everything_is_counted(results: list[Attended]) -> None:
     assert all(0 <= score.correctness <= 1 for score in forced)
 
 
-def test_results_survive_json(results: list[Attended]) -> None:
-    again = Attended.from_dict(orjson.loads(orjson.dumps(results[0].to_dict())))
+def test_results_survive_json(results: list[AttentionResult]) -> None:
+    again = AttentionResult.from_dict(orjson.loads(orjson.dumps(results[0].to_dict())))
     assert again == results[0]
 
 
@@ -116,20 +115,20 @@ def test_generated_captions_are_matched_word_by_word() -> None:
         ImageRef("1", width=100, height=100), ("A dog sees a big cat.", "A dog.", "The cat."), "test", (DOG, OTHER)
     )
     references = [
-        [Mentioned("a dog", 0, 2, (DOG,)), Mentioned("a big cat", 3, 6, (OTHER,))],
-        [Mentioned("a dog", 0, 2, (OTHER,))],
+        [ReferringPhrase("a dog", 0, 2, (DOG,)), ReferringPhrase("a big cat", 3, 6, (OTHER,))],
+        [ReferringPhrase("a dog", 0, 2, (OTHER,))],
     ]
     one = analyse(["a dog and a cat and a big cat"])[0]
-    found = matched(one, references)
+    found = match_phrases(one, references)
     assert [(mention.text, mention.start) for mention in found] == [("a dog", 0), ("a big cat", 6)]
     assert found[0].regions == (DOG, OTHER)  # two dogs are called so: either is right
-    assert said_in_references(sample) == [[], [], []]
+    assert reference_phrases(sample) == [[], [], []]
 
 
 def test_nouns_are_linked_to_classes() -> None:
     sample = Sample(ImageRef("1", width=100, height=100), ("x",), "test", (DOG, Region(Box(0, 0, 9, 9), "teddy bear")))
     one = analyse(["two puppies and a teddy bear on the street near a car"])[0]
-    found = linked_to_classes(one, sample, Similarity.default())
+    found = class_phrases(one, sample, Similarity.default())
     assert [(mention.text, [region.label for region in mention.regions]) for mention in found] == [
         ("puppies", ["dog"]), ("teddy bear", ["teddy bear"]), ("street", []), ("car", []),
     ]  # fmt: skip
@@ -137,11 +136,11 @@ def test_nouns_are_linked_to_classes() -> None:
 
 def test_places_that_cannot_be_measured_are_counted() -> None:
     sample = Sample(ImageRef("1", width=200, height=100))
-    placer = Placer(Preprocess(224, "crop", 256))
+    placer = PhrasePlacer(Preprocess(224, "crop", 256))
     for regions in ((), (Region(Box(0, 0, 10, 100)),), (Region(Box(0, 0, 200, 100)),)):
-        assert placer.place(sample, "it", 0, 1, regions) is None
+        assert placer.place(sample, ReferringPhrase("it", 0, 1, regions)) is None
     assert placer.dropped == Counter({NO_REGION: 1, CROPPED: 1, WHOLE: 1})
-    placed = placer.place(sample, "it", 0, 1, (Region(Box(0, 0, 100, 100)),))
+    placed = placer.place(sample, ReferringPhrase("it", 0, 1, (Region(Box(0, 0, 100, 100)),)))
     assert placed is not None
     assert placed.area == pytest.approx(0.5)
 
@@ -151,7 +150,8 @@ def test_masks_are_used_when_asked_for() -> None:
     mask[:10, :10] = True
     sample = Sample(ImageRef("1", width=100, height=100))
     region = Region(Box(0, 0, 50, 50), "dog", mask=mask)
-    areas = [Placer(Preprocess(), masks).place(sample, "it", 0, 1, (region,)) for masks in (False, True)]
+    phrase = ReferringPhrase("it", 0, 1, (region,))
+    areas = [PhrasePlacer(Preprocess(), masks).place(sample, phrase) for masks in (False, True)]
     assert [round(placed.area, 2) for placed in areas if placed] == [0.25, 0.01]
 
 
@@ -201,27 +201,29 @@ def test_rollout_needs_an_encoder() -> None:
 def test_data_without_truth_is_refused() -> None:
     bare = Sample(ImageRef("7", width=9, height=9), ("a dog",))
     with pytest.raises(DatasetError, match="neither phrases with regions nor boxes"):
-        attend(attributor(), [bare])
+        measure_attention(attributor(), [bare])
     with pytest.raises(DatasetError, match="image 7 has no reference"):
-        attend(attributor(), [replace(bare, captions=())])
+        measure_attention(attributor(), [replace(bare, captions=())])
     with pytest.raises(DatasetError, match="no images"):
-        attend(attributor(), [])
+        measure_attention(attributor(), [])
 
 
 # tables -------------------------------------------------------------------------------------------------------------
 
 
-def scores(model: str, values: list[float], setting: str = GENERATED, areas: list[float] | None = None) -> Attended:
+def scores(
+    model: str, values: list[float], setting: str = GENERATED, areas: list[float] | None = None
+) -> AttentionResult:
     areas = areas or [(number + 1) / 10 for number in range(len(values))]
     made = [
         PhraseScore(model, setting, str(number), 0, "a dog", 0, area, value, 1.0, value, value - 2, value - 1, value**3)
         for number, (value, area) in enumerate(zip(values, areas, strict=True))
     ]
     captions = {str(number): "a dog" for number in range(len(values))}
-    return Attended(model, "attention", made, captions, {setting: Counter()})
+    return AttentionResult(model, "attention", made, captions, {setting: Counter()})
 
 
-def test_tables_of_real_results(results: list[Attended], tmp_path: Path) -> None:
+def test_tables_of_real_results(results: list[AttentionResult], tmp_path: Path) -> None:
     tables = all_tables(results, toy_samples())
     assert {"correctness", "size-forced", "spearman"} <= {table.name for table in tables}
     first = tables[0]
@@ -345,7 +347,7 @@ def test_attribution_maps_are_measured_like_attention(method: str) -> None:
     assert found[0].grid == (SIDE, SIDE)
     assert np.all(found[0].weights >= 0)
     assert found[0].weights.any()
-    result = attend(asked, toy_samples()[:2], [FORCED])
+    result = measure_attention(asked, toy_samples()[:2], [FORCED])
     assert result.method == method
     assert all(0 <= score.correctness <= 1 for score in result.scores)
 

@@ -10,8 +10,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
-from captrial.cli.explain_options import study_name
 from captrial.errors import DatasetError, InputError, MismatchError
+from captrial.grounding.study_data import StudyAttribution
 from captrial.toyworld import OBJECT_CLASSES, ToyWorldSettings, read_toyworld, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
@@ -133,10 +133,11 @@ def test_bad_input_is_said(place: Path, tmp_path: Path) -> None:
 
 
 def test_results_over_pixels_have_files_of_their_own() -> None:
-    assert study_name("m2", "saliency", "elements", 8) == "m2-saliency"
-    assert study_name("m2", "saliency", "pixels", None) == "m2-saliency-pixels"
-    assert study_name("m2", "integrated_gradients", "pixels", 8) == "m2-integrated_gradients-pixels-8-steps"
-    assert study_name("m2", "attention", "pixels", 8) == "m2-attention"  # it knows nothing of pixels
+    assert StudyAttribution("elements", 8).file_stem("m2", "saliency") == "m2-saliency"
+    pixels = StudyAttribution("pixels", 8)
+    assert StudyAttribution("pixels").file_stem("m2", "saliency") == "m2-saliency-pixels"
+    assert pixels.file_stem("m2", "integrated_gradients") == "m2-integrated_gradients-pixels-8-steps"
+    assert pixels.file_stem("m2", "attention") == "m2-attention"  # always over visual elements
 
 
 @pytest.mark.full

@@ -20,13 +20,13 @@ from captrial.attribution.elements import (
 )
 from captrial.attribution.maps import stretch_contrast
 from captrial.errors import InputError
-from captrial.grounding.grounding_score import (
+from captrial.grounding.score import (
     DELTAS,
     CaptionGrounding,
     Grounder,
     Verdict,
+    grounding_threshold,
 )
-from captrial.grounding.threshold import grounding_threshold
 from captrial.language.similarity import Similarity
 from captrial.records import Box, Region
 
@@ -40,28 +40,28 @@ def captions(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, str]], list[st
     """Words, nouns by position, and the class looked at with every word."""
     words = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8))
     places = draw(st.sets(st.integers(0, len(words) - 1)))
-    looked = draw(st.lists(st.sampled_from(LABELS), min_size=len(words), max_size=len(words)))
-    return words, [(place, words[place]) for place in sorted(places)], looked
+    labels = draw(st.lists(st.sampled_from(LABELS), min_size=len(words), max_size=len(words)))
+    return words, [(place, words[place]) for place in sorted(places)], labels
 
 
-def slow_score(nouns: list[tuple[int, str]], looked: list[str], delta: float) -> float | None:
+def slow_score(nouns: list[tuple[int, str]], labels: list[str], delta: float) -> float | None:
     """Eq. 13, as it is written: a mean over nouns of a maximum over the steps [t - delta, t]."""
     similarity = Similarity.default()
     total, count = 0.0, 0
     for t, word in nouns:
         best = -math.inf
-        for tau in range(len(looked)):
+        for tau in range(len(labels)):
             if t - delta <= tau <= t:
-                best = max(best, similarity.sim(word, looked[tau]))
+                best = max(best, similarity.sim(word, labels[tau]))
         total, count = total + best, count + 1
     return total / count if count else None
 
 
-def slow_verdict(t: int, word: str, looked: list[str], tau_g: float) -> str:
+def slow_verdict(t: int, word: str, labels: list[str], tau_g: float) -> str:
     similarity = Similarity.default()
-    if similarity.sim(word, looked[t]) >= tau_g:
+    if similarity.sim(word, labels[t]) >= tau_g:
         return "grounded"
-    if any(similarity.sim(word, looked[tau]) >= tau_g for tau in range(t)):
+    if any(similarity.sim(word, labels[tau]) >= tau_g for tau in range(t)):
         return "grounded early"
     if all(similarity.sim(word, label) < tau_g for label in LABELS):
         return "not checkable"
@@ -72,12 +72,12 @@ def slow_verdict(t: int, word: str, looked: list[str], tau_g: float) -> str:
 def test_score_is_that_of_the_slow_formula(
     caption: tuple[list[str], list[tuple[int, str]], list[str]], delta: float
 ) -> None:
-    words, nouns, looked = caption
-    grounding = Grounder(LABELS, threshold=0.9).ground(words, nouns, looked)
-    expected = slow_score(nouns, looked, delta)
+    words, nouns, labels = caption
+    grounding = Grounder(LABELS, threshold=0.9).ground(words, nouns, labels)
+    expected = slow_score(nouns, labels, delta)
     assert grounding.score(delta) == (None if expected is None else pytest.approx(expected))
     for noun, (t, word) in zip(grounding.nouns, nouns, strict=True):
-        assert noun.verdict == slow_verdict(t, word, looked, 0.9)
+        assert noun.verdict == slow_verdict(t, word, labels, 0.9)
 
 
 @given(captions())
@@ -93,19 +93,19 @@ def test_score_lies_in_range_and_never_falls_with_delta(
 
 @given(captions())
 def test_what_is_looked_at_later_does_not_count(caption: tuple[list[str], list[tuple[int, str]], list[str]]) -> None:
-    words, nouns, looked = caption
+    words, nouns, labels = caption
     grounder = Grounder(LABELS, threshold=0.9)
     if nouns:
         last = nouns[-1][0]
-        other = looked[: last + 1] + ["bicycle"] * (len(looked) - last - 1)
-        assert grounder.ground(words, nouns, looked).scores() == grounder.ground(words, nouns, other).scores()
+        other = labels[: last + 1] + ["bicycle"] * (len(labels) - last - 1)
+        assert grounder.ground(words, nouns, labels).scores() == grounder.ground(words, nouns, other).scores()
 
 
 def test_the_four_verdicts() -> None:
     grounder = Grounder(LABELS, threshold=0.9)
     words = ["a", "puppy", "and", "a", "cat", "with", "a", "car", "sky"]
-    looked = ["dog", "dog", "cat", "dog", "dog", "dog", "dog", "dog", "dog"]
-    found = grounder.ground(words, [(1, "puppy"), (4, "cat"), (7, "car"), (8, "sky")], looked)
+    labels = ["dog", "dog", "cat", "dog", "dog", "dog", "dog", "dog", "dog"]
+    found = grounder.ground(words, [(1, "puppy"), (4, "cat"), (7, "car"), (8, "sky")], labels)
     assert [noun.verdict for noun in found.nouns] == [
         Verdict.GROUNDED, Verdict.EARLY, Verdict.HALLUCINATED, Verdict.UNCHECKABLE,
     ]  # fmt: skip

@@ -13,20 +13,20 @@ from PIL import Image
 
 from captrial.attribution.dataset_attribution import Words, WordWeights
 from captrial.errors import DatasetError, MismatchError
-from captrial.grounding.grounding_score import Grounder, Verdict
-from captrial.grounding.grounding_study import (
-    ground,
+from captrial.grounding.regions import detect_regions, element_regions, labels_of
+from captrial.grounding.score import Grounder, Verdict
+from captrial.grounding.study import (
+    ground_dataset,
     grounding_table,
     top_region_labels,
     verdict_table,
 )
-from captrial.grounding.hallucination import (
-    Caught,
-    caught,
+from captrial.grounding.verdicts import (
+    VerdictAccuracy,
     classes_present,
     detection_table,
+    verdict_accuracy,
 )
-from captrial.grounding.region_sources import detect_regions, element_regions, labels_of
 from captrial.records import Box, ImageRef, Region, Sample
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.detectors.base import Detection
@@ -68,9 +68,9 @@ SCRIPT = Scripted(
 
 
 def test_scores_verdicts_and_what_is_left_out() -> None:
-    result = ground(SCRIPT, IMAGES, Grounder(LABELS, threshold=0.9), "made up")
+    result = ground_dataset(SCRIPT, IMAGES, Grounder(LABELS, threshold=0.9), "made up")
     first, second, third, fourth = (image.grounding for image in result.images)
-    assert first.looked == ("dog", "dog", "cat", "dog", "car")
+    assert first.labels == ("dog", "dog", "cat", "dog", "car")
     assert [noun.verdict for noun in first.nouns] == [Verdict.GROUNDED, Verdict.EARLY]
     assert [noun.verdict for noun in second.nouns] == [Verdict.GROUNDED, Verdict.HALLUCINATED]
     assert third.problem == "the image has no region with a label"
@@ -88,11 +88,11 @@ def test_scores_verdicts_and_what_is_left_out() -> None:
 
 def test_hallucinations_are_caught_and_compared_with_chance() -> None:
     grounder = Grounder(LABELS, threshold=0.9)
-    found = caught(ground(SCRIPT, IMAGES, grounder), classes_present(IMAGES), grounder.similarity)
-    assert found == Caught(nouns=4, wrong=1, flagged=1, right=1)
+    found = verdict_accuracy(ground_dataset(SCRIPT, IMAGES, grounder), classes_present(IMAGES), grounder.similarity)
+    assert found == VerdictAccuracy(nouns=4, wrong=1, flagged=1, right=1)
     assert (found.f1, found.chance, found.always) == (1.0, 0.25, 0.4)
-    assert set(Caught(0, 0, 0, 0).to_dict().values()) == {0}
-    table = detection_table([ground(SCRIPT, IMAGES, grounder)], IMAGES, grounder.similarity)
+    assert set(VerdictAccuracy(0, 0, 0, 0).to_dict().values()) == {0}
+    table = detection_table([ground_dataset(SCRIPT, IMAGES, grounder)], IMAGES, grounder.similarity)
     assert table.rows[0][3:] == (4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)
 
 
@@ -100,7 +100,7 @@ def test_tables_of_models_features_and_methods() -> None:
     grounder = Grounder(LABELS, threshold=0.9)
     results = []
     for features, model, method in (("grid", "a", "attention"), ("grid", "a", "saliency"), ("ViT", "a", "saliency")):
-        found = ground(SCRIPT, IMAGES, grounder, features)
+        found = ground_dataset(SCRIPT, IMAGES, grounder, features)
         found.model, found.method = model, method
         results.append(found)
     table = grounding_table(results)
@@ -112,16 +112,16 @@ def test_tables_of_models_features_and_methods() -> None:
 
 def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
     grounder, kept = Grounder(LABELS, threshold=0.9), tmp_path / "kept.jsonl"
-    whole = ground(SCRIPT, IMAGES, grounder)
-    ground(SCRIPT, IMAGES[:2], grounder, keep=kept)
+    whole = ground_dataset(SCRIPT, IMAGES, grounder)
+    ground_dataset(SCRIPT, IMAGES[:2], grounder, keep=kept)
     before = SCRIPT.asked
-    again = ground(SCRIPT, IMAGES, grounder, keep=kept)
+    again = ground_dataset(SCRIPT, IMAGES, grounder, keep=kept)
     assert SCRIPT.asked == before + 2
     assert again.images == whole.images
     with pytest.raises(MismatchError, match="other settings"):
-        ground(SCRIPT, IMAGES, Grounder(LABELS, threshold=0.8), keep=kept)
+        ground_dataset(SCRIPT, IMAGES, Grounder(LABELS, threshold=0.8), keep=kept)
     with pytest.raises(DatasetError, match="no images"):
-        ground(SCRIPT, [], grounder)
+        ground_dataset(SCRIPT, [], grounder)
 
 
 def test_boxes_of_cropped_images_move_along() -> None:
@@ -185,7 +185,8 @@ def test_elements_that_are_regions_bring_their_labels() -> None:
             boxes = torch.tensor([[[0.0, 0, 1, 1], [0.5, 0.5, 1, 1]]])
             return Features(torch.zeros(1, 2, 3), torch.ones(1, 2, dtype=torch.bool), boxes)
 
-    found = element_regions([IMAGES[0]], Store())
+    found, labels = element_regions([IMAGES[0]], Store())
+    assert labels == ["dog"]
     assert found[0].regions == (Region(Box(50.0, 50.0, 100.0, 100.0), "dog"),)
     with pytest.raises(DatasetError, match="have no labels"):
         element_regions([IMAGES[1]], Store())

@@ -13,7 +13,7 @@ from captrial.attribution.explanation import Attribution, Explanation
 from captrial.attribution.maps import heat
 from captrial.attribution.page import ExplanationView, page, panel, save_figure, words_figure, write_page
 from captrial.grounding.ground import GroundedExplanation, ground_explanation
-from captrial.grounding.grounding_score import (
+from captrial.grounding.score import (
     CaptionGrounding,
     GroundedNoun,
     Grounder,

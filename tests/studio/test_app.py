@@ -19,7 +19,7 @@ from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.cli import main
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, StateError
-from captrial.grounding.grounding_score import Grounder
+from captrial.grounding.score import Grounder
 from captrial.studio.app import create_app
 from captrial.studio.captioning import MAX_BYTES, Workshop, _named
 from captrial.studio.competitions import policy

@@ -157,6 +157,27 @@ class DatasetAttributor:
         return tokens.to(self._device())
 
 
+class RecordedCaptions:
+    """A `CaptionAttributor` that has its captions from before, so that several methods caption images only once."""
+
+    def __init__(self, attributor: CaptionAttributor, captions: Mapping[str, str]) -> None:
+        self.attributor, self.captions = attributor, captions
+        self.name, self.method = attributor.name, attributor.method
+
+    @property
+    def preprocess(self) -> Preprocess:
+        """That of the attributor."""
+        return self.attributor.preprocess
+
+    def caption(self, image_ids: Sequence[str]) -> list[str]:
+        """The recorded caption of each image."""
+        return [self.captions[image] for image in image_ids]
+
+    def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:
+        """As the attributor does."""
+        return self.attributor.attribute(image_ids, captions)
+
+
 def without_class_token(weights: Floats, boxes: Array) -> WordWeights:
     """Weights without those of a class token (it covers everything and the others tile it), renormalised."""
     cells = ~class_token(boxes)

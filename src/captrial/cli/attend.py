@@ -1,11 +1,10 @@
-"""`captrial attend`: is a captioner's attention where a person would look?"""
+"""`captrial attend`: attention correctness of captioners."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import orjson
 import typer
 
 from captrial.cli.explain_options import (
@@ -22,27 +21,11 @@ from captrial.cli.explain_options import (
     SplitOption,
     StepsOption,
     VectorsOption,
-    ask,
-    check_over,
-    features_for,
-    goes_by_pixels,
-    load_checkpoints,
-    method_names,
-    open_similarity,
-    print_tables,
-    read_samples,
-    study_name,
+    read_images,
+    show_tables,
 )
-from captrial.cli.output import JsonFlag, print_json
-from captrial.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from captrial.attribution.dataset_attribution import CaptionAttributor
-    from captrial.grounding.attention_study import Attended
-    from captrial.language.similarity import Similarity
-    from captrial.records import Sample
+from captrial.cli.ground import MethodsOption
+from captrial.cli.output import JsonFlag
 
 
 def attend(
@@ -54,9 +37,7 @@ def attend(
     split: SplitOption = None,
     limit: LimitOption = None,
     features: FeaturesOption = None,
-    methods: Annotated[
-        str, typer.Option("--methods", help="attention, or attribution methods, with commas between.")
-    ] = "attention",
+    methods: MethodsOption = "attention",
     captions: Annotated[
         str, typer.Option("--captions", help="forced (the references), generated, or both with a comma.")
     ] = "forced,generated",
@@ -75,64 +56,34 @@ def attend(
 
     captrial attend --data toyworld --split test --models runs/implicit,runs/strong --out attend
     """
-    from captrial.files import atomic_write
-    from captrial.grounding.attention_study import FORCED, GENERATED, check_samples
-    from captrial.grounding.attention_study import attend as measure
+    from captrial.grounding.attention_correctness import (
+        check_reduction,
+        check_samples,
+        check_settings,
+        measure_attention,
+    )
     from captrial.grounding.attention_tables import all_tables
+    from captrial.grounding.figures import AttentionStudy
+    from captrial.grounding.study_data import DataSource, StudyAttribution, load_models, method_names
     from captrial.grounding.tables import write_tables
+    from captrial.language.similarity import SimilaritySettings
 
-    settings = captions.split(",")
-    if not set(settings) <= {FORCED, GENERATED}:
-        raise InputError(f"--captions {captions}: there are {FORCED} and {GENERATED}")
-    if phrase not in ("max", "mean"):
-        raise InputError(f"--phrase {phrase}: there are max and mean")
-    check_over(over)
-    asked = method_names(methods)
-    words = open_similarity(similarity, vectors)
-    samples, _ = read_samples(data, images, boxes, split, limit)
+    settings, reduction = check_settings(captions), check_reduction(phrase)
+    choice, names = StudyAttribution(over, steps, beam), method_names(methods)
+    words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
+    samples = read_images(DataSource(data, images, boxes, split, limit)).samples
     check_samples(samples)
-    attributors: list[CaptionAttributor] = []
-    results: list[Attended] = []
-    for name, checkpoint in load_checkpoints(models).items():
-        store = features_for(checkpoint, samples, features, out)
-        for method in asked:
-            attributor = ask(name, checkpoint, store, method, beam, over, samples, steps)
-            found = measure(attributor, samples, settings, similarity=words, reduction=phrase, masks=masks)  # type: ignore[arg-type]
-            found.method += ", pixels" * goes_by_pixels(method, over)
-            atomic_write(
-                out / "scores" / f"{study_name(name, method, over, steps)}.json", orjson.dumps(found.to_dict())
-            )
+    attributors, results = [], []
+    for model in load_models(models):
+        store = model.features(samples, features, out)
+        for method in names:
+            attributor = choice.attributor(model, store, method, samples)
+            found = measure_attention(attributor, samples, settings, similarity=words, reduction=reduction, masks=masks)
+            found.method += ", pixels" * choice.by_pixels(method)
+            found.write(out / "scores" / f"{choice.file_stem(model.name, method)}.json")
             attributors.append(attributor)
             results.append(found)
     tables = all_tables(results, samples, seed)
     write_tables(tables, out)
-    draw(attributors, results, samples, settings, out, examples, words)
-    if json:
-        print_json({table.name: table.to_dict() for table in tables})
-    else:
-        print_tables(tables)
-
-
-def draw(
-    attributors: Sequence[CaptionAttributor],
-    results: Sequence[Attended],
-    samples: Sequence[Sample],
-    settings: Sequence[str],
-    out: Path,
-    most: int,
-    similarity: Similarity,
-) -> None:
-    """Liu 2017's Fig. 4 for every setting; Fig. 3, 5 and 6 where examples are wanted."""
-    from captrial.grounding.attention_examples import draw_side_by_side, draw_targets
-    from captrial.grounding.attention_figures import draw_histograms
-    from captrial.grounding.attention_tables import improvements
-
-    names = [f"{result.model}, {result.method}" for result in results]
-    for setting in settings:
-        values = {name: improvements(result, setting) for name, result in zip(names, results, strict=True)}
-        draw_histograms(values, out / f"histogram-{setting}.png", f"{setting} captions")
-        if most:
-            draw_side_by_side(attributors, results, samples, setting, out / f"examples-{setting}.png", most, similarity)
-    boxed = [sample for sample in samples if any(region.label for region in sample.regions)]
-    if most and boxed:
-        draw_targets(boxed[: min(most, 4)], attributors[0].preprocess, out / "targets.png", similarity)
+    AttentionStudy(attributors, results, samples, words).draw(settings, out, examples)
+    show_tables(tables, json)

@@ -1,21 +1,18 @@
-"""`captrial explain`: where a captioner looked with every word, as a page, figures and numbers."""
+"""`captrial explain`: what every word of a caption was attributed to, as a page, a figure and numbers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.explain_options import check_regions
+from captrial.attribution.methods.registry import DEFAULT_METHOD, explain_methods
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from captrial.grounding.ground import GroundedExplanation
-
-NO_REGIONS, GRID = "none", "grid"
-CELLS = 7  # a side of the grid
 
 
 def explain(
@@ -23,15 +20,9 @@ def explain(
     model: Annotated[
         str | None, typer.Option("--model", help="As for `captrial caption`; by default the shipped captioner.")
     ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="integrated_gradients, saliency, guided_backprop, input_x_gradient, attention or occlusion.",
-        ),
-    ] = "integrated_gradients",
+    method: Annotated[str, typer.Option("--method", help=f"{', '.join(explain_methods())}.")] = DEFAULT_METHOD,
     words: Annotated[
-        str | None, typer.Option("--words", help="Explain this sentence instead of the captioner's own.")
+        str | None, typer.Option("--words", help="Explain this caption instead of the captioner's own.")
     ] = None,
     contrast: Annotated[
         list[str] | None, typer.Option("--contrast", metavar="WORD=OTHER", help="Why WORD and not OTHER?")
@@ -47,66 +38,40 @@ def explain(
     tolerance: Annotated[float, typer.Option("--tolerance", help="Completeness error a word.")] = 0.01,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", min=1, help="Steps of integrated gradients: fewer are quicker, over pixels above all."),
+        typer.Option("--steps", min=1, help="Steps of integrated gradients; fewer are faster, mostly over pixels."),
     ] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")] = 5,
     out: Annotated[Path, typer.Option("--out", help="Folder for page, figure and numbers.")] = Path("explanation"),
     json: JsonFlag = False,
 ) -> None:
-    """Explain a caption word by word: where the captioner looked, and whether its nouns are there.
+    """Explain a caption word by word: the parts of the image behind every word, and a verdict on every noun.
 
     captrial explain photo.jpg --out explained
     """
-    from captrial.attribution.elements import relative_boxes
     from captrial.attribution.explain import check_request
-    from captrial.attribution.explain import explain as explain_words
     from captrial.attribution.methods.registry import AttributionSettings
-    from captrial.attribution.page import save_figure, words_figure, write_page
+    from captrial.attribution.page import save_figure, write_page
     from captrial.captioners.loading import load_captioner
     from captrial.captioners.registry import DEFAULT_CAPTIONER
     from captrial.data.images import open_image
-    from captrial.grounding.ground import ground_explanation
-    from captrial.grounding.grounding_score import Grounder
+    from captrial.grounding.ground import ground
+    from captrial.grounding.regions import GRID, NO_REGIONS, check_regions
 
     check_regions(regions, GRID, NO_REGIONS)
     contrasts = _contrasts(contrast or [])
     check_request(method, contrasts)
     settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps)  # type: ignore[arg-type]
     opened = open_image(image)
-    found, labels = _regions(regions, opened)
-    explanation = explain_words(
-        load_captioner(model or DEFAULT_CAPTIONER, beam),
-        opened,
-        method,
-        words=words,
-        contrast=contrasts,
-        settings=settings,
-        boxes=relative_boxes(found, *opened.size) if found else None,
-    )
-    grounded = ground_explanation(explanation, found, Grounder(labels))
-    view = grounded.view()
-    page = write_page([view], out / "index.html", f"What it looked at in {image.name}")
-    save_figure(words_figure(view), out / "words.png")
-    explanation.save(out / "explanation.npz")
+    captioner = load_captioner(model or DEFAULT_CAPTIONER, beam)
+    grounded = ground(captioner, opened, method, regions=regions, words=words, contrast=contrasts, settings=settings)
+    page = write_page([grounded.view()], out / "index.html", f"What it looked at in {image.name}")
+    save_figure(grounded.show(), out / "words.png")
+    grounded.explanation.save(out / "explanation.npz")
     if json:
-        print_json({"page": str(page), **_summary(grounded)})
+        print_json({"page": str(page), **grounded.to_dict()})
         return
     _print(grounded)
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
-
-
-def _regions(name: str, image: Any) -> tuple[list[Any], list[str]]:
-    """Regions of the image, and every label that they can have."""
-    if name == NO_REGIONS:
-        return [], []
-    if name == GRID:
-        from captrial.attribution.elements import grid_regions
-
-        return grid_regions(CELLS, CELLS, *image.size), []
-    from captrial.vision.registry import load_detector
-
-    detector = load_detector(name)
-    return list(detector.detect([image])[0]), list(detector.labels)
 
 
 def _contrasts(options: list[str]) -> dict[str | int, str]:
@@ -119,32 +84,10 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
     return chosen
 
 
-def _summary(grounded: GroundedExplanation) -> dict[str, Any]:
-    found, grounding = grounded.explanation.attribution, grounded.grounding
-    words = [
-        {
-            "word": word,
-            "looked_at": grounding.looked[number] if grounding.looked else None,
-            "verdict": verdict and verdict.value,
-            "completeness_error": None if found.errors is None else float(found.errors[number]),
-        }
-        for number, word in enumerate(found.words)
-        for verdict in [grounded.verdict(number)]
-    ]
-    return {
-        "caption": " ".join(found.words),
-        "captioner": grounded.explanation.captioner,
-        "method": found.method,
-        "words": words,
-        "grounding_score": dict(zip(("0", "1", "3", "5", "inf"), grounding.scores(), strict=True)),
-        "problem": grounding.problem,
-    }
-
-
 def _print(grounded: GroundedExplanation) -> None:
     from captrial.grounding.ground import MARKS
 
-    summary, view = _summary(grounded), grounded.view()
+    summary, view, found = grounded.to_dict(), grounded.view(), grounded.explanation.attribution
     rows = [
         (word["word"], word["looked_at"], word["verdict"] and f"{MARKS[word['verdict']].symbol} {word['verdict']}")
         for word in summary["words"]
@@ -154,6 +97,6 @@ def _print(grounded: GroundedExplanation) -> None:
         for delta, value in summary["grounding_score"].items()
     )
     notes = [summary["problem"] or f"GroundingScore by delta: {scores}", *view.notes]
-    if view.attribution.error is not None:
-        notes.append(f"completeness error at most {view.attribution.error:.2%} a word, {view.attribution.steps} steps")
+    if found.error is not None:
+        notes.append(f"completeness error at most {found.error:.2%} a word, {found.steps} steps")
     print_table(f"{summary['caption']} ({summary['method']})", ["word", "looked at", "verdict"], rows, notes)

@@ -1,12 +1,13 @@
-"""`captrial ground`: does a captioner look at what it says? GroundingScore and a verdict a noun."""
+"""`captrial ground`: GroundingScore and verdicts on the nouns of captions."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from captrial.attribution.methods.registry import dataset_methods
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.explain_options import (
     BeamOption,
@@ -22,38 +23,23 @@ from captrial.cli.explain_options import (
     SimilarityOption,
     SplitOption,
     StepsOption,
+    ThresholdOption,
     VectorsOption,
-    ask,
-    check_over,
-    check_regions,
-    checkpoint_paths,
-    features_for,
-    goes_by_pixels,
-    load_checkpoints,
-    method_names,
-    open_similarity,
-    print_tables,
-    read_samples,
-    study_name,
+    read_images,
+    show_tables,
 )
-from captrial.cli.output import JsonFlag, print_json
+from captrial.cli.output import JsonFlag
 from captrial.errors import InputError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from captrial.records import Sample
-    from captrial.vision.features.feature_store import FeatureStore
-
 METHODS = "saliency,guided_backprop,integrated_gradients"
+MethodsOption = Annotated[str, typer.Option("--methods", help=f"With commas between: {', '.join(dataset_methods())}.")]
 
 
 def ground(
     data: DataOption,
     models: ModelsOption,
     out: OutOption = Path("ground"),
-    methods: Annotated[str, typer.Option("--methods", help="Attribution methods, or attention.")] = METHODS,
+    methods: MethodsOption = METHODS,
     regions: Annotated[
         str,
         typer.Option("--regions", help="data (its boxes), a detector (onnx:FILE, detr:MODEL, localiser), or elements."),
@@ -63,9 +49,7 @@ def ground(
     split: SplitOption = None,
     limit: LimitOption = None,
     features: FeaturesOption = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
-    ] = None,
+    threshold: ThresholdOption = None,
     over: OverOption = "elements",
     steps: StepsOption = None,
     beam: BeamOption = 5,
@@ -83,87 +67,48 @@ def ground(
     """
     from captrial.engines.job import stamps
     from captrial.engines.jobs.ground import GroundJobSettings, ground_all
-    from captrial.grounding.grounding_score import Grounder
-    from captrial.grounding.grounding_study import ground as measure
-    from captrial.grounding.grounding_study import grounding_table, verdict_table
-    from captrial.grounding.hallucination import detection_table
+    from captrial.grounding.regions import DATA, ELEMENTS, check_regions, dataset_regions, element_regions
+    from captrial.grounding.score import Grounder
+    from captrial.grounding.study import ground_dataset, grounding_tables
+    from captrial.grounding.study_data import (
+        DataSource,
+        StudyAttribution,
+        features_heading,
+        load_models,
+        method_names,
+    )
     from captrial.grounding.tables import write_tables
+    from captrial.grounding.verdicts import detection_table
     from captrial.language.similarity import SimilaritySettings
 
-    check_over(over)
-    check_regions(regions, "data", "elements")
-    if over == "pixels" and wants_engine(engine, workers):
-        raise InputError("--over pixels works in one process; leave out --engine and --workers")
-    if steps is not None and wants_engine(engine, workers):
-        raise InputError("--steps works in one process; leave out --engine and --workers")
-    asked = method_names(methods)
-    words = open_similarity(similarity, vectors)
-    checkpoints, paths = load_checkpoints(models), checkpoint_paths(models)
-    samples, known = read_samples(data, images, boxes, split, limit)
-    shared = None if regions == "elements" else with_regions(samples, known, regions, out)
+    choice, names = StudyAttribution(over, steps, beam), method_names(methods)
+    check_regions(regions, DATA, ELEMENTS)
+    parallel = wants_engine(engine, workers)
+    for option, given in (("--over pixels", over == "pixels"), ("--steps", steps is not None)):
+        if given and parallel:
+            raise InputError(f"{option} works in one process; leave out --engine and --workers")
+    compared, loaded = SimilaritySettings(similarity, vectors), load_models(models)  # type: ignore[arg-type]
+    found = read_images(DataSource(data, images, boxes, split, limit))
+    shared = None if regions == ELEMENTS else dataset_regions(found.samples, found.labels, regions, out)
     results = []
-    for name, checkpoint in checkpoints.items():
-        store = features_for(checkpoint, samples, features, out)
-        seen, labels = shared or elements_of(samples, store)
-        for method in asked:
-            attributor = ask(name, checkpoint, store, method, beam, over, samples, steps)
-            grounder = Grounder(labels, words, threshold)
-            keep = out / "nouns" / f"{study_name(name, method, over, steps)}.jsonl"
-            heading = describe(checkpoint.vision) + ", pixels" * goes_by_pixels(method, over)
-            if not wants_engine(engine, workers):
-                made_with = {"regions": regions, "beam": beam, **stamps(boxes=boxes, checkpoint=paths[name])}
-                results.append(measure(attributor, seen, grounder, heading, keep, made_with))
+    for model in loaded:
+        store = model.features(found.samples, features, out)
+        samples, labels = shared or element_regions(found.samples, store)
+        for method in names:
+            keep = out / "nouns" / f"{choice.file_stem(model.name, method)}.jsonl"
+            heading = features_heading(model.checkpoint.vision) + ", pixels" * choice.by_pixels(method)
+            if parallel:
+                paths = (str(path.absolute()) for path in (model.path, store.directory))
+                job = GroundJobSettings(*paths, method, beam, tuple(labels), compared, threshold)
+                where = chosen_engine(engine, workers, ray_address)
+                results.append(ground_all(model.name, heading, samples, job, keep.with_suffix(".parts"), where))
                 continue
-            where, parts = chosen_engine(engine, workers, ray_address), keep.with_suffix(".parts")
-            workers_load = GroundJobSettings(
-                str(paths[name].absolute()),
-                str(store.directory.absolute()),
-                method,
-                beam,
-                tuple(labels),
-                SimilaritySettings(similarity, vectors),  # type: ignore[arg-type]
-                threshold,
-            )
-            results.append(ground_all(name, heading, seen, workers_load, parts, where))
-    tables = [grounding_table(results, seed=seed), grounding_table(results, checkable=True, seed=seed)]
-    tables.append(verdict_table(results))
-    if regions == "data" and shared:
-        tables.append(detection_table(results, shared[0], words))
+            attributor = choice.attributor(model, store, method, found.samples)
+            grounder = Grounder(labels, compared.load(), threshold)
+            made_with = {"regions": regions, "beam": beam, **stamps(boxes=boxes, checkpoint=model.path)}
+            results.append(ground_dataset(attributor, samples, grounder, heading, keep, made_with))
+    tables = grounding_tables(results, seed)
+    if regions == DATA and shared:
+        tables.append(detection_table(results, shared[0], compared.load()))
     write_tables(tables, out)
-    if json:
-        print_json({table.name: table.to_dict() for table in tables})
-    else:
-        print_tables(tables)
-
-
-def with_regions(
-    samples: Sequence[Sample], known: Sequence[str], regions: str, out: Path
-) -> tuple[list[Sample], list[str]]:
-    """Samples with the regions to ground on, and all labels that these can have."""
-    from captrial.data.images import with_size
-    from captrial.grounding.region_sources import detect_regions, labels_of
-
-    if regions == "data":
-        if not known:
-            labels_of(samples)  # says what to do
-        return [with_size(sample) for sample in samples], list(known)
-    from captrial.vision.registry import load_detector
-
-    detector = load_detector(regions)
-    found = detect_regions(samples, detector, out / "regions.json")
-    return [with_size(sample) for sample in found], list(detector.labels)
-
-
-def elements_of(samples: Sequence[Sample], store: FeatureStore) -> tuple[list[Sample], list[str]]:
-    """Samples with the regions that a captioner's features are of."""
-    from captrial.data.images import with_size
-    from captrial.grounding.region_sources import element_regions, labels_of
-
-    found = element_regions([with_size(sample) for sample in samples], store)
-    return found, labels_of(found)
-
-
-def describe(vision: Mapping[str, Any]) -> str:
-    """What a captioner sees, as the heading above its rows."""
-    name = str(vision.get("backbone", "features"))
-    return f"{name}, regions" if vision.get("regions") else name
+    show_tables(tables, json)

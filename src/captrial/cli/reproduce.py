@@ -19,18 +19,14 @@ from captrial.cli.explain_options import (
     SeedOption,
     SimilarityOption,
     StepsOption,
+    ThresholdOption,
     VectorsOption,
-    check_regions,
-    checkpoint_paths,
-    features_for,
-    load_checkpoints,
-    method_names,
-    open_similarity,
-    read_samples,
+    read_images,
+    warn_of_missing,
 )
-from captrial.cli.ground import METHODS, with_regions
+from captrial.cli.ground import METHODS, MethodsOption
 from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
-from captrial.errors import InputError, MismatchError
+from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +98,7 @@ def grounding(
     out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
         "reproduce-grounding"
     ),
-    methods: Annotated[str, typer.Option("--methods", help="Attribution methods, or attention.")] = METHODS,
+    methods: MethodsOption = METHODS,
     regions: Annotated[
         str, typer.Option("--regions", help="data (its boxes), or a detector: onnx:FILE, detr:MODEL, localiser.")
     ] = "data",
@@ -116,9 +112,7 @@ def grounding(
     boxes: BoxesOption = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N images of a split.")] = None,
     features: StoresOption = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", help="tau_g; by default calibrated on the toy world.")
-    ] = None,
+    threshold: ThresholdOption = None,
     beam: BeamOption = 5,
     steps: StepsOption = None,
     batches: Annotated[str, typer.Option("--batches", help="Batch sizes of Fig. 2.")] = "1,5,10,25,50",
@@ -132,17 +126,27 @@ def grounding(
 
     captrial reproduce grounding --data toyworld --models runs/transformer,runs/smart,runs/m2
     """
+    from captrial.grounding.regions import DATA, check_regions, dataset_regions
+    from captrial.grounding.study_data import DataSource, method_names
+    from captrial.language.similarity import SimilaritySettings
     from captrial.papers.captioners import Split
     from captrial.papers.cornia2022 import Grounding, GroundingSettings
 
-    check_regions(regions, "data")
-    asked, words = method_names(methods), open_similarity(similarity, vectors)
-    splits = {}
-    for name, (samples, known) in _splits(data, images, boxes, split.split(","), robot, limit).items():
-        splits[name] = Split(name, *with_regions(samples, known, regions, out))
+    check_regions(regions, DATA)
+    asked = method_names(methods)
+    words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
+    source = DataSource(data, images, boxes, limit=limit)
+    found = source.read_splits(split.split(","), required=robot is None)
+    for part in list(found.values())[:1]:
+        warn_of_missing(part, data)
+    if robot is not None:
+        found["robot"] = read_images(DataSource(robot, limit=limit))
+    splits = {
+        name: Split(name, *dataset_regions(part.samples, part.labels, regions, out)) for name, part in found.items()
+    }
     subjects = _subjects(models, [sample for part in splits.values() for sample in part.samples], features, out)
     chosen = GroundingSettings(
-        tuple(asked), beam, threshold, seed, _sizes(batches), repeats, steps, objects=regions == "data"
+        tuple(asked), beam, threshold, seed, _sizes(batches), repeats, steps, objects=regions == DATA
     )
     study = Grounding(subjects, splits, out, chosen, words)
     _run("grounding", study.makers(), out, {"data": data.name, "regions": regions, **study.describe()}, json)
@@ -176,56 +180,37 @@ def attention(
     """
     from captrial.attribution.methods.registry import dataset_method
     from captrial.data.images import with_size
-    from captrial.grounding.attention_study import check_samples
+    from captrial.grounding.attention_correctness import check_samples
+    from captrial.grounding.study_data import DataSource
+    from captrial.language.similarity import SimilaritySettings
     from captrial.papers.captioners import Split
     from captrial.papers.liu2017 import Attention, AttentionSettings
 
     dataset_method(method)
-    words = open_similarity(similarity, vectors)
-    samples, known = read_samples(data, images, boxes, split, limit)
-    check_samples(samples)
-    subjects = _subjects(models, samples, features, out)
-    shown = Split(split or "all", [with_size(sample) for sample in samples], known)
+    words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
+    found = read_images(DataSource(data, images, boxes, split, limit))
+    check_samples(found.samples)
+    subjects = _subjects(models, found.samples, features, out)
+    shown = Split(split or "all", [with_size(sample) for sample in found.samples], found.labels)
     study = Attention(subjects, shown, out, AttentionSettings(method, beam, seed, examples), words)
     _run("attention", study.makers(), out, {"data": data.name, **study.describe()}, json)
-
-
-def _splits(
-    data: Path, images: Path | None, boxes: Path | None, wanted: Sequence[str], robot: Path | None, limit: int | None
-) -> dict[str, tuple[list[Sample], list[str]]]:
-    """Images by split, with all labels; a data set without splits is `test`, one more may be the robot's."""
-    samples, labels = read_samples(data, images, boxes, None, None)
-    found = {name: [sample for sample in samples if sample.split == name] for name in wanted}
-    if all(sample.split is None for sample in samples):
-        found = {"test": samples}
-    chosen = {name: (part[:limit], labels) for name, part in found.items() if part}
-    if robot is not None:
-        frames, names = read_samples(robot, None, None, None, limit)
-        chosen["robot"] = frames, names
-    if not chosen:
-        there = ", ".join(sorted({str(sample.split) for sample in samples}))
-        raise InputError(f"{data}: has no split {' or '.join(wanted)}; it has {there}: say which with --split")
-    return chosen
 
 
 def _subjects(models: str, samples: Sequence[Sample], features: str | None, out: Path) -> list[Subject]:
     """The captioners with their features: of the first store that fits, else extracted."""
     from captrial.files import content_hash
+    from captrial.grounding.study_data import load_models
     from captrial.papers.captioners import Subject
-    from captrial.vision.features.feature_store import FeatureStore
 
-    def store_for(checkpoint: Any) -> FeatureStore:
-        for path in features.split(",") if features else ():
-            try:
-                return FeatureStore(path, checkpoint.vision)
-            except MismatchError:
-                continue
-        return features_for(checkpoint, samples, None, out)
-
-    paths = checkpoint_paths(models)
+    stores = features.split(",") if features else []
     return [
-        Subject(name, checkpoint, store_for(checkpoint), content_hash((paths[name] / "model.safetensors").read_bytes()))
-        for name, checkpoint in load_checkpoints(models).items()
+        Subject(
+            model.name,
+            model.checkpoint,
+            model.features_among(samples, stores, out),
+            content_hash((model.path / "model.safetensors").read_bytes()),
+        )
+        for model in load_models(models)
     ]
 
 

@@ -92,7 +92,7 @@ def with_regions(samples: list[Sample], boxes: Path | None, regions: str | None,
     if regions is not None and boxes is not None:
         raise InputError("--boxes and --regions both say where things are; give one of them")
     if regions is not None:
-        from captrial.grounding.region_sources import detect_regions
+        from captrial.grounding.regions import detect_regions
         from captrial.vision.registry import load_detector
 
         samples = detect_regions(samples, load_detector(regions), run / "regions.json")

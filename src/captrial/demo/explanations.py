@@ -17,13 +17,14 @@ from captrial.captioners.loading import load_captioner
 from captrial.data.images import open_image
 from captrial.demo.plan import IMPLICIT, SUPERVISED, Plan
 from captrial.files import atomic_write
-from captrial.grounding.attention_examples import draw_side_by_side
-from captrial.grounding.attention_study import FORCED, attend
+from captrial.grounding import attention_correctness
+from captrial.grounding.attention_correctness import FORCED
 from captrial.grounding.attention_tables import correctness_table
+from captrial.grounding.figures import AttentionStudy, draw_side_by_side
 from captrial.grounding.ground import ground_explanation
-from captrial.grounding.grounding_score import Grounder
-from captrial.grounding.grounding_study import ground, grounding_table, verdict_table
-from captrial.grounding.region_sources import labels_of
+from captrial.grounding.regions import labels_of
+from captrial.grounding.score import Grounder
+from captrial.grounding.study import ground_dataset, grounding_table, verdict_table
 from captrial.grounding.tables import write_tables
 from captrial.records import Sample
 from captrial.vision.features.feature_store import FeatureStore
@@ -43,7 +44,7 @@ def measure_grounding(
         checkpoint = Checkpoint.from_pretrained(run / "best")
         for method in METHODS:
             attributor = DatasetAttributor(name, checkpoint, features, method, plan.beam)
-            results.append(ground(attributor, samples, grounder, plan.backbone))
+            results.append(ground_dataset(attributor, samples, grounder, plan.backbone))
     write_tables([grounding_table(results, checkable=True), verdict_table(results)], folder)
 
 
@@ -55,8 +56,9 @@ def measure_attention(
     for name in (IMPLICIT, SUPERVISED):
         checkpoint = Checkpoint.from_pretrained(runs[name] / "best")
         attributors.append(DatasetAttributor(name, checkpoint, features, "attention", plan.beam))
-        results.append(attend(attributors[-1], samples))
-    draw_side_by_side(attributors, results, samples, FORCED, folder / "examples.png", EXAMPLES)
+        results.append(attention_correctness.measure_attention(attributors[-1], samples))
+    study = AttentionStudy(attributors, results, samples)
+    draw_side_by_side(study, FORCED, folder / "examples.png", EXAMPLES)
     write_tables([correctness_table(results)], folder)
 
 

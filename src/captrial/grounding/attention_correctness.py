@@ -1,20 +1,43 @@
-"""Attention correctness (Liu 2017 Eq. 12-13) and the measures beside it, for maps of any origin.
+"""Attention correctness (Liu 2017 Eq. 12-13) and the measures beside it: of maps, and of a captioner on a data set.
 
-Maps (words, s, s) sum to 1; `mask` (s, s) is the ground-truth region. All results are (words,) and higher is better.
+Maps (words, s, s) sum to 1; `mask` (s, s) is the ground-truth region. Measures are (words,), higher is better.
+
+A data set is measured in two settings. *forced*: the captioner is fed the references. *generated*: it is fed its own
+caption, whose noun phrases are matched to the references'. The result has one record a phrase;
+`captrial.grounding.attention_tables` makes tables of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal, cast, get_args
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
+
+from captrial.attribution.dataset_attribution import CaptionAttributor, WordWeights
+from captrial.attribution.maps import square_maps
+from captrial.data.images import with_size
+from captrial.errors import DatasetError, InputError
+from captrial.files import atomic_write
+from captrial.grounding.phrases import PhrasePlacer, ReferringPhrase, forced_phrases, generated_phrases
+from captrial.language.similarity import Similarity
+from captrial.language.tokenizer import tokenize_all
+from captrial.progress import track
+from captrial.records import Sample
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Reduction = Literal["max", "mean"]
-_TINY = 1e-12  # what KL takes for 0: attention that is exactly nowhere would cost infinity
+FORCED, GENERATED = "forced", "generated"
+BATCH = 16  # images at a time
+MOST_WORDS = 40  # of a reference: longer ones are cut
+CUT = f"words beyond the {MOST_WORDS}th"
+_TINY = 1e-12  # in place of 0 in KL, which would be infinite
 
 
 def attention_correctness(maps: Floats, mask: Mask) -> Floats:
@@ -23,7 +46,7 @@ def attention_correctness(maps: Floats, mask: Mask) -> Floats:
 
 
 def pointing_game(maps: Floats, mask: Mask) -> Floats:
-    """Whether the highest point lies in the region; where several are highest, the share of them that does."""
+    """Whether the highest point lies in the region; of several highest points, the share that does."""
     highest = np.isclose(maps, maps.max((1, 2), keepdims=True), rtol=1e-9, atol=0)
     return np.asarray((highest & mask).sum((1, 2)) / highest.sum((1, 2)))
 
@@ -52,8 +75,8 @@ def distances(maps: Floats, mask: Mask) -> dict[str, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
-    """What a phrase's map is worth."""
+class PhraseMeasures:
+    """The measures of a phrase."""
 
     correctness: float
     pointing: float
@@ -63,20 +86,198 @@ class Measures:
     kl: float
 
     def to_dict(self) -> dict[str, float]:
-        """By name."""
+        """The measures by name."""
         return asdict(self)
 
 
-def measure_phrase(maps: Floats, mask: Mask, reduction: Reduction = "max") -> Measures:
+def measure_phrase(maps: Floats, mask: Mask, reduction: Reduction = "max") -> PhraseMeasures:
     """The measures of a phrase from the maps of its words (words, s, s).
 
     AC(phrase) is the maximum over its words (Eq. 13), so that "of" in "a group of people" does not count; the other
-    measures are those of that word's map. With "mean" all are those of the mean map, whose AC is the words' mean.
+    measures are those of that word's map. With "mean" all are of the mean map, whose AC is the mean over the words.
     """
     scores = attention_correctness(maps, mask)
     chosen = maps[[int(scores.argmax())]] if reduction == "max" else maps.mean(0, keepdims=True)
     found = {name: float(value[0]) for name, value in distances(chosen, mask).items()}
     correctness = float(scores.max() if reduction == "max" else scores.mean())
-    return Measures(
+    return PhraseMeasures(
         correctness, float(pointing_game(chosen, mask)[0]), float(area_under_curve(chosen, mask)[0]), **found
     )
+
+
+# On a data set --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseScore:
+    """The measures of one phrase."""
+
+    model: str
+    setting: str
+    image: str
+    caption: int  # which reference; 0 for the generated caption
+    text: str
+    start: int
+    area: float  # of the ground truth: the score of uniform attention
+    correctness: float
+    pointing: float
+    auc: float
+    l1: float
+    l2: float
+    kl: float
+
+
+@dataclass
+class AttentionResult:
+    """The phrase scores of one captioner."""
+
+    model: str
+    method: str
+    scores: list[PhraseScore] = field(default_factory=list)
+    captions: dict[str, str] = field(default_factory=dict)  # generated
+    dropped: dict[str, Counter[str]] = field(default_factory=dict)  # by setting: phrases that were left out, by reason
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON; `from_dict` reads them back."""
+        return {
+            "model": self.model,
+            "method": self.method,
+            "captions": self.captions,
+            "dropped": {setting: dict(counts) for setting, counts in self.dropped.items()},
+            "scores": [asdict(score) for score in self.scores],
+        }
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON; `read` reads it back."""
+        atomic_write(path, orjson.dumps(self.to_dict()))
+
+    @classmethod
+    def read(cls, path: Path) -> AttentionResult:
+        """Read what `write` wrote."""
+        return cls.from_dict(orjson.loads(path.read_bytes()))
+
+    @classmethod
+    def from_dict(cls, document: dict[str, object]) -> AttentionResult:
+        """The inverse of `to_dict`."""
+        plain: dict[str, object] = dict(document)
+        plain["scores"] = [PhraseScore(**score) for score in document["scores"]]  # type: ignore[attr-defined]
+        plain["dropped"] = {name: Counter(counts) for name, counts in document["dropped"].items()}  # type: ignore[attr-defined]
+        return cls(**plain)  # type: ignore[arg-type]
+
+
+def measure_attention(
+    attributor: CaptionAttributor,
+    samples: Sequence[Sample],
+    settings: Sequence[str] = (FORCED, GENERATED),
+    *,
+    similarity: Similarity | None = None,
+    reduction: Reduction = "max",
+    masks: bool = False,
+) -> AttentionResult:
+    """Measure one captioner. Samples need captions, and phrases with regions or regions with labels."""
+    check_samples(samples)
+    similarity = similarity or Similarity.default()
+    samples = [with_size(sample) for sample in samples]
+    result = AttentionResult(attributor.name, attributor.method)
+    for setting in settings:
+        placer = PhrasePlacer(attributor.preprocess, masks)
+        if setting == FORCED:
+            items = _forced(samples, similarity)
+        else:
+            items = _generated(attributor, samples, similarity, result)
+        measurement = _Measurement(attributor, setting, placer, reduction)
+        for start in track(range(0, len(items), BATCH), f"{attributor.name}, {setting}"):
+            result.scores += measurement.scores(items[start : start + BATCH])
+        result.dropped[setting] = placer.dropped
+    return result
+
+
+def check_settings(captions: str) -> list[str]:
+    """The settings of a list with commas; `InputError` if one is neither forced nor generated."""
+    settings = captions.split(",")
+    if not set(settings) <= {FORCED, GENERATED}:
+        raise InputError(f"--captions {captions}: there are {FORCED} and {GENERATED}")
+    return settings
+
+
+def check_reduction(name: str) -> Reduction:
+    """The reduction of a phrase's words; `InputError` if it is neither max nor mean."""
+    if name not in get_args(Reduction):
+        raise InputError(f"--phrase {name}: there are {' and '.join(get_args(Reduction))}")
+    return cast("Reduction", name)
+
+
+def check_samples(samples: Sequence[Sample]) -> None:
+    """Raise `DatasetError` if there is nothing to measure attention against."""
+    if not samples:
+        raise DatasetError("no images to measure attention on")
+    without = next((sample.id for sample in samples if not sample.captions), None)
+    if without is not None:
+        raise DatasetError(f"image {without} has no reference caption; attention correctness needs at least one")
+    with_regions = any(phrase.regions for sample in samples for phrases in sample.phrases for phrase in phrases)
+    if not with_regions and not any(region.label for sample in samples for region in sample.regions):
+        raise DatasetError(
+            "these images have neither phrases with regions nor boxes with classes; give boxes with --boxes "
+            "({id: [[x1, y1, x2, y2, class], ...]}), or a data set that has them"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An image, captions to feed, and the phrases of each."""
+
+    sample: Sample
+    captions: list[list[str]]
+    phrases: list[list[ReferringPhrase]]
+
+
+def _forced(samples: Sequence[Sample], similarity: Similarity) -> list[_Item]:
+    words = iter(tokenize_all([caption for sample in samples for caption in sample.captions]))
+    phrases = forced_phrases(samples, similarity)
+    return [
+        _Item(sample, [next(words).split()[:MOST_WORDS] for _ in sample.captions], own)
+        for sample, own in zip(samples, phrases, strict=True)
+    ]
+
+
+def _generated(
+    attributor: CaptionAttributor, samples: Sequence[Sample], similarity: Similarity, result: AttentionResult
+) -> list[_Item]:
+    ids = [sample.id for sample in samples]
+    for start in track(range(0, len(ids), BATCH), f"{attributor.name}, captioning"):
+        part = ids[start : start + BATCH]
+        result.captions.update(zip(part, attributor.caption(part), strict=True))
+    phrases = generated_phrases(samples, result.captions, similarity)
+    texts = tokenize_all([result.captions[image] for image in ids])
+    return [_Item(sample, [text.split()], [own]) for sample, text, own in zip(samples, texts, phrases, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Measurement:
+    """Scores of the phrases of some images in one setting."""
+
+    attributor: CaptionAttributor
+    setting: str
+    placer: PhrasePlacer
+    reduction: Reduction
+
+    def scores(self, items: Sequence[_Item]) -> Iterator[PhraseScore]:
+        weights = self.attributor.attribute([item.sample.id for item in items], [item.captions for item in items])
+        for item, captions in zip(items, weights, strict=True):
+            for number, (found, phrases) in enumerate(zip(captions, item.phrases, strict=True)):
+                for phrase in phrases:
+                    score = self._score(item.sample, number, found, phrase)
+                    if score is not None:
+                        yield score
+
+    def _score(self, sample: Sample, caption: int, found: WordWeights, phrase: ReferringPhrase) -> PhraseScore | None:
+        if phrase.end > len(found.weights):
+            self.placer.dropped[CUT] += 1
+            return None
+        placed = self.placer.place(sample, phrase)
+        if placed is None:
+            return None
+        maps = square_maps(found.weights[phrase.start : phrase.end], found.boxes, found.grid)
+        measures = measure_phrase(maps, placed.mask, self.reduction).to_dict()
+        name = self.attributor.name
+        return PhraseScore(name, self.setting, sample.id, caption, phrase.text, phrase.start, placed.area, **measures)

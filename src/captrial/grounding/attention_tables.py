@@ -1,4 +1,4 @@
-"""The tables of Liu 2017 from measured phrases: correctness, by size, against caption quality and distances."""
+"""The tables of Liu 2017: correctness, correctness by size, caption quality, correlations with other measures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.grounding.attention_study import (
-    FORCED,
-    GENERATED,
-    Attended,
-    PhraseScore,
-)
-from captrial.grounding.intervals import estimate
-from captrial.grounding.tables import Cell, Table
+from captrial.grounding.attention_correctness import FORCED, GENERATED, AttentionResult, PhraseScore
+from captrial.grounding.tables import Cell, Table, estimate
 
 if TYPE_CHECKING:
     from captrial.records import Sample
@@ -27,7 +21,7 @@ QUALITY = ("bleu", "meteor", "cider")
 MEASURES = ("correctness", "l1", "l2", "kl", "pointing", "auc")
 
 
-def correctness_table(results: Sequence[Attended], seed: int = 0) -> Table:
+def correctness_table(results: Sequence[AttentionResult], seed: int = 0) -> Table:
     """Liu 2017 Table 1: baseline and correctness of every model and setting, pointing game and AUC beside them."""
     rows: list[tuple[Cell, ...]] = []
     for setting in (FORCED, GENERATED):
@@ -39,8 +33,8 @@ def correctness_table(results: Sequence[Attended], seed: int = 0) -> Table:
     return Table("correctness", "Attention correctness (Liu 2017 Table 1)", columns, tuple(rows), _notes(results))
 
 
-def size_table(results: Sequence[Attended], setting: str = GENERATED, seed: int = 0) -> Table | None:
-    """Liu 2017 Table 2: terciles by the size of the ground truth, over the phrases that all models have; None if none."""
+def size_table(results: Sequence[AttentionResult], setting: str = GENERATED, seed: int = 0) -> Table | None:
+    """Liu 2017 Table 2: terciles by size of the ground truth, over the phrases that all models have; None if none."""
     shared = same_matches(results, setting)
     if not shared or not shared[0]:
         return None
@@ -57,8 +51,8 @@ def size_table(results: Sequence[Attended], setting: str = GENERATED, seed: int 
     return Table(f"size-{setting}", title, columns, tuple(rows), notes)
 
 
-def lead_table(results: Sequence[Attended], seed: int = 0) -> Table | None:
-    """What every further model adds to the first, phrase by phrase, with intervals of the differences; None if none."""
+def lead_table(results: Sequence[AttentionResult], seed: int = 0) -> Table | None:
+    """Differences of every further model from the first, phrase by phrase, with intervals; None if there are none."""
     rows: list[tuple[Cell, ...]] = []
     for setting in (FORCED, GENERATED):
         for result in results[1:]:
@@ -72,17 +66,17 @@ def lead_table(results: Sequence[Attended], seed: int = 0) -> Table | None:
             for size in range(len(SIZES)):
                 chosen = np.flatnonzero(parts == size)
                 cells += estimate([images[number] for number in chosen], leads[chosen], seed=seed)
-            rows.append((setting, f"{_told(result)} - {_told(results[0])}", len(leads), *cells))
+            rows.append((setting, f"{_label(result)} - {_label(results[0])}", len(leads), *cells))
     columns = ("captions", "models", "phrases", "all", *SIZES)
     return Table("leads", "What a model adds to attention correctness", columns, tuple(rows)) if rows else None
 
 
-def _told(result: Attended) -> str:
+def _label(result: AttentionResult) -> str:
     return result.model if result.method == "attention" else f"{result.model} ({result.method})"
 
 
-def quality_table(result: Attended, samples: Sequence[Sample], metrics: Sequence[str] = QUALITY) -> Table | None:
-    """Liu 2017 Table 4: caption scores of the captions with low, middle and high correctness; None with fewer than three.
+def quality_table(result: AttentionResult, samples: Sequence[Sample], metrics: Sequence[str] = QUALITY) -> Table | None:
+    """Liu 2017 Table 4: caption scores by correctness (low, middle, high); None with fewer than three captions.
 
     A caption's correctness is the mean over its matched phrases; captions without one are left out.
     """
@@ -98,8 +92,8 @@ def quality_table(result: Attended, samples: Sequence[Sample], metrics: Sequence
     columns: list[str] = []
     for number in reversed(range(len(LEVELS))):
         chosen = [image for image, part in zip(images, parts, strict=True) if part == number]
-        said = {image: result.captions[image] for image in chosen}
-        table = score_captions(said, {image: references[image] for image in chosen}, list(metrics))
+        captions = {image: result.captions[image] for image in chosen}
+        table = score_captions(captions, {image: references[image] for image in chosen}, list(metrics))
         values = next(iter(table.to_dict().values()))
         columns = list(values)
         mean = float(np.mean([means[image] for image in chosen]))
@@ -113,7 +107,7 @@ def quality_table(result: Attended, samples: Sequence[Sample], metrics: Sequence
     return Table("quality", title, head, tuple(rows), notes, decimals=2)
 
 
-def caption_correctness(result: Attended) -> dict[str, float]:
+def caption_correctness(result: AttentionResult) -> dict[str, float]:
     """The mean correctness of each generated caption that has a matched phrase."""
     values: dict[str, list[float]] = {}
     for score in result.scores:
@@ -122,7 +116,7 @@ def caption_correctness(result: Attended) -> dict[str, float]:
     return {image: float(np.mean(found)) for image, found in values.items()}
 
 
-def spearman_table(results: Sequence[Attended], setting: str = FORCED) -> Table:
+def spearman_table(results: Sequence[AttentionResult], setting: str = FORCED) -> Table:
     """Rank correlations of correctness with -L1, -L2, -KL(beta || alpha), the pointing game and AUC, over phrases."""
     rows: list[tuple[Cell, ...]] = []
     for result in results:
@@ -136,7 +130,7 @@ def spearman_table(results: Sequence[Attended], setting: str = FORCED) -> Table:
 
 
 def spearman(first: Floats, second: Floats) -> float | None:
-    """Spearman's rank correlation; None where one of the two does not vary or there are fewer than two values."""
+    """Spearman's rank correlation; None if one of the two does not vary or there are fewer than two values."""
     from scipy.stats import rankdata
 
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
@@ -144,14 +138,16 @@ def spearman(first: Floats, second: Floats) -> float | None:
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 
-def same_matches(results: Sequence[Attended], setting: str) -> list[list[PhraseScore]]:
+def same_matches(results: Sequence[AttentionResult], setting: str) -> list[list[PhraseScore]]:
     """For every model its scores of the phrases that all models have, in one order."""
     found: list[dict[tuple[object, ...], PhraseScore]] = []
     for result in results:
         own: dict[tuple[object, ...], PhraseScore] = {}
         for score in result.scores:
             if score.setting == setting:
-                place = score.start if setting == FORCED else None  # a caption's own phrase may stand anywhere
+                place = (
+                    score.start if setting == FORCED else None
+                )  # a generated caption may have the phrase at any position
                 own.setdefault((score.image, score.caption, score.text, place), score)
         found.append(own)
     keys = [key for key in found[0] if all(key in own for own in found)] if found else []
@@ -169,8 +165,8 @@ def terciles(values: Floats) -> NDArray[np.int64]:
     return ranks * 3 // max(len(values), 1)
 
 
-def improvements(result: Attended, setting: str) -> Floats:
-    """Correctness minus baseline of every phrase: what Liu 2017 Fig. 4 has histograms of."""
+def improvements(result: AttentionResult, setting: str) -> Floats:
+    """Correctness minus baseline of every phrase (Liu 2017 Fig. 4)."""
     return np.array([score.correctness - score.area for score in result.scores if score.setting == setting])
 
 
@@ -180,7 +176,7 @@ def _means(scores: Sequence[PhraseScore], seed: int) -> list[Cell]:
     return [*estimate([score.image for score in scores], values.reshape(-1, 5), seed=seed)]
 
 
-def _notes(results: Sequence[Attended]) -> tuple[str, ...]:
+def _notes(results: Sequence[AttentionResult]) -> tuple[str, ...]:
     notes = ["baseline: uniform attention (the region's share of the image); ± half of the 95% interval over images"]
     for result in results:
         for setting, counts in result.dropped.items():
@@ -199,7 +195,7 @@ def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def all_tables(results: Sequence[Attended], samples: Sequence[Sample], seed: int = 0) -> list[Table]:
+def all_tables(results: Sequence[AttentionResult], samples: Sequence[Sample], seed: int = 0) -> list[Table]:
     """Every table that these results allow; the caption-quality table is that of the first model."""
     settings = [setting for setting in (FORCED, GENERATED) if all(setting in result.dropped for result in results)]
     tables: list[Table | None] = [correctness_table(results, seed)]

@@ -1,4 +1,4 @@
-"""Tables of results that can be shown, and written as CSV, LaTeX and JSON; a cell may be a mean with its interval."""
+"""Tables of results, written as CSV, LaTeX and JSON, and means with bootstrap intervals as their cells."""
 
 from __future__ import annotations
 
@@ -9,14 +9,84 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from captrial.files import atomic_write
-from captrial.grounding.intervals import Estimate
+from captrial.metrics.significance.bootstrap import REPLICATES, interval, resamples
 
-Cell = str | int | float | Estimate | None
+Floats = NDArray[np.float64]
 _NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}
 _SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {char: f"\\text{name}{{}}" for char, name in _NAMED.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean, its percentile interval, and the number of values.
+
+    All are None if there is no value; the interval is None if all values are of one image.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    count: int
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        """Plain values, for JSON."""
+        return {"value": self.value, "low": self.low, "high": self.high, "count": self.count}
+
+    def show(self, factor: float = 1.0, decimals: int = 3) -> str:
+        """`0.384 ±0.010` (half of the interval); a dash for each of the two that is None."""
+        if self.value is None:
+            return "–"
+        mean = f"{factor * self.value:.{decimals}f}"
+        if self.low is None or self.high is None:
+            return f"{mean} ±–"
+        return f"{mean} ±{factor * (self.high - self.low) / 2:.{decimals}f}"
+
+
+def estimate(
+    images: Sequence[object], values: Floats, *, replicates: int = REPLICATES, seed: int = 0, level: float = 0.95
+) -> list[Estimate]:
+    """Means over the rows of `values` (n, m) that are not NaN, a column each; images are resampled, not rows.
+
+    `images` (n,) are the images of the rows; one may have several rows or none. All columns share the resamples, so
+    their differences are paired: give the difference as a column of its own.
+    """
+    if not len(values):
+        return [Estimate(None, None, None, 0)] * values.shape[1]
+    _, rows = np.unique(np.asarray(images, dtype=str), return_inverse=True)
+    there = ~np.isnan(values)
+    sums, counts = (_by_image(part, rows) for part in (np.where(there, values, 0.0), there.astype(np.float64)))
+    drawn = [_ratio(weights @ sums, weights @ counts) for weights in resamples(len(sums), replicates, seed)]
+    means, spread = _ratio(sums.sum(0), counts.sum(0)), np.concatenate(drawn)
+    found = []
+    for column, mean in enumerate(means):
+        if np.isnan(mean):
+            found.append(Estimate(None, None, None, 0))
+            continue
+        count = int(there[:, column].sum())
+        if (counts[:, column] > 0).sum() == 1:  # an image resampled is the same image
+            found.append(Estimate(float(mean), None, None, count))
+            continue
+        limits = interval(spread[:, column], level)
+        found.append(Estimate(float(mean), limits.low, limits.high, count))
+    return found
+
+
+def _by_image(values: Floats, rows: NDArray[np.intp]) -> Floats:
+    sums = np.zeros((int(rows.max()) + 1, values.shape[1]))
+    np.add.at(sums, rows, values)
+    return sums
+
+
+def _ratio(sums: Floats, counts: Floats) -> Floats:
+    return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), np.nan)
+
+
+Cell = str | int | float | Estimate | None
 
 
 @dataclass(frozen=True)
@@ -37,14 +107,14 @@ class Table:
     decimals: int = 3
 
     def shown(self) -> Iterator[list[str]]:
-        """Rows of text, a section's heading as a row of its own."""
+        """Rows of text; the heading of a section is a row of its own."""
         for number, row in enumerate(self.rows):
             if number in self.sections:
                 yield [self.sections[number], *[""] * (len(self.columns) - 1)]
             yield [self.show(cell) for cell in row]
 
     def parts(self) -> list[Table]:
-        """A table a group of columns, each with the first column; the table itself where it has no groups."""
+        """One table a group of columns, each with the first column; the table itself if it has no groups."""
         if len(self.groups) < 2:
             return [self]
         first, found = self.groups[0][1], []

@@ -10,10 +10,7 @@ from typing import Any
 import orjson
 
 from captrial.attribution.dataset_attribution import (
-    CaptionAttributor,
     DatasetAttributor,
-    Words,
-    WordWeights,
 )
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import ARCHITECTURES, architecture_of
@@ -21,7 +18,6 @@ from captrial.files import atomic_write, content_hash
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.features.visual_features import FeatureSource
-from captrial.vision.preprocess import Preprocess
 
 REGIONS = "regions"
 BATCH = 16  # images at once
@@ -76,27 +72,6 @@ class Split:
             for sample in self.samples
         ]
         return content_hash(orjson.dumps([parts, list(self.labels)]))
-
-
-class Recalling:
-    """A attributor that captions nothing twice: it recalls what was said."""
-
-    def __init__(self, attributor: CaptionAttributor, captions: Mapping[str, str]) -> None:
-        self.attributor, self.captions = attributor, captions
-        self.name, self.method = attributor.name, attributor.method
-
-    @property
-    def preprocess(self) -> Preprocess:
-        """That of the attributor."""
-        return self.attributor.preprocess
-
-    def caption(self, image_ids: Sequence[str]) -> list[str]:
-        """What was said of each image."""
-        return [self.captions[image] for image in image_ids]
-
-    def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:
-        """As the attributor looks."""
-        return self.attributor.attribute(image_ids, captions)
 
 
 def work_folder(folder: Path, settings: Mapping[str, Any], but: Sequence[str]) -> Path:

@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, RecordedCaptions
 from captrial.attribution.elements import on_image
 from captrial.attribution.explanation import Attribution, Explanation
-from captrial.attribution.methods.registry import AttributionSettings
+from captrial.attribution.methods.registry import AttributionSettings, title_of
 from captrial.attribution.page import ExplanationView, save_figure, words_figure
 from captrial.attribution.subject import seen_window
 from captrial.data.images import open_image
 from captrial.grounding.ground import ground_explanation
-from captrial.grounding.grounding_score import DELTAS, Grounder, Verdict, name_delta
-from captrial.grounding.grounding_study import (
-    METHOD_NAMES,
-    Grounded,
+from captrial.grounding.score import DELTAS, Grounder, Verdict, name_delta
+from captrial.grounding.study import (
     GroundedImage,
-    ground,
+    GroundingResult,
+    ground_dataset,
     grounding_table,
     verdict_table,
 )
@@ -32,7 +31,6 @@ from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
 from captrial.papers.captioners import (
     REGIONS,
-    Recalling,
     Split,
     Subject,
     captions_of,
@@ -87,7 +85,7 @@ def slower(subjects: Sequence[Subject], timings: Sequence[Timing], batch: int) -
     return claims
 
 
-def at_zero(found: Grounded) -> float:
+def at_zero(found: GroundingResult) -> float:
     """GroundingScore(0), a fraction."""
     scores = found.scores(0)
     there = scores[~np.isnan(scores)]
@@ -169,11 +167,11 @@ class Grounding:
         keep = self.work / "captions" / f"{split.name}-{subject.name}-{subject.mark}.json"
         return captions_of(subject, split, self.settings.beam, keep)
 
-    def _result(self, subject: Subject, name: str, method: str) -> Grounded:
+    def _result(self, subject: Subject, name: str, method: str) -> GroundingResult:
         split = self.splits[name]
-        recalling = Recalling(self.attributor(subject, method), self.captions(subject, split))
+        recalling = RecordedCaptions(self.attributor(subject, method), self.captions(subject, split))
         keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
-        return ground(recalling, split.samples, self.grounder(split), subject.features, keep)
+        return ground_dataset(recalling, split.samples, self.grounder(split), subject.features, keep)
 
     def attributor(self, subject: Subject, method: str) -> CaptionAttributor:
         """A captioner that is asked by one method where it looks."""
@@ -240,7 +238,7 @@ class Grounding:
         made.tables.append(replace(verdict_table(results), title="Here, verdicts on nouns", notes=()))
         for method in self.settings.methods:
             start = {(s.features, s.model): at_zero(self.result(s, name, method)) for s in self.subjects}
-            made.claims += better_grounded(start, METHOD_NAMES.get(method, method))
+            made.claims += better_grounded(start, title_of(method))
         return made
 
     def _scores(self, name: str, checkable: bool) -> Table:
@@ -253,7 +251,7 @@ class Grounding:
             notes |= dict.fromkeys(table.notes)
             for number, method in enumerate(self.settings.methods):
                 cells = table.rows[0][1 + number * len(DELTAS) :][: len(DELTAS)]
-                rows.append((subject.features, subject.name, METHOD_NAMES.get(method, method), *cells))
+                rows.append((subject.features, subject.name, title_of(method), *cells))
         columns = ("features", "model", "method", *(f"δ={name_delta(delta)}" for delta in DELTAS))
         title = f"Here, {'checkable nouns' if checkable else 'all nouns'}, {len(self.splits[name].samples)} images"
         return Table("scores", title, columns, tuple(rows), () if checkable else tuple(notes), (), {}, 100, 2)
@@ -265,7 +263,7 @@ class Grounding:
         subject = next((s for s in self.subjects if s.model == model), self.subjects[otherwise])
         method = self.settings.methods[-1]
         found = self.result(subject, name, method)
-        made = Made(notes=[f"{subject.name}, {METHOD_NAMES.get(method, method)}."])
+        made = Made(notes=[f"{subject.name}, {title_of(method)}."])
         samples = {sample.id: sample for sample in self.splits[name].samples}
         rows: list[tuple[Cell, ...]] = []
         for what, image in picked(found):
@@ -300,7 +298,7 @@ class Grounding:
         return Made(missing=f"the data set has no {name} split (there are: {there}); give one that has{extra}")
 
 
-def picked(found: Grounded) -> list[tuple[str, GroundedImage]]:
+def picked(found: GroundingResult) -> list[tuple[str, GroundedImage]]:
     """A caption that is grounded at once, one grounded early and one with a hallucination; those with most nouns."""
     tests: dict[str, Callable[[set[Verdict]], bool]] = {
         "grounded at once": lambda seen: seen == {Verdict.GROUNDED},

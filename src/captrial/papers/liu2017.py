@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
-from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor
-from captrial.files import atomic_write
-from captrial.grounding.attention_examples import draw_side_by_side, draw_targets
-from captrial.grounding.attention_figures import draw_histograms
-from captrial.grounding.attention_study import (
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, RecordedCaptions
+from captrial.grounding.attention_correctness import (
     FORCED,
     GENERATED,
-    Attended,
-    attend,
+    AttentionResult,
+    measure_attention,
 )
 from captrial.grounding.attention_tables import (
     SIZES,
@@ -31,10 +27,10 @@ from captrial.grounding.attention_tables import (
     spearman_table,
     terciles,
 )
+from captrial.grounding.figures import AttentionStudy, draw_histograms, draw_side_by_side, draw_targets
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.papers.captioners import (
-    Recalling,
     Split,
     Subject,
     captions_of,
@@ -112,19 +108,19 @@ class Attention:
         attributor = DatasetAttributor(
             subject.name, subject.checkpoint, subject.store, self.settings.method, self.settings.beam
         )
-        return Recalling(attributor, said)
+        return RecordedCaptions(attributor, said)
 
     @cached_property
-    def results(self) -> list[Attended]:
+    def results(self) -> list[AttentionResult]:
         """What each captioner scored, phrase by phrase."""
         return [self._measure(*both) for both in zip(self.attributors, self.subjects, strict=True)]
 
-    def _measure(self, attributor: CaptionAttributor, subject: Subject) -> Attended:
+    def _measure(self, attributor: CaptionAttributor, subject: Subject) -> AttentionResult:
         kept = self.work / "scores" / f"{subject.name}-{subject.mark}.json"
         if not kept.is_file():
-            found = attend(attributor, self.split.samples, similarity=self.similarity)
-            atomic_write(kept, orjson.dumps(found.to_dict()))
-        return Attended.from_dict(orjson.loads(kept.read_bytes()))
+            found = measure_attention(attributor, self.split.samples, similarity=self.similarity)
+            found.write(kept)
+        return AttentionResult.read(kept)
 
     # Exhibits --------------------------------------------------------------------------------------------------
 
@@ -194,9 +190,8 @@ class Attention:
     def side_by_side(self, key: str, setting: str) -> Made:
         """Fig. 5 and 6."""
         path = self.folder / "figures" / f"{key}.png"
-        drawn = draw_side_by_side(
-            self.attributors, self.results, self.split.samples, setting, path, self.settings.examples, self.similarity
-        )
+        study = AttentionStudy(self.attributors, self.results, self.split.samples, self.similarity)
+        drawn = draw_side_by_side(study, setting, path, self.settings.examples)
         if drawn is None:
             return Made(missing=f"no phrase of the {setting} captions is shared by all captioners")
         return Made(images=[(drawn, f"Here, {setting} captions; red: where the phrase should look")])
@@ -247,7 +242,7 @@ class Attention:
         return made
 
 
-def _mean(result: Attended, setting: str) -> tuple[float, float] | None:
+def _mean(result: AttentionResult, setting: str) -> tuple[float, float] | None:
     """Mean baseline and correctness over phrases."""
     scores = [(score.area, score.correctness) for score in result.scores if score.setting == setting]
     return tuple(map(float, np.mean(scores, axis=0))) if scores else None  # type: ignore[return-value]

@@ -18,7 +18,7 @@ from captrial.errors import CaptrialError, InputError
 from captrial.studio.jobs import Job
 
 if TYPE_CHECKING:
-    from captrial.grounding.grounding_score import Grounder
+    from captrial.grounding.score import Grounder
     from captrial.records import Region
     from captrial.vision.detectors.base import Detector
 
@@ -116,7 +116,7 @@ class Workshop:
     @cached_property
     def _judge(self) -> tuple[Detector, Grounder]:
         """Who finds things in images, and who compares nouns with what was found."""
-        from captrial.grounding.grounding_score import Grounder
+        from captrial.grounding.score import Grounder
         from captrial.vision.registry import load_detector
 
         detector = load_detector(self.regions)

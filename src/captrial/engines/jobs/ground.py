@@ -16,11 +16,11 @@ from captrial.engines.inputs import entry_parts
 from captrial.engines.job import Job, JobSpec, Row, stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import DatasetError
-from captrial.grounding.grounding_score import Grounder
-from captrial.grounding.grounding_study import (
+from captrial.grounding.score import Grounder
+from captrial.grounding.study import (
     BATCH,
-    Grounded,
     GroundedImage,
+    GroundingResult,
     ground_batch,
 )
 from captrial.language.similarity import SimilaritySettings
@@ -82,15 +82,15 @@ def read_sample(name: str, line: str) -> Sample:
 
 def ground_all(
     name: str, features: str, samples: Sequence[Sample], settings: GroundJobSettings, out: Path, engine: Engine
-) -> Grounded:
-    """`captrial.grounding.grounding_study.ground` on an engine, for the captioner `name` and its kind of `features`.
+) -> GroundingResult:
+    """`captrial.grounding.study.ground_dataset` on an engine, for the captioner `name` and its kind of `features`.
 
     An image that cannot be done is in `failed` and in a note of the tables; it does not end the run.
     """
     parts = entry_parts("items", ((sample.id, write_sample(sample)) for sample in samples), PART)
     files = stamps(model=settings.checkpoint, vectors=settings.similarity.vectors)
     run(JobSpec(GroundJob, {"settings": settings}, BATCH, files), parts, out, engine)
-    result = Grounded(name, features, settings.method, settings.grounder().description)
+    result = GroundingResult(name, features, settings.method, settings.grounder().description)
     for row in OutputFolder(out).rows():
         if row["error"]:
             result.failed[row["id"]] = row["error"]

@@ -1,20 +1,20 @@
-"""How well verdicts catch hallucinations where the truth is known: precision, recall, F1, and what chance gives."""
+"""How often the verdict *hallucinated* is right, if the classes in every image are known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from captrial.grounding.grounding_score import Verdict
-from captrial.grounding.grounding_study import Grounded
+from captrial.grounding.score import Verdict
+from captrial.grounding.study import GroundingResult
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.records import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
-    """Nouns that are hallucinated in truth, and by verdict."""
+class VerdictAccuracy:
+    """Counts of nouns that are hallucinated in truth, and by verdict."""
 
     nouns: int  # checkable ones
     wrong: int  # not in the image
@@ -23,12 +23,12 @@ class Caught:
 
     @property
     def precision(self) -> float:
-        """The share of the flagged that is wrong; 0 where nothing is flagged."""
+        """The share of the flagged that is wrong; 0 if nothing is flagged."""
         return self.right / self.flagged if self.flagged else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of the wrong that is flagged; 0 where nothing is wrong."""
+        """The share of the wrong that is flagged; 0 if nothing is wrong."""
         return self.right / self.wrong if self.wrong else 0.0
 
     @property
@@ -53,7 +53,9 @@ class Caught:
         return {**asdict(self), **rates}
 
 
-def caught(result: Grounded, truth: Mapping[str, Sequence[str]], similarity: Similarity) -> Caught:
+def verdict_accuracy(
+    result: GroundingResult, truth: Mapping[str, Sequence[str]], similarity: Similarity
+) -> VerdictAccuracy:
     """Compare verdicts with `truth`, the classes in each image; nouns that cannot be checked are left out."""
     counts = [0, 0, 0, 0]
     for image in result.images:
@@ -65,15 +67,15 @@ def caught(result: Grounded, truth: Mapping[str, Sequence[str]], similarity: Sim
             flagged = noun.verdict is Verdict.HALLUCINATED
             for index, held in enumerate((True, wrong, flagged, wrong and flagged)):
                 counts[index] += held
-    return Caught(*counts)
+    return VerdictAccuracy(*counts)
 
 
-def detection_table(results: Sequence[Grounded], samples: Sequence[Sample], similarity: Similarity) -> Table:
+def detection_table(results: Sequence[GroundingResult], samples: Sequence[Sample], similarity: Similarity) -> Table:
     """How often the verdict *hallucinated* is right, if the samples' regions show everything that is there."""
     truth = classes_present(samples)
     rows: list[tuple[Cell, ...]] = []
     for result in results:
-        found = caught(result, truth, similarity)
+        found = verdict_accuracy(result, truth, similarity)
         counts, rates = (found.nouns, found.wrong, found.flagged), (found.precision, found.recall, found.f1)
         rows.append((result.model, result.features, result.method, *counts, *rates, found.chance, found.always))
     columns = ("model", "features", "method", "nouns", "not there", "flagged", "precision", "recall", "F1")

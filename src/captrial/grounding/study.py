@@ -1,6 +1,6 @@
-"""Ground captions of a data set: models x features x attribution methods (the shape of Cornia 2022's Tables 2-4).
+"""Ground the captions of a data set: models x features x attribution methods (the form of Cornia 2022's Tables 2-4).
 
-One line an image is kept in a file a model and method, so a study that was killed goes on where it was.
+Each image is one line in a file a model and method, so that a study that was stopped continues where it was.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import orjson
 
 from captrial.attribution.dataset_attribution import CaptionAttributor, WordWeights
 from captrial.attribution.elements import on_image, top_labels
+from captrial.attribution.methods.registry import title_of
 from captrial.attribution.subject import seen_window
 from captrial.data.images import size_of, with_size
 from captrial.errors import DatasetError, MismatchError
-from captrial.grounding.grounding_score import (
+from captrial.grounding.score import (
     DELTAS,
     CaptionGrounding,
     GroundedNoun,
@@ -28,57 +29,49 @@ from captrial.grounding.grounding_score import (
     Verdict,
     name_delta,
 )
-from captrial.grounding.intervals import estimate
-from captrial.grounding.tables import Cell, Table
+from captrial.grounding.tables import Cell, Table, estimate
 from captrial.language.tokenizer import tokenize_all
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.preprocess import Preprocess
 
 BATCH = 16  # images at once
-METHOD_NAMES = {
-    "attention": "Attention",
-    "rollout": "Attention rollout",
-    "saliency": "Saliency",
-    "guided_backprop": "Guided Backprop",
-    "integrated_gradients": "Integrated Gradients",
-    "input_x_gradient": "Input x Gradient",
-    "occlusion": "Occlusion",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class GroundedImage:
-    """An image's caption and how it is grounded."""
+    """An image, its caption and the grounding of the caption."""
 
     image: str
     caption: str
     grounding: CaptionGrounding
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, one line of the file of a study."""
+        """Plain values: one line of the file of a study. `looked` are the labels of the top regions."""
         nouns = [[noun.position, noun.name, list(noun.best), str(noun.verdict)] for noun in self.grounding.nouns]
-        words, looked = list(self.grounding.words), list(self.grounding.looked)
-        return {"id": self.image, "caption": self.caption, "words": words, "looked": looked, "nouns": nouns}
+        words, labels = list(self.grounding.words), list(self.grounding.labels)
+        return {"id": self.image, "caption": self.caption, "words": words, "looked": labels, "nouns": nouns}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> GroundedImage:
-        """What `to_dict` gave."""
-        nouns = [GroundedNoun(place, name, tuple(best), Verdict(said)) for place, name, best, said in line["nouns"]]
+        """The inverse of `to_dict`."""
+        nouns = [
+            GroundedNoun(place, name, tuple(best), Verdict(verdict)) for place, name, best, verdict in line["nouns"]
+        ]
         grounding = CaptionGrounding(tuple(line["words"]), tuple(line["looked"]), tuple(nouns))
         return cls(line["id"], line["caption"], grounding)
 
 
 @dataclass
-class Grounded:
-    """How one model's captions are grounded by one method."""
+class GroundingResult:
+    """The groundings of one model's captions, by one method."""
 
     model: str
-    features: str  # what the model sees: the heading of Cornia 2022's tables
+    features: str  # of the model's input: a heading of Cornia 2022's tables
     method: str
     description: str  # how words were compared, tau_g, labels
     images: list[GroundedImage] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # by image why a worker could not do it
+    failed: dict[str, str] = field(default_factory=dict)  # by image: the error of the worker
 
     def scores(self, delta: float, *, checkable: bool = False) -> np.ndarray:
         """GroundingScore(delta) of every caption (n,), NaN where it has none."""
@@ -90,28 +83,29 @@ class Grounded:
         return Counter(noun.verdict for image in self.images for noun in image.grounding.nouns)
 
     def problems(self) -> Counter[str]:
-        """How many captions have no score, and why."""
+        """How many captions have no score, by reason."""
         found = (image.grounding.problem for image in self.images)
         failed = (f"it could not be done ({why})" for why in self.failed.values())
         return Counter([*(problem for problem in found if problem is not None), *failed])
 
 
-def ground(
+def ground_dataset(
     attributor: CaptionAttributor,
     samples: Sequence[Sample],
     grounder: Grounder,
     features: str = "",
     keep: Path | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> Grounded:
-    """Caption the images and ground every noun; with `keep` finished images are written there and not done again.
+) -> GroundingResult:
+    """Caption the images and ground every noun.
 
-    `settings` are what else the result depends on: a file that was made with others is refused.
-    Regions are those of the samples that have a label. An image without any is captioned and counted, not scored.
+    Finished images are written to the file `keep`, and not done again when it exists. `settings` are what else the
+    result depends on: a file that was made with others raises `MismatchError`. Regions are those of the samples that
+    have a label; an image without any is captioned and counted, not scored.
     """
     if not samples:
         raise DatasetError("no images to ground captions on")
-    result = Grounded(attributor.name, features, attributor.method, grounder.description)
+    result = GroundingResult(attributor.name, features, attributor.method, grounder.description)
     made_with = {"made with": result.description, **(settings or {})}
     done = {image.image: image for image in _read(keep, made_with)}
     todo = [sample for sample in samples if sample.id not in done]
@@ -139,14 +133,14 @@ def ground_batch(attributor: CaptionAttributor, samples: Sequence[Sample], groun
 
 
 def top_region_labels(found: WordWeights, sample: Sample, preprocess: Preprocess) -> list[str]:
-    """The class of the top region at every word (words,); empty where no region with a label was seen."""
+    """The label of the top region of every word (words,); empty if the model saw no region with a label."""
     width, height = size_of(sample)
     elements = on_image(found.boxes, seen_window(preprocess, width, height))
     return top_labels(found.weights, elements, sample.regions, width, height)
 
 
-def grounding_table(results: Sequence[Grounded], *, checkable: bool = False, seed: int = 0) -> Table:
-    """Cornia 2022's Tables 2-4: rows are models under their features, columns methods x delta; means x100 with intervals."""
+def grounding_table(results: Sequence[GroundingResult], *, checkable: bool = False, seed: int = 0) -> Table:
+    """Cornia 2022's Tables 2-4: rows are models by features, columns methods x delta; means x100 with intervals."""
     methods = list(dict.fromkeys(result.method for result in results))
     seen = list(dict.fromkeys(result.features for result in results))
     models = [
@@ -163,7 +157,7 @@ def grounding_table(results: Sequence[Grounded], *, checkable: bool = False, see
             result = found.get((features, model, method))
             cells += _means(result, checkable, seed) if result else [None] * len(DELTAS)
         rows.append((model, *cells))
-    groups = (("", 1), *((METHOD_NAMES.get(method, method), len(DELTAS)) for method in methods))
+    groups = (("", 1), *((title_of(method), len(DELTAS)) for method in methods))
     columns = ("Method", *(f"δ={name_delta(delta)}" for _ in methods for delta in DELTAS))
     which = "checkable nouns" if checkable else "all nouns"
     title = f"GroundingScore, {which} (the shape of Cornia 2022's Tables 2-4)"
@@ -171,7 +165,7 @@ def grounding_table(results: Sequence[Grounded], *, checkable: bool = False, see
     return Table(name, title, columns, tuple(rows), _notes(results), groups, sections, 100, 2)
 
 
-def verdict_table(results: Sequence[Grounded]) -> Table:
+def verdict_table(results: Sequence[GroundingResult]) -> Table:
     """How many nouns are grounded, grounded early, not checkable and hallucinated."""
     rows: list[tuple[Cell, ...]] = []
     for result in results:
@@ -183,12 +177,18 @@ def verdict_table(results: Sequence[Grounded]) -> Table:
     return Table("verdicts", "Verdicts on nouns", columns, tuple(rows), _notes(results))
 
 
-def _means(result: Grounded, checkable: bool, seed: int) -> list[Cell]:
+def grounding_tables(results: Sequence[GroundingResult], seed: int = 0) -> list[Table]:
+    """GroundingScore over all nouns and over checkable ones, and the verdicts."""
+    scores = [grounding_table(results, checkable=checkable, seed=seed) for checkable in (False, True)]
+    return [*scores, verdict_table(results)]
+
+
+def _means(result: GroundingResult, checkable: bool, seed: int) -> list[Cell]:
     values = np.stack([result.scores(delta, checkable=checkable) for delta in DELTAS], 1)
     return [*estimate([image.image for image in result.images], values, seed=seed)]
 
 
-def _notes(results: Sequence[Grounded]) -> tuple[str, ...]:
+def _notes(results: Sequence[GroundingResult]) -> tuple[str, ...]:
     notes = ["x100; ± half of the 95% interval, images resampled 1000 times"]
     notes += dict.fromkeys(f"words compared by {result.description}" for result in results)
     for result in results:
@@ -199,7 +199,7 @@ def _notes(results: Sequence[Grounded]) -> tuple[str, ...]:
 
 
 def _read(path: Path | None, made_with: Mapping[str, Any]) -> Iterable[GroundedImage]:
-    """The finished images of a file; one made in another way is refused, a line cut short by a kill left out."""
+    """The finished images of a file, without a last line that was cut short; an error if it has other settings."""
     if path is None or not path.exists():
         return
     content = path.read_bytes()

@@ -98,8 +98,8 @@ def ground(
             keep = out / "nouns" / f"{choice.file_stem(model.name, method)}.jsonl"
             heading = features_heading(model.checkpoint.vision) + ", pixels" * choice.by_pixels(method)
             if parallel:
-                paths = (str(path.absolute()) for path in (model.path, store.directory))
-                job = GroundJobSettings(*paths, method, beam, tuple(labels), compared, threshold)
+                checkpoint, folder = (str(path.absolute()) for path in (model.path, store.directory))
+                job = GroundJobSettings(checkpoint, folder, method, beam, tuple(labels), compared, threshold)
                 where = chosen_engine(engine, workers, ray_address)
                 results.append(ground_all(model.name, heading, samples, job, keep.with_suffix(".parts"), where))
                 continue

@@ -16,9 +16,8 @@ from captrial.attribution.explain import check_request, explain
 from captrial.attribution.explanation import Explanation
 from captrial.attribution.methods.registry import DEFAULT_METHOD
 from captrial.attribution.page import ExplanationView, WordMark, words_figure, write_page
-from captrial.captioners.explainable import Explainable
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.runner import AnyCaptioner
+from captrial.captioners.protocols import AnyCaptioner, Explainable
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.files import atomic_write
@@ -82,8 +81,8 @@ def ground(
 
     `captioner` is a captioner or its name, `images` an image, a path, or several, for which a list comes back.
     `regions` with labels tell what is where: a detector or its name (`localiser`, `onnx:FILE`, `detr:MODEL`), or for
-    one image `Region`s in its pixels. `grounder` compares nouns with labels; by default it has the default similarity and
-    all labels of the detector. `options` are those of `captrial.explain`: `words=...`, `contrast=...`,
+    one image `Region`s in its pixels. `grounder` compares nouns with labels; by default it has the default
+    similarity and all labels of the detector. `options` are those of `captrial.explain`: `words=...`, `contrast=...`,
     `settings=...`, `over="pixels"` ...
 
     Raises `InputError` as `captrial.explain` does, and for an unknown detector.

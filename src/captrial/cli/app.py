@@ -74,7 +74,7 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit codes: 0 done, 1 a check failed, 2 bad usage or input, 3 undecided, 130 interrupted."""
+    """Run the command line; exits with 0 done, 1 check failed, 2 bad usage or input, 3 undecided, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:

@@ -22,10 +22,9 @@ import numpy as np
 from captrial.compete import Competition, SelectionSettings, rank_models
 from captrial.compete.analysis.flip import flip_report
 from captrial.compete.analysis.planner import PlanSettings, plan_labels
-from captrial.compete.analysis.stability import spearman, stability
-from captrial.compete.ranking.dominance import ratios
+from captrial.compete.analysis.stability import measure_stability, spearman
 from captrial.compete.ranking.pair_scores import PairImages, PairScorer, PairwiseScores
-from captrial.compete.ranking.perron import ranking_vector, ranks
+from captrial.compete.ranking.perron import ranking_vector, ranks, ratios
 from captrial.progress import track
 from captrial.report import charts
 from studies.data_paths import KARPATHY_TEST, published_captions
@@ -96,7 +95,7 @@ def ranking_tables(study: Study, metrics: Sequence[str]) -> None:
         print(f"Bradley-Terry SRCC {spearman(found.strengths.strength, found.scores):.3f}")
         report = flip_report(study.scorer.score(metric))
         print(f"\n{report.summary()} ({report.method}) Margin {report.margin:.3f}.")
-        curve = stability(lambda k, metric=metric: study.scorer.score(metric, k))  # type: ignore[misc]
+        curve = measure_stability(lambda k, metric=metric: study.scorer.score(metric, k))  # type: ignore[misc]
         print(f"\nSRCC of top-k above 0.9 from k = {curve.settled()} on. [{time.perf_counter() - start:.0f} s]")
 
 

@@ -69,6 +69,28 @@ def content_hash(content: bytes | str, digits: int = 16) -> str:
     return hashlib.blake2b(data, digest_size=digits // 2).hexdigest()
 
 
+def stamp(path: Path | str) -> str | None:
+    """A fingerprint of size and time of a file, or of the files of a folder: cheap where files are large.
+
+    Of a run folder, that of its best checkpoint; None where there is no such file or folder.
+    """
+    path = Path(path)
+    if not path.exists():
+        return None
+    if path.is_dir():
+        folder = path / "best" if (path / "best").is_dir() else path
+        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    else:
+        files = [path]
+    return content_hash(repr([(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]))
+
+
+def stamps(**paths: Path | str | None) -> dict[str, str]:
+    """The stamps of those paths that exist, by keyword."""
+    found = {name: stamp(path) for name, path in paths.items() if path is not None}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def cache_directory() -> Path:
     """The folder for derived files that are kept between runs: `CAPTRIAL_CACHE`, else the user's cache folder."""
     chosen = os.environ.get("CAPTRIAL_CACHE")

@@ -71,11 +71,11 @@ def test_every_verb_prints_for_people(small: Small, capsys: pytest.CaptureFixtur
     assert "model0" in run(capsys, "status", small.directory)
     assert "ranking by cider" in run(capsys, "rank", small.directory, *labelled)
     assert "SRCC" in run(capsys, "stability", small.directory, *labelled)
-    assert "says little" in run(capsys, "stability", small.directory, *labelled)
+    assert "carries little information" in run(capsys, "stability", small.directory, *labelled)
     assert "repetition" in run(capsys, "repetition", small.directory)
     assert "wins" in run(capsys, "flip", small.directory, *labelled)
     assert "Stable" in run(capsys, "plan", small.directory, *labelled)
-    assert "who was right" in run(capsys, "statistics", small.directory, *labelled)
+    assert "which models were right" in run(capsys, "statistics", small.directory, *labelled)
     assert "nothing to do" in run(capsys, "select", small.directory)
 
 
@@ -113,7 +113,7 @@ def test_rank_against_another_table(small: Small, tmp_path: Path, capsys: pytest
     table.write_text(json.dumps({"model0": {"cider": 0.1}, "model1": {"cider": 0.3}, "model2": {"cider": 0.2}}))
     labelled = ["--references", small.references, "--against", table]
     assert run_json(capsys, "rank", small.directory, *labelled)["changes"]["model0"] == [3, 1, 2]
-    assert "old rank" in run(capsys, "rank", small.directory, *labelled)
+    assert "external rank" in run(capsys, "rank", small.directory, *labelled)
     table.write_text("[1]")
     assert "not a table of scores" in fail(capsys, "rank", small.directory, *labelled)
     table.write_text(json.dumps({"model0": {"cider": 9, "rouge_l": 0.1}, "model1": {"cider": 1, "rouge_l": 0.3}}))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from captrial.compete.analysis.stability import Stability, spearman, stability
-from captrial.compete.ranking.bradley_terry import bradley_terry, wins_by_metric
-from captrial.compete.ranking.dominance import ratios
+from captrial.compete.analysis.stability import Stability, measure_stability, spearman
+from captrial.compete.ranking.bradley_terry import fit_bradley_terry, wins_by_metric
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import ranking_vector
+from captrial.compete.ranking.perron import ranking_vector, ratios
 from captrial.compete.ranking.result import bootstrap, rank_changes, rank_models
 from compete import synthetic
 
@@ -79,14 +78,14 @@ def test_bradley_terry_recovers_strengths() -> None:
     games = 20_000.0
     wins = games * strength[:, None] / (strength[:, None] + strength[None, :])
     np.fill_diagonal(wins, 0.0)
-    found = bradley_terry(wins)
+    found = fit_bradley_terry(wins)
     np.testing.assert_allclose(found.strength, strength, rtol=1e-3)
     assert (found.error < 0.02).all()
-    assert (bradley_terry(wins / 100).error > 5 * found.error).all()
+    assert (fit_bradley_terry(wins / 100).error > 5 * found.error).all()
 
 
 def test_bradley_terry_is_finite_when_somebody_never_lost() -> None:
-    found = bradley_terry(np.array([[0.0, 5.0, 5.0], [0.0, 0.0, 3.0], [0.0, 2.0, 0.0]]))
+    found = fit_bradley_terry(np.array([[0.0, 5.0, 5.0], [0.0, 0.0, 3.0], [0.0, 2.0, 0.0]]))
     assert found.strength[0] > 0.7
     assert np.isfinite(found.error).all()
 
@@ -111,11 +110,11 @@ def test_stability_ends_at_one_and_flags_few_models() -> None:
     def first_images(k: int | None) -> PairwiseScores:
         return synthetic.restrict(found, [np.arange(k or 40)] * len(found.pairs))
 
-    curve = stability(first_images, first=5)
+    curve = measure_stability(first_images, first=5)
     assert curve.k == tuple(range(5, 41))
     assert curve.srcc[-1] == 1
     assert not curve.weak
-    assert stability(lambda k: synthetic.pairwise_scores(models=3)).weak
+    assert measure_stability(lambda k: synthetic.pairwise_scores(models=3)).weak
 
 
 def test_stability_begins_where_labels_connect_all_models() -> None:
@@ -126,7 +125,7 @@ def test_stability_begins_where_labels_connect_all_models() -> None:
         rows = np.arange(k or 40)
         return synthetic.restrict(found, [rows, rows[10:], rows[10:]])
 
-    assert stability(labelled_late, first=5).k == tuple(range(11, 41))
+    assert measure_stability(labelled_late, first=5).k == tuple(range(11, 41))
 
 
 def test_settled_is_the_last_crossing() -> None:

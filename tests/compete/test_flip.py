@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from captrial.compete.analysis.flip import flip_report
-from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import ranking_vector
+from captrial.compete.ranking.perron import ranking_vector, ratios
 from compete import synthetic
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from captrial.compete.analysis.planner import PlanSettings, plan_labels
-from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import ranking_vector
+from captrial.compete.ranking.perron import ranking_vector, ratios
 from compete import synthetic
 
 

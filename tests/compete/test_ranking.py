@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete.ranking.dominance import dominance, ratios
-from captrial.compete.ranking.perron import ranking_vector, ranking_vectors, ranks
+from captrial.compete.ranking.perron import pairwise_dominance, ranking_vector, ranking_vectors, ranks, ratios
 from captrial.errors import StateError
 
 
@@ -67,14 +66,14 @@ def test_ranks_of_equal_scores_follow_the_models() -> None:
 
 
 def test_dominance_without_zeros_is_a_plain_ratio() -> None:
-    found = dominance(np.array([[np.nan, 0.6], [0.3, np.nan]]))
+    found = pairwise_dominance(np.array([[np.nan, 0.6], [0.3, np.nan]]))
     assert found.added == 0
     np.testing.assert_allclose(found.f, [[1, 2], [0.5, 1]])
 
 
 def test_zeros_add_a_hundredth_of_the_smallest_positive_score_to_all() -> None:
     p = np.array([[np.nan, 0.5, 0.0], [0.2, np.nan, 0.4], [0.1, 0.3, np.nan]])
-    found = dominance(p)
+    found = pairwise_dominance(p)
     assert found.added == pytest.approx(0.001)
     np.testing.assert_allclose(found.f[0, 1], 0.501 / 0.201)
     np.testing.assert_allclose(found.f[2, 0], 0.101 / 0.001)
@@ -83,7 +82,7 @@ def test_zeros_add_a_hundredth_of_the_smallest_positive_score_to_all() -> None:
 def test_if_nobody_scored_all_are_equal() -> None:
     p = np.zeros((3, 3))
     np.fill_diagonal(p, np.nan)
-    np.testing.assert_allclose(ranking_vector(dominance(p).f), [1 / 3] * 3)
+    np.testing.assert_allclose(ranking_vector(pairwise_dominance(p).f), [1 / 3] * 3)
 
 
 def test_many_at_once_equals_one_by_one() -> None:

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captrial.compete.selection.selection import (
-    PairSelection,
     RankedImages,
     SearchOptions,
     merge,
     select,
 )
 from captrial.compete.storage.caption_pool import CaptionPool
+from captrial.compete.storage.selection_files import PairSelection
 from captrial.errors import InputError
 from compete import exact_selection
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete.selection.ngram_similarity import UNITS, CaptionBlock, compare, ngram_similarity
+from captrial.compete.selection.ngram_similarity import UNITS, CaptionBlock, compare, ngsm
 from captrial.compete.selection.token_rows import TokenRows
 from compete import exact_selection
 
@@ -20,20 +20,20 @@ captions = st.lists(st.sampled_from(["a", "b", "c"]), max_size=9)
 @settings(deadline=None)
 @given(captions, captions)
 def test_equals_the_definition(first: list[str], second: list[str]) -> None:
-    assert ngram_similarity(first, second) == exact_selection.key(first, second)
+    assert ngsm(first, second) == exact_selection.key(first, second)
 
 
 @settings(deadline=None)
 @given(captions, captions)
 def test_is_symmetric_and_bounded(first: list[str], second: list[str]) -> None:
-    found = ngram_similarity(first, second)
-    assert found == ngram_similarity(second, first)
+    found = ngsm(first, second)
+    assert found == ngsm(second, first)
     assert all(0 <= value <= 1 for value in found)
-    assert ngram_similarity(first, first) == (1, 1, 1, 1, 1)
+    assert ngsm(first, first) == (1, 1, 1, 1, 1)
 
 
 def test_by_hand() -> None:
-    found = ngram_similarity(list("aab"), list("abba"))
+    found = ngsm(list("aab"), list("abba"))
     # unigrams: a a b | a a b b share 3 of 4; bigrams: aa ab | ab bb ba share 1 of 4; trigrams: none of 1 + 2
     assert found.n1 == 0.75
     assert found.n2 == 0.25
@@ -42,10 +42,10 @@ def test_by_hand() -> None:
 
 
 def test_short_captions_agree_where_neither_has_an_n_gram() -> None:
-    assert ngram_similarity(["dog"], ["dog"]) == (1, 1, 1, 1, 1)
-    assert ngram_similarity([], []) == (1, 1, 1, 1, 1)
-    assert ngram_similarity(["dog"], ["cat"]) == (0, 0, 1, 1, 1)
-    assert ngram_similarity([], ["cat"]) == (0, 0, 1, 1, 1)
+    assert ngsm(["dog"], ["dog"]) == (1, 1, 1, 1, 1)
+    assert ngsm([], []) == (1, 1, 1, 1, 1)
+    assert ngsm(["dog"], ["cat"]) == (0, 0, 1, 1, 1)
+    assert ngsm([], ["cat"]) == (0, 0, 1, 1, 1)
 
 
 @pytest.mark.parametrize("length", [70, 300])
@@ -53,7 +53,7 @@ def test_long_captions_need_wide_masks(length: int) -> None:
     generator = np.random.default_rng(length)
     words = [[f"w{number}" for number in generator.integers(0, 200, length)] for _ in range(2)]
     words[1][: length // 2] = words[0][: length // 2]
-    assert ngram_similarity(*words) == exact_selection.key(*words)
+    assert ngsm(*words) == exact_selection.key(*words)
 
 
 @settings(max_examples=50, deadline=None)

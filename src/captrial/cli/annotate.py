@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.compete_options import say_next
+from captrial.cli.compete_options import print_next_step
 from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
 from captrial.errors import InputError
 
@@ -179,7 +179,7 @@ def simulate(
         print_json(outcome)
         return
     print_table("simulated experiment", ["", ""], [(key.replace("_", " "), value) for key, value in outcome.items()])
-    say_next(f"captrial compete rank {directory}", "rank by what they wrote")
+    print_next_step(f"captrial compete rank {directory}", "rank by what they wrote")
 
 
 def _room(directory: Path, database: str | None) -> Room:

@@ -1,24 +1,26 @@
-"""`captrial compete`: from caption files to a ranking that people can rely on, step by step in one directory."""
+"""`captrial compete`: create a competition, select images, add models, show the status; and its other commands."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli import compete_analysis, compete_rank, export_report
-from captrial.cli.compete_captioning import Captioners, caption_files
+from captrial.cli import compete_analysis, compete_results
 from captrial.cli.compete_options import (
+    Captioners,
     CaptionFiles,
     Directory,
     IgnoreChanges,
+    caption_files,
     open_competition,
-    say_next,
-    warn,
+    print_next_step,
+    print_warning,
 )
 from captrial.cli.engine_options import RayAddress, chosen_engine
 from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.compete.selection.registry import similarity_help
 from captrial.errors import InputError
 from captrial.installation import usable_cpus
 
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Rank captioners on your images with few labels (maximum discrepancy competition)."
 )
-app.command("rank")(compete_rank.rank)
+app.command("rank")(compete_results.rank)
 app.command("stability")(compete_analysis.stability)
 app.command("repetition")(compete_analysis.repetition)
 app.command("flip")(compete_analysis.flip)
 app.command("plan")(compete_analysis.plan)
 app.command("statistics")(compete_analysis.statistics)
-app.command("report")(export_report.report)
-app.command("export")(export_report.export)
+app.command("report")(compete_results.report)
+app.command("export")(compete_results.export)
 
 
 @app.command()
@@ -53,7 +55,7 @@ def new(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Make a competition of caption files or captioners, one a model, about the same images."""
+    """Create a competition from caption files or captioners, one a model, for the same images."""
     from captrial.compete import Competition
     from captrial.compete.storage.creation import check_empty
 
@@ -64,7 +66,7 @@ def new(
         print_json({"directory": str(directory), "models": list(made.models), "images": made.manifest.image_count})
         return
     _print_models(made, f"{directory}: {made.manifest.image_count} images")
-    say_next(f"captrial compete select {directory}", "select the images where captions differ most")
+    print_next_step(f"captrial compete select {directory}", "select the images where captions differ most")
 
 
 @app.command()
@@ -76,7 +78,7 @@ def select(
     ] = None,
     similarity: Annotated[
         str | None,
-        typer.Option(help="ngsm, nouns, spice, embedding, or module:function of your own. \\[default: ngsm]"),
+        typer.Option(help=f"{similarity_help()}; or module:function of your own. \\[default: ngsm]"),
     ] = None,
     diverse: Annotated[
         bool | None, typer.Option("--diverse", help="No two near-duplicate captions or images in one pair's set.")
@@ -94,18 +96,11 @@ def select(
     json: JsonFlag = False,
 ) -> None:
     """For every pair of models, find the images on which their captions differ most."""
-    from captrial.compete.storage.manifest import SelectionSettings
+    from captrial.compete import SelectionSettings
 
     competition = open_competition(directory, ignore_changes)
     kept = competition.manifest.selection or SelectionSettings()
-    count = k or kept.k
-    settings = SelectionSettings(
-        k=count,
-        reserve=reserve if reserve is not None else kept.reserve if k in (None, kept.k) else count,
-        similarity=similarity or kept.similarity,
-        diverse=kept.diverse if diverse is None else diverse,
-        skip_broken=kept.skip_broken if skip_broken is None else skip_broken,
-    )
+    settings = kept.changed(k, reserve, similarity, diverse, skip_broken)
     if engine is None:
         fresh = _select(competition, settings, again, workers)
     else:
@@ -114,7 +109,7 @@ def select(
         made = chosen_engine(engine, workers or usable_cpus(), ray_address)
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
     if json:
-        print_json(_selection_json(competition))
+        print_json(competition.selection_json())
         return
     _print_selection(competition, len(fresh))
 
@@ -128,7 +123,7 @@ def add(
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
-    """Add a model: only its own pairs are selected and need labels, everything before stays as it is."""
+    """Add a model: only its own pairs are selected and need labels, everything else is unchanged."""
     competition = open_competition(directory, ignore_changes)
     before = set(competition.selected_images())
     files = caption_files(directory, captioner, captions, competition.image_root)
@@ -144,35 +139,23 @@ def add(
     if competition.manifest.selection:
         more = len(set(competition.selected_images()) - before)
         console.print(f"{len(fresh)} new pairs; {more} images more than before in all.")
-    _say_next_step(competition)
+    _print_next(competition)
 
 
 @app.command()
 def status(directory: Directory, json: JsonFlag = False) -> None:
-    """What has been done, what is missing, and what to do next."""
+    """Show what has been done, what is missing, and what to do next."""
     competition = open_competition(directory, ignore_changes=True)
-    facts = _facts(competition)
+    facts = competition.status()
     if json:
         print_json(facts)
         return
     _print_models(competition, f"{directory}: {facts['images']} images")
     for name in facts["changed_sources"]:
-        warn(f"the caption file of {name} has changed since this competition read it")
+        print_warning(f"the caption file of {name} has changed since this competition read it")
     rows = [[name.replace("_", " "), str(facts[name])] for name in ("pairs", "selected_pairs", "images", "labelled")]
     print_table("progress", ["what", "how many"], [*rows, ["indescribable", str(facts["indescribable"])]])
-    _say_next_step(competition)
-
-
-def _selection_json(competition: Competition) -> dict[str, Any]:
-    """The shape that scripts rely on: k, and the images of every pair as they stand."""
-    settings = competition.manifest.selection
-    return {
-        "k": settings.k if settings else None,
-        "pairs": [
-            {"models": list(found.models), "images": list(found.images), "similarity": list(found.similarity)}
-            for found in competition.selections().values()
-        ],
-    }
+    _print_next(competition)
 
 
 def _select(
@@ -187,23 +170,6 @@ def _select(
         )
 
 
-def _facts(competition: Competition) -> dict[str, Any]:
-    images = competition.selected_images()
-    waiting = competition.images_to_label()
-    return {
-        "models": list(competition.models),
-        "pool": competition.manifest.image_count,
-        "selection": competition.manifest.selection,
-        "pairs": len(competition.pairs),
-        "selected_pairs": len(competition.selected_pairs()),
-        "images": len(images),
-        "labelled": len(images) - len(waiting),
-        "to_label": len(waiting),
-        "indescribable": len(competition.indescribable()),
-        "changed_sources": competition.changed_sources(),
-    }
-
-
 def _print_models(competition: Competition, title: str) -> None:
     from captrial.compete.storage.creation import verbosity_note
 
@@ -213,7 +179,7 @@ def _print_models(competition: Competition, title: str) -> None:
     print_table(title, ["model", "words a caption", "remarks"], rows)
     note = verbosity_note(competition.manifest)
     if note:
-        warn(note)
+        print_warning(note)
 
 
 def _print_selection(competition: Competition, fresh: int) -> None:
@@ -232,17 +198,17 @@ def _print_selection(competition: Competition, fresh: int) -> None:
     images = len(competition.selected_images())
     done = "selected" if fresh else "were selected before; nothing to do for"
     console.print(f"{fresh or len(rows)} pairs {done}: {images} different images in all.")
-    _say_next_step(competition)
+    _print_next(competition)
 
 
-def _say_next_step(competition: Competition) -> None:
+def _print_next(competition: Competition) -> None:
     directory = competition.directory
     if len(competition.selected_pairs()) < len(competition.pairs):
-        say_next(f"captrial compete select {directory}", "select the images to label")
+        print_next_step(f"captrial compete select {directory}", "select the images to label")
         return
     waiting = len(competition.images_to_label())
     if waiting:
-        say_next(f"captrial annotate serve {directory}", f"have {waiting} images labelled, or give references:")
-        say_next(f"captrial compete rank {directory} --references FILE", "rank by what is labelled")
+        print_next_step(f"captrial annotate serve {directory}", f"have {waiting} images labelled, or give references:")
+        print_next_step(f"captrial compete rank {directory} --references FILE", "rank by what is labelled")
     else:
-        say_next(f"captrial compete report {directory}", "all images are labelled; see the result")
+        print_next_step(f"captrial compete report {directory}", "all images are labelled; see the result")

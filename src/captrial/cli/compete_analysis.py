@@ -1,4 +1,4 @@
-"""`captrial compete stability`, `repetition`, `flip`, `plan` and `statistics`: what else labels and captions say."""
+"""`captrial compete stability`, `repetition`, `flip`, `plan` and `statistics`: analyses beside the ranking."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def stability(
     json: JsonFlag = False,
 ) -> None:
     """Is k large enough? Rank correlation of the top-k ranking with the full one, k = 5, 6, ... (SRCC)."""
-    from captrial.compete.analysis.stability import stability as curve
+    from captrial.compete.analysis.stability import measure_stability
 
     competition = open_competition(directory, ignore_changes)
     scorer = competition.labelled_scorer(competition.labels(references, split))
-    found = curve(lambda k: scorer.score(metric, k))
+    found = measure_stability(lambda k: scorer.score(metric, k))
     if json:
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
         return
@@ -33,19 +33,19 @@ def stability(
     if not found.k:
         notes = ["the pairs have fewer than 5 images each"]
     if found.weak:
-        notes.append(f"with {found.models} models a rank correlation says little")
+        notes.append(f"with {found.models} models a rank correlation carries little information")
     print_table(f"SRCC of the top-k ranking, {metric}", ["k", "SRCC"], rows, notes)
 
 
 def repetition(directory: Directory, json: JsonFlag = False) -> None:
-    """Captions in which one word stands three or more times in a row, by model and word."""
-    from captrial.compete.analysis.repetition import find_repetition as look
+    """Find captions in which one word stands three or more times in a row, by model and word."""
+    from captrial.compete.analysis.repetition import find_repetition
     from captrial.progress import progress_bar
 
     competition = open_competition(directory, ignore_changes=True)
     with progress_bar() as bar:
         task = bar.add_task("reading captions", total=competition.pool.blocks)
-        found = look(competition.pool, progress=lambda: bar.advance(task))
+        found = find_repetition(competition.pool, progress=lambda: bar.advance(task))
     if json:
         print_json([{**asdict(part), "share": part.share} for part in found])
         return
@@ -110,7 +110,7 @@ def plan(
         print_json({"metric": metric, "stable": found.stable, "to_label": left, **asdict(found)})
         return
     rows = [[ahead, behind, risk] for ahead, behind, risk in found.doubts]
-    print_table(f"what labelling the rest may still turn, {metric}", ["ahead", "behind", "probability"], rows)
+    print_table(f"what labelling the rest may still change, {metric}", ["ahead", "behind", "probability"], rows)
     if found.stable:
         console.print(f"Stable: the risk that the {goal} changes is {found.risk:.3f}; {left} images are not needed.")
     else:
@@ -128,7 +128,7 @@ def statistics(
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
-    """Annotations, classes of the selected images, and who was right on them."""
+    """Show statistics of annotations, classes of the selected images, and which models were right on them."""
     from captrial.compete.analysis import statistics as facts
 
     competition = open_competition(directory, ignore_changes)
@@ -150,4 +150,4 @@ def statistics(
     rows = [[*outcome.models, outcome.both, outcome.first, outcome.second, outcome.neither] for outcome in outcomes]
     notes = [f"right: {metric} of at least {threshold.value:.4g} ({threshold.description})"]
     columns = ["first", "second", "both right", "only first", "only second", "neither"]
-    print_table("who was right", columns, rows, notes)
+    print_table("which models were right", columns, rows, notes)

@@ -1,4 +1,4 @@
-"""What the verbs of `captrial compete` share: options, opening the directory, and saying what to do next."""
+"""Options and output that the commands of `captrial compete` share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ CaptionFiles = Annotated[
         "--captions", metavar="NAME=FILE", help="A model's name and its captions; once a model.", show_default=False
     ),
 ]
+Captioners = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--captioner",
+        metavar="NAME=RUN",
+        help="A captioner to run over the images first: run folder, transformers checkpoint or owner/model, or "
+        "http://host/v1#model; options behind a ?, e.g. owner/model?beam=3.",
+        show_default=False,
+    ),
+]
 IgnoreChanges = Annotated[
     bool, typer.Option("--ignore-changes", help="Go on although a caption file has changed since it was read.")
 ]
@@ -30,9 +40,53 @@ References = Annotated[
 ]
 Split = Annotated[str | None, typer.Option(help="Use one split of the reference file.")]
 MetricName = Annotated[str, typer.Option("--metric", help="cider, spice, bleu_4, rouge_l, ...")]
+Metrics = Annotated[
+    list[str] | None, typer.Option("--metric", help="Once a metric. \\[default: cider and, once labelled, spice]")
+]
+ExternalScoresFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="External scores to compare with: the output of `captrial score --json`, or {model: score}.",
+    ),
+]
 
 
-def named_files(options: list[str] | None) -> dict[str, Path]:
+def caption_files(
+    directory: Path, captioners: list[str] | None, captions: list[str] | None, images: Path | None
+) -> dict[str, Path]:
+    """The caption file of every model: those of `captions`, and those that `captioners` write."""
+    files = _named_files(captions)
+    if not captioners:
+        return files
+    sources = _named_sources(captioners)
+    twice = sorted(sources.keys() & files.keys())
+    if twice:
+        raise InputError(f"a captioner and a caption file are both named {twice[0]}; give each model a name of its own")
+    if images is None:
+        raise InputError("--captioner needs --images, the folder of the images to caption")
+    from captrial.compete.storage.captioner_runs import run_captioners
+
+    return {**run_captioners(directory, sources, images), **files}
+
+
+def open_competition(directory: Path, ignore_changes: bool) -> Competition:
+    """Open the directory; a caption file that has changed is an error unless that is to be ignored."""
+    from captrial.compete import Competition
+
+    return Competition.open(directory, check_sources=not ignore_changes)
+
+
+def print_next_step(command: str, purpose: str) -> None:
+    """Print the command to run next."""
+    console.print(f"[dim]next:[/] {escape(purpose)}\n  [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
+
+
+def print_warning(message: str) -> None:
+    """Print a warning on stderr."""
+    console_err.print(f"[bold yellow]note:[/] {escape(message)}", highlight=False, soft_wrap=True)
+
+
+def _named_files(options: list[str] | None) -> dict[str, Path]:
     """NAME=FILE options as a mapping; a file alone is named by its stem."""
     files: dict[str, Path] = {}
     for option in options or []:
@@ -45,18 +99,13 @@ def named_files(options: list[str] | None) -> dict[str, Path]:
     return files
 
 
-def open_competition(directory: Path, ignore_changes: bool) -> Competition:
-    """Open the directory; a caption file that has changed is an error unless that is to be ignored."""
-    from captrial.compete import Competition
-
-    return Competition.open(directory, check_sources=not ignore_changes)
-
-
-def say_next(command: str, why: str) -> None:
-    """Name the next step."""
-    console.print(f"[dim]next:[/] {escape(why)}\n  [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
-
-
-def warn(sentence: str) -> None:
-    """A remark that must not be overlooked, on stderr."""
-    console_err.print(f"[bold yellow]note:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+def _named_sources(options: list[str]) -> dict[str, str]:
+    sources: dict[str, str] = {}
+    for option in options:
+        name, equals, source = option.partition("=")
+        if not equals or not name or not source or name in sources:
+            raise InputError(f"--captioner {option}: give each captioner a name of its own, NAME=RUN")
+        if "/" in name or name.startswith("."):
+            raise InputError(f"--captioner {option}: the name becomes a file's; give it no / and no . in front")
+        sources[name] = source
+    return sources

@@ -65,7 +65,7 @@ def ground(
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
-    from captrial.engines.job import stamps
+    from captrial.files import stamps
     from captrial.engines.jobs.ground import GroundJobSettings, ground_all
     from captrial.grounding.regions import DATA, ELEMENTS, check_regions, dataset_regions, element_regions
     from captrial.grounding.score import Grounder

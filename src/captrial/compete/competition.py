@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -24,7 +25,6 @@ from captrial.compete.ranking.pair_scores import PairImages, PairScorer
 from captrial.compete.ranking.result import RankingResult, rank_models
 from captrial.compete.selection.registry import similarity_named
 from captrial.compete.selection.selection import (
-    PairSelection,
     Ranker,
     SearchOptions,
     all_pairs,
@@ -39,6 +39,7 @@ from captrial.compete.storage.selection_files import (
     ActiveSelection,
     Captions,
     Pair,
+    PairSelection,
     SelectionFiles,
     active_selection,
 )
@@ -270,6 +271,35 @@ class Competition:
     def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> RankingResult:
         """Rank the models by the labels there are, with intervals from `replicates` bootstrap replicates."""
         return rank_models(self.labelled_scorer(labels).score(metric), replicates, self._manifest.seed)
+
+    # Summaries -------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What has been done and what is missing, as in `compete status --json`; `pool` is the size of the pool."""
+        images, unlabelled = self.selected_images(), self.images_to_label()
+        return {
+            "models": list(self.models),
+            "pool": self._manifest.image_count,
+            "selection": self._manifest.selection,
+            "pairs": len(self.pairs),
+            "selected_pairs": len(self.selected_pairs()),
+            "images": len(images),
+            "labelled": len(images) - len(unlabelled),
+            "to_label": len(unlabelled),
+            "indescribable": len(self.indescribable()),
+            "changed_sources": self.changed_sources(),
+        }
+
+    def selection_json(self) -> dict[str, Any]:
+        """k and the images of every pair, as in `compete select --json`; scripts rely on these keys."""
+        settings = self._manifest.selection
+        return {
+            "k": settings.k if settings else None,
+            "pairs": [
+                {"models": list(found.models), "images": list(found.images), "similarity": list(found.similarity)}
+                for found in self.selections().values()
+            ],
+        }
 
     # Helpers ---------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.compete.analysis import statistics as facts
-from captrial.compete.analysis.stability import Stability, spearman, stability
+from captrial.compete.analysis.stability import Stability, measure_stability, spearman
 from captrial.compete.ranking.result import rank_changes
 from captrial.errors import MissingExtraError
 from captrial.grounding.tables import Cell, Table
@@ -262,7 +262,7 @@ class Mad(Trial):
         return made
 
     def _curve(self, metric: str) -> Stability:
-        return stability(lambda k: self.scorer.score(metric, k))
+        return measure_stability(lambda k: self.scorer.score(metric, k))
 
     def stuck(self) -> Made:
         """Fig. 11."""

@@ -24,10 +24,10 @@ from captrial.compete.analysis import (
     class_distribution,
     find_repetition,
     flip_report,
+    measure_stability,
     pair_outcomes,
     plan_labels,
     right_threshold,
-    stability,
 )
 from captrial.compete.ranking.result import ExternalScores, rank_changes
 from captrial.data.images import image_data_url
@@ -173,7 +173,7 @@ def _pairs(data: ReportData) -> SectionContent:
 
 def _uncertainty(data: ReportData) -> SectionContent:
     scorer = data.scorer
-    curves = [stability(lambda k, metric=metric: scorer.score(metric, k)) for metric in data.metrics]  # type: ignore[misc]
+    curves = [measure_stability(lambda k, metric=metric: scorer.score(metric, k)) for metric in data.metrics]  # type: ignore[misc]
     values = {
         "flips": [flip_report(scores) for scores in data.pairwise],
         "plan": plan_labels(data.pairwise[0], scorer.unlabelled, PlanSettings(most=0)),

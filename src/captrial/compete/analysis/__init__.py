@@ -10,7 +10,7 @@
 from captrial.compete.analysis.flip import FlipReport, flip_report
 from captrial.compete.analysis.planner import LabelPlan, PlanSettings, plan_labels
 from captrial.compete.analysis.repetition import ModelRepetition, find_repetition
-from captrial.compete.analysis.stability import Stability, spearman, stability
+from captrial.compete.analysis.stability import Stability, measure_stability, spearman
 from captrial.compete.analysis.statistics import (
     AnnotationStatistics,
     PairOutcome,
@@ -32,9 +32,9 @@ __all__ = [
     "class_distribution",
     "find_repetition",
     "flip_report",
+    "measure_stability",
     "pair_outcomes",
     "plan_labels",
     "right_threshold",
     "spearman",
-    "stability",
 ]

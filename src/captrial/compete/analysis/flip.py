@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import connected, ranking_vectors
+from captrial.compete.ranking.perron import connected, ranking_vectors, ratios
 from captrial.progress import track
 
 Floats = NDArray[np.float64]

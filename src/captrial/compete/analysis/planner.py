@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import ranking_vectors
+from captrial.compete.ranking.perron import ranking_vectors, ratios
 from captrial.errors import InputError
 from captrial.metrics.significance.bootstrap import exponential_weights
 

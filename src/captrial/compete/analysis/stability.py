@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.dominance import ratios
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import connected, ranking_vector
+from captrial.compete.ranking.perron import connected, ranking_vector, ratios
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +49,7 @@ def spearman(first: Floats, second: Floats) -> float:
     return round(float(np.corrcoef(_mean_ranks(first), _mean_ranks(second))[0, 1]), 12)
 
 
-def stability(score: Callable[[int | None], PairwiseScores], first: int = 5) -> Stability:
+def measure_stability(score: Callable[[int | None], PairwiseScores], first: int = 5) -> Stability:
     """Rank by the first k images of every D_ij, for k from `first` to all of them.
 
     `score(k)` returns the scores on the first k images of every D_ij, `score(None)` on all. Where not all images are

@@ -1,4 +1,4 @@
-"""From labels to a ranking: scores of all pairs (`pair_scores`), ratios (`dominance`), ranking vector (`perron`).
+"""From labels to a ranking: scores of all pairs (`pair_scores`), their ratios and the ranking vector (`perron`).
 
 `result` puts them together with bootstrap intervals; `bradley_terry` ranks by single wins and by people's judgements.
 """
@@ -6,14 +6,21 @@
 from captrial.compete.ranking.bradley_terry import (
     MetricAgreement,
     Strengths,
-    bradley_terry,
+    fit_bradley_terry,
     metric_agreement,
     rank_by_judgements,
     wins_by_metric,
 )
-from captrial.compete.ranking.dominance import Dominance, dominance, ratios
 from captrial.compete.ranking.pair_scores import PairImages, PairScorer, PairStatistics, PairwiseScores
-from captrial.compete.ranking.perron import connected, ranking_vector, ranking_vectors, ranks
+from captrial.compete.ranking.perron import (
+    Dominance,
+    connected,
+    pairwise_dominance,
+    ranking_vector,
+    ranking_vectors,
+    ranks,
+    ratios,
+)
 from captrial.compete.ranking.result import (
     RankingReplicates,
     RankingResult,
@@ -34,10 +41,10 @@ __all__ = [
     "RankingResult",
     "Strengths",
     "bootstrap",
-    "bradley_terry",
     "connected",
-    "dominance",
+    "fit_bradley_terry",
     "metric_agreement",
+    "pairwise_dominance",
     "rank_by_judgements",
     "rank_changes",
     "rank_models",

@@ -8,17 +8,20 @@ ratios, which ignores how large the differences are) or from people's judgements
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.pair_scores import PairwiseScores
+from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
+from captrial.compete.ranking.perron import ranks
 from captrial.compete.storage.labels import Judgement
 from captrial.metrics.significance.bootstrap import exponential_weights, percentile_bounds
 
 Floats = NDArray[np.float64]
 
+COMMON_METRICS = ("cider", "rouge_l", "bleu_4")  # whose agreement with people is shown beside the metric asked for
 _PRIOR = 0.5  # wins added to both sides of every pair that met: a model that never lost keeps a finite strength
 
 
@@ -43,10 +46,10 @@ class MetricAgreement:
     left_out: int
 
 
-def bradley_terry(wins: Floats) -> Strengths:
+def fit_bradley_terry(wins: Floats) -> Strengths:
     """Maximum likelihood by Hunter's minorisation, with half a win added to both sides of every pair that met.
 
-    >>> bradley_terry(np.array([[0.0, 3.0], [1.0, 0.0]])).strength.round(3)
+    >>> fit_bradley_terry(np.array([[0.0, 3.0], [1.0, 0.0]])).strength.round(3)
     array([0.7, 0.3])
     """
     met = wins + wins.T > 0
@@ -85,7 +88,7 @@ def rank_by_judgements(models: Sequence[str], judgements: Sequence[Judgement]) -
         i, j = index[judgement.first], index[judgement.second]
         wins[i, j] += judgement.outcome
         wins[j, i] += 1 - judgement.outcome
-    return bradley_terry(wins)
+    return fit_bradley_terry(wins)
 
 
 def metric_agreement(
@@ -115,6 +118,25 @@ def metric_agreement(
         weights = exponential_weights(replicates, len(sums), seed)
         low, high = percentile_bounds((weights @ sums) / (weights @ counts), level)
     return MetricAgreement(pairwise.metric, tau, float(low), float(high), int(counts.sum()), left_out)
+
+
+def judgement_summary(
+    models: Sequence[str], judgements: Sequence[Judgement], scorer: PairScorer, metric: str
+) -> dict[str, Any]:
+    """The ranking by judgements, and the agreement of `metric` and of common metrics with them; empty without any."""
+    if not judgements:
+        return {}
+    strength = rank_by_judgements(models, judgements).strength
+    places = ranks(strength)
+    metrics = dict.fromkeys([metric, *COMMON_METRICS])
+    return {
+        "judgements": len(judgements),
+        "ranking": [
+            {"model": name, "strength": float(strength[index]), "rank": int(places[index])}
+            for index, name in enumerate(models)
+        ],
+        "agreement": [asdict(metric_agreement(scorer.score(name), judgements)) for name in metrics],
+    }
 
 
 def _standard_errors(strength: Floats, games: Floats) -> Floats:

@@ -1,4 +1,7 @@
-"""The global ranking (Wan 2022 Eq. 7): the mean of F^a 1 / (1' F^a 1) over all a, which for F > 0 is the Perron vector.
+"""From pairwise scores P to a global ranking q (Wan 2022 section 3.4).
+
+Pairwise dominance is f_ij = p_ij / p_ji, how much better model i is than j on D_ij. The global ranking (Eq. 7) is the
+mean of F^a 1 / (1' F^a 1) over all a, which for F > 0 is the Perron vector of F.
 
 Power iteration is vectorised over matrices with numpy. A compiled loop was measured to be three times as fast (0.5 ms
 against 1.5 ms for 1 000 replicates of nine models), which no command notices.
@@ -7,6 +10,7 @@ against 1.5 ms for 1 000 replicates of nine models), which no command notices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +20,45 @@ from captrial.errors import StateError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SHARE = 0.01  # of the smallest positive p is added to all where some p is 0
 _TOLERANCE = 1e-14
 _STEPS = 10_000
+
+
+@dataclass(frozen=True)
+class Dominance:
+    """The matrices P and F of a competition; `added` is what smoothing added to every p (0: nothing)."""
+
+    p: Floats  # (m, m) diagonal NaN, NaN where a pair has no labels
+    f: Floats  # (m, m) diagonal 1, NaN where a pair has no labels
+    added: float
+
+
+def smoothing(p: Floats) -> Floats:
+    """The number to add to every p so that no ratio divides by zero: (..., m, m) -> (...).
+
+    >>> float(smoothing(np.array([[np.nan, 0.5], [0.0, np.nan]])))
+    0.005
+    >>> float(smoothing(np.array([[np.nan, 0.5], [0.25, np.nan]])))
+    0.0
+    """
+    smallest = np.where(p > 0, p, np.inf).min(axis=(-2, -1))
+    added = np.where(np.isfinite(smallest), SHARE * smallest, 1.0)  # all scores are 0: all ratios become 1
+    return np.asarray(np.where((p == 0).any(axis=(-2, -1)), added, 0.0))
+
+
+def ratios(p: Floats) -> Floats:
+    """F of P, both (..., m, m), smoothed where some p is 0; the diagonal is 1, unknown pairs stay NaN."""
+    raised = p + smoothing(p)[..., None, None]
+    f = raised / np.swapaxes(raised, -1, -2)
+    diagonal = np.arange(p.shape[-1])
+    f[..., diagonal, diagonal] = 1.0
+    return np.asarray(f)
+
+
+def pairwise_dominance(p: Floats) -> Dominance:
+    """F of P with what smoothing added."""
+    return Dominance(p, ratios(p), float(smoothing(p)))
 
 
 def ranking_vector(f: Floats, models: Sequence[str] | None = None) -> Floats:

@@ -16,10 +16,16 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from captrial.compete.ranking.bradley_terry import Strengths, bradley_terry, wins_by_metric
-from captrial.compete.ranking.dominance import Dominance, dominance, ratios
+from captrial.compete.ranking.bradley_terry import Strengths, fit_bradley_terry, wins_by_metric
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import ranking_vector, ranking_vectors, ranks
+from captrial.compete.ranking.perron import (
+    Dominance,
+    pairwise_dominance,
+    ranking_vector,
+    ranking_vectors,
+    ranks,
+    ratios,
+)
 from captrial.errors import InputError
 from captrial.metrics.significance.bootstrap import exponential_weights, percentile_bounds
 
@@ -107,7 +113,7 @@ class RankingResult:
 
 def rank_models(pairwise: PairwiseScores, replicates: int = 1000, seed: int = 0, level: float = 0.95) -> RankingResult:
     """Rank the models by their pairwise scores; intervals come from `replicates` bootstrap replicates."""
-    matrices = dominance(pairwise.matrix())
+    matrices = pairwise_dominance(pairwise.matrix())
     scores = ranking_vector(matrices.f, pairwise.models)
     return RankingResult(
         metric=pairwise.metric,
@@ -116,7 +122,7 @@ def rank_models(pairwise: PairwiseScores, replicates: int = 1000, seed: int = 0,
         scores=scores,
         ranks=ranks(scores),
         replicates=bootstrap(pairwise, replicates, seed),
-        strengths=bradley_terry(wins_by_metric(pairwise)),
+        strengths=fit_bradley_terry(wins_by_metric(pairwise)),
         level=level,
         notes=(*_coverage_notes(pairwise), *_single_note(pairwise), *_smoothing_note(matrices)),
     )

@@ -64,10 +64,10 @@ class Matches:
     keys: NDArray[np.int64]  # (matches, KEY), units of 1e-12
 
 
-def ngram_similarity(first: Sequence[str], second: Sequence[str]) -> PairwiseSimilarity:
+def ngsm(first: Sequence[str], second: Sequence[str]) -> PairwiseSimilarity:
     """NGSM of two captions given as tokens.
 
-    >>> ngram_similarity("a dog on a bed".split(), "a dog on a sofa".split()).n1
+    >>> ngsm("a dog on a bed".split(), "a dog on a sofa".split()).n1
     0.666666666667
     """
     numbers: dict[str, int] = {}

@@ -12,19 +12,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, util
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from captrial.errors import InputError, MissingExtraError
 
-Floats = NDArray[np.float64]
-CaptionSimilarity = Callable[[Sequence[str], Sequence[str]], Floats | Sequence[float]]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+CaptionSimilarity = Callable[[Sequence[str], Sequence[str]], "Floats | Sequence[float]"]
 
 
 def noun_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
     """Soft overlap of the nouns of two captions, by synonym lists and word vectors, in [0, 1]."""
+    import numpy as np
+
     from captrial.metrics.nouns.noun_iou import noun_iou
 
     there = noun_iou(list(first), [[text] for text in second]).per_image
@@ -34,6 +38,8 @@ def noun_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
 
 def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
     """SPICE's F between the scene graphs of two captions, the mean of both directions, in [0, 1]."""
+    import numpy as np
+
     from captrial.metrics.spice import spice
 
     there = spice(list(first), [[text] for text in second]).per_image
@@ -43,6 +49,8 @@ def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
 
 def sentence_embedding(first: Sequence[str], second: Sequence[str]) -> Floats:
     """Cosine of sentence embeddings, where `sentence-transformers` is installed."""
+    import numpy as np
+
     encoder = _sentence_encoder()
     one, two = (encoder.encode(list(texts), normalize_embeddings=True) for texts in (first, second))
     return np.asarray((one * two).sum(axis=1), np.float64)
@@ -63,14 +71,14 @@ class SimilarityEntry:
     title: str
     description: str
     compute: CaptionSimilarity | None = None  # None: NGSM, computed by the selection itself, far faster
-    needs: str = ""  # packages or data beyond a plain installation
+    needs: str = ""  # packages beyond a plain installation
 
 
 SIMILARITIES: dict[str, SimilarityEntry] = {
     entry.name: entry
     for entry in (
         SimilarityEntry("ngsm", "NGSM", "n-gram similarity (Wan 2022 Eqs. 1-5)"),
-        SimilarityEntry("nouns", "noun IoU", "soft overlap of nouns by word vectors", noun_overlap, "word vectors"),
+        SimilarityEntry("nouns", "noun IoU", "soft overlap of nouns by word vectors", noun_overlap),
         SimilarityEntry("spice", "SPICE", "F of the two scene graphs", scene_graph_overlap),
         SimilarityEntry(
             "embedding", "embeddings", "cosine of sentence embeddings", sentence_embedding, "sentence-transformers"
@@ -91,3 +99,11 @@ def similarity_named(name: str) -> CaptionSimilarity | None:
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"similarity {name}: {error}; it must name a function that Python can import") from None
     return found
+
+
+def similarity_help() -> str:
+    """All similarities in one line, for a help text."""
+    return "; ".join(
+        f"{entry.name}: {entry.description}{f' (needs {entry.needs})' if entry.needs else ''}"
+        for entry in SIMILARITIES.values()
+    )

@@ -36,6 +36,7 @@ from captrial.compete.selection.ngram_similarity import (
 from captrial.compete.selection.registry import CaptionSimilarity
 from captrial.compete.selection.token_rows import TokenEncoder, Tokenizer
 from captrial.compete.storage.caption_pool import Block, CaptionSource, gather
+from captrial.compete.storage.selection_files import Pair, PairSelection
 from captrial.errors import InputError
 
 CAPTION_OVERLAP = 0.8  # Jaccard index of two captions' words from which on they count as near-duplicates
@@ -44,7 +45,6 @@ _GENEROUS = 4  # times as many candidates as needed are searched at first
 _FIRST = 1024  # images compared before there are limits
 _LARGEST = 1e6  # similarities beyond do not fit 64 bits in units of 1e-12
 
-Pair = tuple[int, int]
 Fingerprint = Callable[[str], int | None]  # image id -> 64 bits that change little when the image does
 Words = Mapping[str, Sequence[frozenset[str]]]  # image -> the words of every model's caption
 Candidate = tuple[frozenset[str], frozenset[str], int | None]  # words of both captions, fingerprint of the image
@@ -65,17 +65,6 @@ class SearchOptions:
     def pairs_of(self, pool: CaptionSource) -> list[Pair]:
         """The pairs to search for."""
         return all_pairs(len(pool.models)) if self.pairs is None else list(self.pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class PairSelection:
-    """D_ij of one pair of models, most different captions first; `reserve` continues the same order."""
-
-    models: tuple[str, str]
-    images: tuple[str, ...]
-    similarity: tuple[float, ...]
-    reserve: tuple[str, ...]
-    reserve_similarity: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

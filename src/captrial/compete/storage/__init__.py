@@ -4,7 +4,7 @@ from captrial.compete.storage.caption_pool import Block, CaptionPool, CaptionSou
 from captrial.compete.storage.creation import add_model, check_empty, create, verbosity_note
 from captrial.compete.storage.labels import Judgement, Labels, read_judgements, read_labels
 from captrial.compete.storage.manifest import Manifest, ModelEntry, SelectionSettings
-from captrial.compete.storage.selection_files import ActiveSelection, SelectionFiles, active_selection
+from captrial.compete.storage.selection_files import ActiveSelection, PairSelection, SelectionFiles, active_selection
 
 __all__ = [
     "ActiveSelection",
@@ -15,6 +15,7 @@ __all__ = [
     "Labels",
     "Manifest",
     "ModelEntry",
+    "PairSelection",
     "SelectionFiles",
     "SelectionSettings",
     "StoredPool",

@@ -39,6 +39,24 @@ class SelectionSettings:
     diverse: bool = False
     skip_broken: bool = False
 
+    def changed(
+        self,
+        k: int | None = None,
+        reserve: int | None = None,
+        similarity: str | None = None,
+        diverse: bool | None = None,
+        skip_broken: bool | None = None,
+    ) -> SelectionSettings:
+        """These settings with those given in place of the old; with another k, the reserve is as large as k."""
+        count = k or self.k
+        return SelectionSettings(
+            k=count,
+            reserve=reserve if reserve is not None else self.reserve if k in (None, self.k) else count,
+            similarity=similarity or self.similarity,
+            diverse=self.diverse if diverse is None else diverse,
+            skip_broken=self.skip_broken if skip_broken is None else skip_broken,
+        )
+
 
 @dataclass(frozen=True)
 class Manifest:

@@ -9,13 +9,23 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captrial.compete.selection.selection import PairSelection
 from captrial.compete.storage.caption_pool import StoredPool, gather
 from captrial.compete.storage.manifest import SelectionSettings
 from captrial.files import atomic_path, atomic_write
 
 Pair = tuple[int, int]
 Captions = dict[str, tuple[str, ...]]  # by image, one a model
+
+
+@dataclass(frozen=True, slots=True)
+class PairSelection:
+    """D_ij of one pair of models, most different captions first; `reserve` continues the same order."""
+
+    models: tuple[str, str]
+    images: tuple[str, ...]
+    similarity: tuple[float, ...]
+    reserve: tuple[str, ...]
+    reserve_similarity: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from captrial.captioners.protocols import try_caption
 from captrial.captioners.registry import shipped_captioners
 from captrial.engines.engine import Engine, JobResult, run
 from captrial.engines.inputs import PART, open_rows, parts_of_all
-from captrial.engines.job import Job, JobSpec, Row, stamps
+from captrial.engines.job import Job, JobSpec, Row
+from captrial.files import stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
 

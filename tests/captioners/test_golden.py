@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from captrial.captioners import create
-from captrial.captioners.architectures.attention import LegacyNorm, MultiHeadAttention
+from captrial.captioners.architectures.layers import LegacyNorm, MultiHeadAttention
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.architectures.m2 import M2
 from captrial.captioners.architectures.ort import (
@@ -87,7 +87,7 @@ def test_stack_cap_query(context_in_query: bool) -> None:
     coarse.register_forward_hook(lambda _, inputs, found: seen.update(context=found[0]))
     fine.query.register_forward_hook(lambda _, inputs, found: seen.update(query=inputs[0]))  # type: ignore[union-attr, operator]
     memory = captioner.encode(Features(torch.randn(3, 5, 6), torch.ones(3, 5, dtype=torch.bool)))
-    outputs, _, _ = captioner.read(torch.ones(3, 1, dtype=torch.long), captioner.start(memory), memory)
+    outputs, _, _ = captioner.recurrent_step(torch.ones(3, 1, dtype=torch.long), captioner.start(memory), memory)
     hidden = outputs.chunk(2, -1)[0]
     assert torch.equal(seen["query"], hidden + seen["context"] if context_in_query else hidden)
 

@@ -39,7 +39,7 @@ class AnyCaptioner(Protocol):
 
 
 def try_caption(captioner: AnyCaptioner, images: Sequence[Image.Image]) -> list[str | InputError]:
-    """One caption an image, or why there is none; captioners without a `try_caption` of their own caption all or raise."""
+    """One caption an image, or why there is none; a captioner without its own `try_caption` captions all or raises."""
     own: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
     return own(images) if own is not None else list(captioner.caption(images))
 

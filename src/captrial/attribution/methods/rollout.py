@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.attribution.methods import cross_attention
-from captrial.captioners.architectures.attention import MultiHeadAttention
+from captrial.captioners.architectures.layers import MultiHeadAttention
 from captrial.captioners.base import Captioner
 from captrial.errors import InputError
 from captrial.vision.features.visual_features import Features

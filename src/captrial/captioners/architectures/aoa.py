@@ -9,16 +9,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import use_legacy_norms
-from captrial.captioners.architectures.recurrent import (
-    Embedding,
-    LstmCell,
-    LstmState,
-    Projection,
-    Read,
-    RecurrentCaptioner,
-    zero_state,
-)
+from captrial.captioners.architectures import layers
+from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentStep
 from captrial.captioners.base import CaptionerConfig, masked_mean
 from captrial.vision.features.visual_features import Features
 
@@ -48,7 +40,7 @@ class AoaMemory(NamedTuple):
 class AoaState(NamedTuple):
     """The LSTM and the context that is fed back."""
 
-    lstm: LstmState
+    lstm: layers.LstmState
     context: Tensor  # (b, n, d)
 
 
@@ -96,12 +88,12 @@ class Aoa(RecurrentCaptioner):
     def __init__(self, config: AoaConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = Embedding(config.words, width, config.dropout)
-        self.embed = Projection(config.features, width, config.dropout)
+        self.words = layers.Embedding(config.words, width, config.dropout)
+        self.embed = layers.Projection(config.features, width, config.dropout)
         self.refiner = nn.ModuleList(RefinerLayer(config) for _ in range(config.layers))
         self.refined_norm = nn.LayerNorm(width)
         self.values_keys = nn.Linear(width, 2 * width)
-        self.lstm = LstmCell(2 * width, width)
+        self.lstm = layers.LstmCell(2 * width, width)
         self.query_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width)
         self.aoa = AttentionOnAttention(width, 0.0)
@@ -109,7 +101,7 @@ class Aoa(RecurrentCaptioner):
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(width, config.words)
         if config.legacy_norm:
-            use_legacy_norms(self)
+            layers.use_legacy_norms(self)
 
     def encode(self, features: Features) -> AoaMemory:
         """Refine the elements; first half of the projection are values, second half keys."""
@@ -122,10 +114,10 @@ class Aoa(RecurrentCaptioner):
 
     def start(self, memory: AoaMemory) -> AoaState:
         """Zeros."""
-        zeros = zero_state(memory.mean, self.config.width)
+        zeros = layers.zero_state(memory.mean, self.config.width)
         return AoaState(zeros, zeros.hidden)
 
-    def read(self, tokens: Tensor, state: AoaState, memory: AoaMemory) -> Read:
+    def recurrent_step(self, tokens: Tensor, state: AoaState, memory: AoaMemory) -> RecurrentStep:
         """The LSTM reads the word and the mean plus the context before; AoA decides what of the attention counts."""
         image = memory.mean + self.dropout(state.context)
         lstm = self.lstm(torch.cat([self.words(tokens), image], -1), state.lstm)
@@ -138,12 +130,7 @@ class Aoa(RecurrentCaptioner):
             self.attention_dropout,
         )
         context = self.aoa(attended, lstm.hidden)
-        return Read(context, AoaState(lstm, context), weights.mean(1))
-
-    def score(self, output: Tensor) -> Tensor:
-        """A linear layer after dropout."""
-        logits: Tensor = self.head(self.dropout(output))
-        return logits
+        return RecurrentStep(context, AoaState(lstm, context), weights.mean(1))
 
 
 def attend(

@@ -8,30 +8,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import AdditiveAttention, AdditiveMemory
-from captrial.captioners.architectures.recurrent import (
-    Embedding,
-    LstmState,
-    Projection,
-    Read,
-    RecurrentCaptioner,
-    zero_state,
-)
-from captrial.captioners.base import CaptionerConfig
+from captrial.captioners.architectures import layers
+from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentConfig, RecurrentStep
 from captrial.vision.features.visual_features import Features
 
 
 @dataclass(frozen=True)
-class Att2inConfig(CaptionerConfig):
+class Att2inConfig(RecurrentConfig):
     """Sizes of the paper."""
 
     width: int = 512
-    attention: int = 512
-    dropout: float = 0.5
 
 
 class Att2in(RecurrentCaptioner):
-    """A maxout LSTM; what the attention saw enters only the cell's candidate."""
+    """A maxout LSTM; the attended vector enters only the cell's candidate."""
 
     Config: ClassVar[type[Att2inConfig]] = Att2inConfig
     config: Att2inConfig
@@ -39,24 +29,24 @@ class Att2in(RecurrentCaptioner):
     def __init__(self, config: Att2inConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = Embedding(config.words, width, config.dropout)
-        self.embed = Projection(config.features, width, config.dropout)
-        self.attention = AdditiveAttention(width, width, config.attention)
+        self.words = layers.Embedding(config.words, width, config.dropout)
+        self.embed = layers.Projection(config.features, width, config.dropout)
+        self.attention = layers.AdditiveAttention(width, width, config.attention)
         self.from_word = nn.Linear(width, 5 * width)
         self.from_hidden = nn.Linear(width, 5 * width)
         self.from_context = nn.Linear(width, 2 * width)
         self.head = nn.Linear(width, config.words)
         self.dropout = nn.Dropout(config.dropout)
 
-    def encode(self, features: Features) -> AdditiveMemory:
+    def encode(self, features: Features) -> layers.AdditiveMemory:
         """Embed the elements and project them for the attention."""
         return self.attention.project(self.embed(features.elements), features.mask)
 
-    def start(self, memory: AdditiveMemory) -> LstmState:
+    def start(self, memory: layers.AdditiveMemory) -> layers.LstmState:
         """Zeros."""
-        return zero_state(memory.values, self.config.width)
+        return layers.zero_state(memory.values, self.config.width)
 
-    def read(self, tokens: Tensor, state: LstmState, memory: AdditiveMemory) -> Read:
+    def recurrent_step(self, tokens: Tensor, state: layers.LstmState, memory: layers.AdditiveMemory) -> RecurrentStep:
         """Attend with the *previous* hidden state; gates from word and state, candidate from the context too."""
         context, weights = self.attention(state.hidden, memory)
         sums = self.from_word(self.words(tokens)) + self.from_hidden(state.hidden)
@@ -66,9 +56,4 @@ class Att2in(RecurrentCaptioner):
         first, second = (candidates + self.from_context(context)).chunk(2, -1)
         cell = keep_old * state.cell + keep_new * torch.maximum(first, second)  # maxout, no tanh
         hidden = show * torch.tanh(cell)
-        return Read(hidden, LstmState(hidden, cell), weights)
-
-    def score(self, output: Tensor) -> Tensor:
-        """A linear layer after dropout."""
-        logits: Tensor = self.head(self.dropout(output))
-        return logits
+        return RecurrentStep(hidden, layers.LstmState(hidden, cell), weights)

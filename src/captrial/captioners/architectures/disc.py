@@ -1,4 +1,4 @@
-"""Disc (Luo et al. 2018): Att2in trained to say what tells an image from others.
+"""Disc (Luo et al. 2018): Att2in trained to tell an image from others.
 
 The captioner is Att2in; what makes it Disc is its training: a retrieval critic, trained first and then frozen, whose
 contrastive loss on the sampled captions is part of the reward.

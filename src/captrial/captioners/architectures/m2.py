@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import KeysValues
+from captrial.captioners.architectures.layers import KeysValues
 from captrial.captioners.architectures.smart import Smart, SmartConfig
 from captrial.captioners.architectures.transformer import DecoderLayer, TransformerMemory
 from captrial.vision.features.visual_features import Features
@@ -23,9 +23,7 @@ class M2Config(SmartConfig):
 
     encoder_layers: int = 3
     decoder_layers: int = 3
-    divide_mesh: bool = (
-        True  # the mesh sum over sqrt(levels), as in the published code; False: Cornia 2022 Eq. 8 literally
-    )
+    divide_mesh: bool = True  # by sqrt(levels), as in the published code; False: Cornia 2022 Eq. 8 literally
     legacy_init: bool = False  # Xavier on memory slots and a frozen random position table, as released
     legacy_mask: bool = False  # padded elements are attended to, as released
 
@@ -50,14 +48,14 @@ class MeshedDecoderLayer(DecoderLayer):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """As `DecoderLayer.forward`, with the mesh in the place of the one cross-attention."""
         x, words = self.read_words(x, past, causal)
-        mixed, looked = torch.zeros_like(x), []
+        mixed, attended = torch.zeros_like(x), []
         for level, gate in enumerate(self.gates):
-            context, weights = self.look(x, KeysValues(cross.keys[:, level], cross.values[:, level]), mask)
+            context, weights = self.cross_attend(x, KeysValues(cross.keys[:, level], cross.values[:, level]), mask)
             context = self.residual_2.after(x, context)
             mixed = mixed + torch.sigmoid(gate(torch.cat([x, context], -1))) * context  # Eq. 8, gate: Eq. 9
-            looked.append(weights)
+            attended.append(weights)
         x = mixed / self.divisor
-        return self.residual_3.after(x, self.feed_forward(x)), words, torch.stack(looked).mean(0)
+        return self.residual_3.after(x, self.feed_forward(x)), words, torch.stack(attended).mean(0)
 
 
 class M2(Smart):
@@ -67,7 +65,7 @@ class M2(Smart):
     config: M2Config
 
     def make_decoder_layer(self) -> MeshedDecoderLayer:
-        """A decoder layer that sees every encoder level."""
+        """A decoder layer that attends to every encoder level."""
         return MeshedDecoderLayer(self.config)
 
     def initialise(self) -> None:

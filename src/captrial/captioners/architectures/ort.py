@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import MultiHeadAttention, use_legacy_norms
+from captrial.captioners.architectures.layers import MultiHeadAttention, use_legacy_norms
 from captrial.captioners.architectures.transformer import EncoderLayer, Transformer, TransformerConfig
 from captrial.errors import InputError
 from captrial.vision.features.visual_features import Features
@@ -35,7 +35,7 @@ class OrtConfig(TransformerConfig):
 
 
 class SkippingAttention(MultiHeadAttention):
-    """Self-attention that adds what it reads to what the heads saw, before the last projection."""
+    """Self-attention that adds its input to the heads' outputs, before the last projection."""
 
     def combine(self, context: Tensor, queries: Tensor) -> Tensor:
         """In self-attention the queries are also what values are made of."""
@@ -43,7 +43,7 @@ class SkippingAttention(MultiHeadAttention):
 
 
 class Ort(Transformer):
-    """A pre-norm Transformer whose encoder knows how boxes lie to each other."""
+    """A pre-norm Transformer whose encoder weighs attention by the geometry of boxes."""
 
     Config: ClassVar[type[OrtConfig]] = OrtConfig
     config: OrtConfig
@@ -73,7 +73,7 @@ class Ort(Transformer):
 
 
 def compare_boxes(boxes: Tensor, legacy_plus_one: bool = False) -> Tensor:
-    """How box m sees box n: log of distances and size ratios; (b, k, 4) relative boxes -> (b, k, k, 4)."""
+    """Box m relative to box n: log of distances and size ratios; (b, k, 4) relative boxes -> (b, k, k, 4)."""
     x1, y1, x2, y2 = boxes.unbind(-1)
     extra = 1.0 if legacy_plus_one else 0.0
     width = (x2 - x1 + extra).clamp(min=1e-3)

@@ -8,60 +8,50 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import AdditiveAttention, AdditiveMemory, masked_softmax
-from captrial.captioners.architectures.recurrent import (
-    Embedding,
-    LstmCell,
-    LstmState,
-    Projection,
-    Read,
-    RecurrentCaptioner,
-    zero_state,
-)
-from captrial.captioners.base import CaptionerConfig, TeacherForced, masked_mean
+from captrial.captioners.architectures import layers
+from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentConfig, RecurrentStep
+from captrial.captioners.base import TeacherForced, masked_mean
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
 
 
 @dataclass(frozen=True)
-class StackCapConfig(CaptionerConfig):
+class StackCapConfig(RecurrentConfig):
     """Sizes of the paper: one coarse and two fine stages."""
 
     width: int = 512
-    attention: int = 512
     stages: int = 3  # the coarse one included
-    dropout: float = 0.5
-    prior_attention: bool = True  # a stage's element projections are weighted by where the stage before looked
-    context_in_query: bool = False  # a stage asks with the state of the stage before plus what that one saw
+    prior_attention: bool = True  # a stage's element projections are weighted by the attention of the stage before
+    context_in_query: bool = False  # a stage's query is the state of the stage before plus its attended vector
 
 
 class StackCapMemory(NamedTuple):
     """Embedded elements ready for each stage's attention, and their embedded mean."""
 
-    stages: tuple[AdditiveMemory, ...]
+    stages: tuple[layers.AdditiveMemory, ...]
     mean: Tensor  # (b, 1, d)
 
 
 class StackCapState(NamedTuple):
     """The attention LSTM and one LSTM a stage."""
 
-    looking: LstmState
-    speaking: tuple[LstmState, ...]
+    attention: layers.LstmState
+    language: tuple[layers.LstmState, ...]
 
 
-class PriorAttention(AdditiveAttention):
+class PriorAttention(layers.AdditiveAttention):
     """Additive attention whose projected elements are first weighted by a prior attention."""
 
-    def refine(self, query: Tensor, memory: AdditiveMemory, prior: Tensor) -> tuple[Tensor, Tensor]:
+    def refine(self, query: Tensor, memory: layers.AdditiveMemory, prior: Tensor) -> tuple[Tensor, Tensor]:
         """As `forward`, with `prior` (b, n, k) multiplying the element projections."""
         weighted = memory.projected.unsqueeze(1) * prior.unsqueeze(-1)
         hidden = torch.tanh(weighted + self.query(query).unsqueeze(2))
-        weights = masked_softmax(self.score(hidden).squeeze(-1), memory.mask.unsqueeze(1))
+        weights = layers.masked_softmax(self.score(hidden).squeeze(-1), memory.mask.unsqueeze(1))
         return weights @ memory.values, weights
 
 
 class StackCap(RecurrentCaptioner):
-    """Every stage looks again, guided by where the stage before looked, and has its own vocabulary head.
+    """Every stage attends again, guided by the attention of the stage before, and has its own vocabulary head.
 
     `read` gives the outputs of all stages side by side, (b, n, stages x d); decoding uses the last stage.
     """
@@ -72,12 +62,12 @@ class StackCap(RecurrentCaptioner):
     def __init__(self, config: StackCapConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = Embedding(config.words, width, config.dropout)
-        self.embed = Projection(config.features, width, config.dropout)
-        self.embed_mean = Projection(config.features, width, config.dropout)
-        self.looking = LstmCell(3 * width, width)
+        self.words = layers.Embedding(config.words, width, config.dropout)
+        self.embed = layers.Projection(config.features, width, config.dropout)
+        self.embed_mean = layers.Projection(config.features, width, config.dropout)
+        self.looking = layers.LstmCell(3 * width, width)
         self.attention = nn.ModuleList(PriorAttention(width, width, config.attention) for _ in range(config.stages))
-        self.speaking = nn.ModuleList(LstmCell(2 * width, width) for _ in range(config.stages))
+        self.speaking = nn.ModuleList(layers.LstmCell(2 * width, width) for _ in range(config.stages))
         self.heads = nn.ModuleList(nn.Linear(width, config.words) for _ in range(config.stages))
         self.dropout = nn.Dropout(config.dropout)
 
@@ -89,30 +79,30 @@ class StackCap(RecurrentCaptioner):
 
     def start(self, memory: StackCapMemory) -> StackCapState:
         """Zeros."""
-        zeros = zero_state(memory.mean, self.config.width)
+        zeros = layers.zero_state(memory.mean, self.config.width)
         return StackCapState(zeros, (zeros,) * self.config.stages)
 
-    def read(self, tokens: Tensor, state: StackCapState, memory: StackCapMemory) -> Read:
-        """Look once, then speak stage by stage; the last stage's state feeds back."""
+    def recurrent_step(self, tokens: Tensor, state: StackCapState, memory: StackCapMemory) -> RecurrentStep:
+        """Read the word once, then refine stage by stage; the last stage's state feeds back."""
         word = self.words(tokens)
-        inputs = [state.speaking[-1].hidden, memory.mean.expand_as(word), word]
-        looking = self.looking(torch.cat(inputs, -1), state.looking)
-        hidden, weights, spoken = looking.hidden, None, []
+        inputs = [state.language[-1].hidden, memory.mean.expand_as(word), word]
+        attention_state = self.looking(torch.cat(inputs, -1), state.attention)
+        hidden, weights, states = attention_state.hidden, None, []
         query = hidden
-        for attention, speaking, before, elements in zip(
-            self.attention, self.speaking, state.speaking, memory.stages, strict=True
+        for attention, language, before, elements in zip(
+            self.attention, self.speaking, state.language, memory.stages, strict=True
         ):
             if weights is None or not self.config.prior_attention:
                 context, weights = attention(query, elements)
             else:
                 context, weights = attention.refine(query, elements, weights)  # type: ignore[operator]
-            after = speaking(torch.cat([context, hidden], -1), before)
-            spoken.append(after)
+            after = language(torch.cat([context, hidden], -1), before)
+            states.append(after)
             hidden = after.hidden
             query = hidden + context if self.config.context_in_query else hidden
         assert weights is not None
-        outputs = torch.cat([after.hidden for after in spoken], -1)
-        return Read(outputs, StackCapState(looking, tuple(spoken)), weights)
+        outputs = torch.cat([after.hidden for after in states], -1)
+        return RecurrentStep(outputs, StackCapState(attention_state, tuple(states)), weights)
 
     def score(self, output: Tensor) -> Tensor:
         """Logits of the last stage."""
@@ -125,11 +115,11 @@ class StackCap(RecurrentCaptioner):
 
     def teacher_force_stages(self, tokens: Tensor, memory: StackCapMemory) -> list[TeacherForced]:
         """Teacher forcing of every stage, coarse first: cross-entropy supervises them all."""
-        outputs, attention = self.read_all(tokens, memory)
+        outputs, attention = self.unroll(tokens, memory)
         return [TeacherForced(self.score_stage(outputs, stage), attention) for stage in range(self.config.stages)]
 
     def at_stage(self, stage: int) -> StackCapStage:
-        """A model that decodes from an earlier stage's head (stage-wise rewards sample every stage)."""
+        """A `StepModel` that decodes from an earlier stage's head (stage-wise rewards sample every stage)."""
         return StackCapStage(self, stage)
 
 
@@ -145,5 +135,5 @@ class StackCapStage:
 
     def step(self, tokens: Tensor, state: StackCapState, memory: StackCapMemory) -> Step:
         """One word, scored by this stage."""
-        output, state, attention = self.captioner.read(tokens, state, memory)
+        output, state, attention = self.captioner.recurrent_step(tokens, state, memory)
         return Step(self.captioner.score_stage(output, self.stage), state, attention)

@@ -1,4 +1,4 @@
-"""Top-Down, also Up-Down (Anderson et al. 2018): one LSTM to look, one LSTM to speak."""
+"""Top-Down, also Up-Down (Anderson et al. 2018): an attention LSTM and a language LSTM."""
 
 from __future__ import annotations
 
@@ -8,45 +8,35 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import AdditiveAttention, AdditiveMemory
-from captrial.captioners.architectures.recurrent import (
-    Embedding,
-    LstmCell,
-    LstmState,
-    Projection,
-    Read,
-    RecurrentCaptioner,
-    zero_state,
-)
-from captrial.captioners.base import CaptionerConfig, masked_mean
+from captrial.captioners.architectures import layers
+from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentConfig, RecurrentStep
+from captrial.captioners.base import masked_mean
 from captrial.vision.features.visual_features import Features
 
 
 @dataclass(frozen=True)
-class TopDownConfig(CaptionerConfig):
+class TopDownConfig(RecurrentConfig):
     """Sizes of the common PyTorch port."""
 
     width: int = 1000
-    attention: int = 512
-    dropout: float = 0.5
 
 
 class TopDownMemory(NamedTuple):
     """Embedded elements ready for attention, and their embedded mean."""
 
-    elements: AdditiveMemory
+    elements: layers.AdditiveMemory
     mean: Tensor  # (b, 1, d)
 
 
 class TopDownState(NamedTuple):
     """The two LSTMs."""
 
-    looking: LstmState
-    speaking: LstmState
+    attention: layers.LstmState
+    language: layers.LstmState
 
 
 class TopDown(RecurrentCaptioner):
-    """The attention LSTM sees the word, the mean of the image and the language LSTM; its state is the query."""
+    """The attention LSTM reads the word, the mean of the image and the language LSTM; its state is the query."""
 
     Config: ClassVar[type[TopDownConfig]] = TopDownConfig
     config: TopDownConfig
@@ -54,12 +44,12 @@ class TopDown(RecurrentCaptioner):
     def __init__(self, config: TopDownConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = Embedding(config.words, width, config.dropout)
-        self.embed = Projection(config.features, width, config.dropout)
-        self.embed_mean = Projection(config.features, width, config.dropout)
-        self.looking = LstmCell(3 * width, width)
-        self.attention = AdditiveAttention(width, width, config.attention)
-        self.speaking = LstmCell(2 * width, width)
+        self.words = layers.Embedding(config.words, width, config.dropout)
+        self.embed = layers.Projection(config.features, width, config.dropout)
+        self.embed_mean = layers.Projection(config.features, width, config.dropout)
+        self.looking = layers.LstmCell(3 * width, width)
+        self.attention = layers.AdditiveAttention(width, width, config.attention)
+        self.speaking = layers.LstmCell(2 * width, width)
         self.head = nn.Linear(width, config.words)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -70,19 +60,14 @@ class TopDown(RecurrentCaptioner):
 
     def start(self, memory: TopDownMemory) -> TopDownState:
         """Zeros."""
-        zeros = zero_state(memory.mean, self.config.width)
+        zeros = layers.zero_state(memory.mean, self.config.width)
         return TopDownState(zeros, zeros)
 
-    def read(self, tokens: Tensor, state: TopDownState, memory: TopDownMemory) -> Read:
-        """Look, then speak."""
+    def recurrent_step(self, tokens: Tensor, state: TopDownState, memory: TopDownMemory) -> RecurrentStep:
+        """Attend, then predict."""
         word = self.words(tokens)
-        inputs = [state.speaking.hidden, memory.mean.expand_as(word), word]
-        looking = self.looking(torch.cat(inputs, -1), state.looking)
-        context, weights = self.attention(looking.hidden, memory.elements)
-        speaking = self.speaking(torch.cat([context, looking.hidden], -1), state.speaking)
-        return Read(speaking.hidden, TopDownState(looking, speaking), weights)
-
-    def score(self, output: Tensor) -> Tensor:
-        """A linear layer after dropout."""
-        logits: Tensor = self.head(self.dropout(output))
-        return logits
+        inputs = [state.language.hidden, memory.mean.expand_as(word), word]
+        attention_state = self.looking(torch.cat(inputs, -1), state.attention)
+        context, weights = self.attention(attention_state.hidden, memory.elements)
+        language = self.speaking(torch.cat([context, attention_state.hidden], -1), state.language)
+        return RecurrentStep(language.hidden, TopDownState(attention_state, language), weights)

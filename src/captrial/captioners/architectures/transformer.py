@@ -1,7 +1,7 @@
 """The fully attentive captioner of Cornia 2022 (Eq. 3-7): an encoder over visual elements, a causal decoder over words.
 
-`transformer` is Cornia 2022's own: 3 + 3 layers, layer norm after each residual (Eq. 6). `transformer-pre-norm` is the 6 + 6
-layer one most public code trains. SMArT and M2 build on the parts of this file.
+The preset `transformer` is Cornia 2022's own: 3 + 3 layers, layer norm after each residual (Eq. 6);
+`transformer-pre-norm` is the 6 + 6 layer one that most public code trains. SMArT, M2 and ORT build on this file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import KeysValues, MultiHeadAttention
+from captrial.captioners.architectures.layers import KeysValues, MultiHeadAttention
 from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
@@ -117,7 +117,7 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Words (b, n, t, d) -> words (b, n, t, d), with a past the new one, attention (b, heads, n, t, k)."""
         x, words = self.read_words(x, past, causal)
-        context, weights = self.look(self.residual_2.before(x), cross, mask)
+        context, weights = self.cross_attend(self.residual_2.before(x), cross, mask)
         x = self.residual_2.after(x, context)
         return self.residual_3.after(x, self.feed_forward(self.residual_3.before(x))), words, weights
 
@@ -132,7 +132,7 @@ class DecoderLayer(nn.Module):
         context, words = self.self_attention.advance(inner.flatten(0, 2), past.flatten(0, 1))
         return self.residual_1.after(x, context.view(b, n, 1, -1)), words.view(b, n, *words.shape[1:])
 
-    def look(self, x: Tensor, cross: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def cross_attend(self, x: Tensor, cross: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Cross-attention; the captions of an image are just more queries, so its keys are never copied."""
         b, n, t, _ = x.shape
         context, weights = self.cross_attention(x.flatten(1, 2), cross, mask.unsqueeze(1))
@@ -208,7 +208,7 @@ class Transformer(Captioner):
             x, words, weights = layer(x, old, None, cross, memory.mask)
             past.append(words)
         logits = self.head(self.decoder_norm(x)).squeeze(2)
-        attention = self.look_at(weights, memory.mask).squeeze(2)
+        attention = self.attention_map(weights, memory.mask).squeeze(2)
         return Step(logits, TransformerState(tuple(past), state.position + 1), attention)
 
     def teacher_force(self, tokens: Tensor, memory: TransformerMemory) -> TeacherForced:
@@ -218,7 +218,7 @@ class Transformer(Captioner):
         causal = torch.ones(1, t, t, dtype=torch.bool, device=tokens.device).tril()
         for layer, cross in zip(self.decoder, memory.cross, strict=True):
             x, _, weights = layer(x, None, causal, cross, memory.mask)
-        return TeacherForced(self.head(self.decoder_norm(x)), self.look_at(weights, memory.mask))
+        return TeacherForced(self.head(self.decoder_norm(x)), self.attention_map(weights, memory.mask))
 
     def embed_words(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Word vectors plus sinusoids of their positions."""
@@ -228,10 +228,10 @@ class Transformer(Captioner):
         positions: Tensor = self.positions  # type: ignore[assignment]
         return self.word_dropout(words + positions[position])  # type: ignore[no-any-return]
 
-    def look_at(self, weights: Tensor, mask: Tensor) -> Tensor:
-        """Where the last layer looked: mean over heads, memory slots dropped, renormalised -> (b, n, t, k)."""
-        looked = weights.mean(1)[..., : mask.shape[1]]
-        return looked / looked.sum(-1, keepdim=True).clamp(min=1e-12)
+    def attention_map(self, weights: Tensor, mask: Tensor) -> Tensor:
+        """The last layer's cross-attention: mean over heads, memory slots dropped, renormalised -> (b, n, t, k)."""
+        attended = weights.mean(1)[..., : mask.shape[1]]
+        return attended / attended.sum(-1, keepdim=True).clamp(min=1e-12)
 
 
 def sinusoids(rows: int, width: int) -> Tensor:

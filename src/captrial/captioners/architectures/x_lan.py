@@ -8,14 +8,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.attention import masked_softmax
-from captrial.captioners.architectures.recurrent import (
-    LstmCell,
-    LstmState,
-    Read,
-    RecurrentCaptioner,
-    zero_state,
-)
+from captrial.captioners.architectures import layers
+from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentStep
 from captrial.captioners.base import CaptionerConfig, masked_mean
 from captrial.vision.features.visual_features import Features
 
@@ -53,7 +47,7 @@ class XLanMemory(NamedTuple):
 class XLanState(NamedTuple):
     """The LSTM and the context that is fed back."""
 
-    lstm: LstmState
+    lstm: layers.LstmState
     context: Tensor  # (b, n, d)
 
 
@@ -95,7 +89,7 @@ class XLinear(nn.Module):
         product = self.query(query).unsqueeze(3) * memory.keys.unsqueeze(2)  # (b, heads, n, k, d_h)
         squeezed = self.squeeze(product)  # (b, heads, n, k, s)
         mask = memory.mask[:, None, None, :]
-        weights = masked_softmax(self.spatial(squeezed).squeeze(-1), mask)  # (b, heads, n, k)
+        weights = layers.masked_softmax(self.spatial(squeezed).squeeze(-1), mask)  # (b, heads, n, k)
         valid = mask.unsqueeze(-1).to(squeezed.dtype)
         pooled = (squeezed * valid).sum(3) / valid.sum(3).clamp(min=1)
         channels = torch.sigmoid(self.channel(pooled))  # (b, heads, n, d_h)
@@ -104,7 +98,7 @@ class XLinear(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """One X-Linear look with the global vector, then the elements learn from it."""
+    """X-Linear attention with the global vector, then an update of the elements."""
 
     def __init__(self, config: XLanConfig) -> None:
         super().__init__()
@@ -135,7 +129,7 @@ class XLan(RecurrentCaptioner):
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.blocks))
         self.join = nn.Linear((config.blocks + 1) * width, width)
         self.join_norm = nn.LayerNorm(width)
-        self.lstm = LstmCell(2 * width, width)
+        self.lstm = layers.LstmCell(2 * width, width)
         self.look = XLinear(config)
         self.mix = nn.Linear(2 * width, width)
         self.mix_norm = nn.LayerNorm(width)
@@ -156,19 +150,14 @@ class XLan(RecurrentCaptioner):
 
     def start(self, memory: XLanMemory) -> XLanState:
         """Zeros."""
-        zeros = zero_state(memory.image, self.config.width)
+        zeros = layers.zero_state(memory.image, self.config.width)
         return XLanState(zeros, zeros.hidden)
 
-    def read(self, tokens: Tensor, state: XLanState, memory: XLanMemory) -> Read:
-        """The LSTM reads the word and the image plus the context before, then looks."""
+    def recurrent_step(self, tokens: Tensor, state: XLanState, memory: XLanMemory) -> RecurrentStep:
+        """The LSTM reads the word and the image plus the context before, then attends."""
         image = memory.image + self.dropout(state.context)
         lstm = self.lstm(torch.cat([self.words(tokens), image], -1), state.lstm)
-        seen, weights = self.look(lstm.hidden, memory.elements)
-        attended = self.mix_norm(self.mix(torch.cat([lstm.hidden, seen], -1)))
+        context, weights = self.look(lstm.hidden, memory.elements)
+        attended = self.mix_norm(self.mix(torch.cat([lstm.hidden, context], -1)))
         context = self.context(torch.cat([attended, lstm.hidden], -1))
-        return Read(context, XLanState(lstm, context), weights)
-
-    def score(self, output: Tensor) -> Tensor:
-        """A linear layer after dropout."""
-        logits: Tensor = self.head(self.dropout(output))
-        return logits
+        return RecurrentStep(context, XLanState(lstm, context), weights)

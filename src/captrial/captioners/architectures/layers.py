@@ -1,4 +1,4 @@
-"""The two attentions of the field: multi-head dot-product (Transformers) and additive (LSTM captioners)."""
+"""Layers that several architectures share: multi-head and additive attention, the LSTM cell, embeddings, norms."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class KeysValues(NamedTuple):
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention, optionally with learned memory slots beside the keys (M2, SMArT).
 
-    Scores are `q . k / sqrt(d_h)` (Cornia 2022 Eq. 4 prints v: misprint). Memory slots are one (slots, d) matrix each for keys
-    and values, split into heads like them, and are never masked.
+    Scores are `q . k / sqrt(d_h)` (Cornia 2022 Eq. 4 prints v: misprint). Memory slots are one (slots, d) matrix each
+    for keys and values, split into heads like them, and are never masked.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.1, memory_slots: int = 0) -> None:
@@ -88,7 +88,7 @@ class MultiHeadAttention(nn.Module):
         return self.combine(context.transpose(1, 2).flatten(2), queries), weights
 
     def combine(self, context: Tensor, queries: Tensor) -> Tensor:
-        """What the heads saw, side by side (b, q, d), through the last projection; `queries` are for subclasses."""
+        """The heads' outputs, side by side (b, q, d), through the last projection; `queries` are for subclasses."""
         combined: Tensor = self.out(context)
         return combined
 
@@ -112,7 +112,7 @@ class AdditiveMemory(NamedTuple):
 class AdditiveAttention(nn.Module):
     """`e_i = w . tanh(W_v v_i + W_h h)`, softmax, weighted sum (Bahdanau et al. 2015).
 
-    Without `values` it has no `W_v` of its own and looks at what another attention has projected.
+    Without `values` it has no `W_v` of its own and attends to what another attention has projected.
     """
 
     def __init__(self, values: int | None, query: int, width: int) -> None:
@@ -123,7 +123,7 @@ class AdditiveAttention(nn.Module):
 
     def project(self, values: Tensor, mask: Tensor) -> AdditiveMemory:
         """Project `values` (b, k, d) once an image."""
-        assert self.value is not None, "this attention looks through another one's W_v"
+        assert self.value is not None, "this attention shares another one's W_v"
         return AdditiveMemory(values, self.value(values), mask)
 
     def forward(self, query: Tensor, memory: AdditiveMemory) -> tuple[Tensor, Tensor]:
@@ -138,13 +138,54 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -1e9).softmax(-1) * mask
 
 
-# The layer norm of ORT's and AoANet's published code, which is not quite everybody's.
+class LstmState(NamedTuple):
+    """Hidden and cell state of one LSTM, each (b, n, d)."""
+
+    hidden: Tensor
+    cell: Tensor
+
+
+class LstmCell(nn.Module):
+    """An LSTM cell over (b, n, ...) inputs; forget-gate bias 1."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(inputs, width)
+        nn.init.zeros_(self.cell.bias_hh)
+        with torch.no_grad():
+            self.cell.bias_ih[width : 2 * width] = 1.0
+
+    def forward(self, inputs: Tensor, state: LstmState) -> LstmState:
+        """(b, n, i) and the state before -> the state after."""
+        b, n = inputs.shape[:2]
+        hidden, cell = self.cell(inputs.flatten(0, 1), (state.hidden.flatten(0, 1), state.cell.flatten(0, 1)))
+        return LstmState(hidden.view(b, n, -1), cell.view(b, n, -1))
+
+
+def zero_state(like: Tensor, width: int) -> LstmState:
+    """A state of zeros for one hypothesis of each of the images of `like` (b, ...)."""
+    zeros = like.new_zeros(len(like), 1, width)
+    return LstmState(zeros, zeros)
+
+
+class Embedding(nn.Sequential):
+    """Words: vector, ReLU, dropout."""
+
+    def __init__(self, words: int, width: int, dropout: float) -> None:
+        super().__init__(nn.Embedding(words, width), nn.ReLU(), nn.Dropout(dropout))
+
+
+class Projection(nn.Sequential):
+    """Visual vectors: linear, ReLU, dropout."""
+
+    def __init__(self, inputs: int, width: int, dropout: float) -> None:
+        super().__init__(nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout))
 
 
 class LegacyNorm(nn.LayerNorm):
-    """`(x - mean) / (std + 1e-6)` with the unbiased standard deviation, where others have `sqrt(variance + eps)`.
+    """The layer norm of ORT's and AoANet's published code: `(x - mean) / (std + 1e-6)`, the std unbiased.
 
-    The parameters are a layer norm's, so weights fit either.
+    Elsewhere it is `sqrt(variance + eps)`. The parameters are a layer norm's, so weights fit either.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -154,7 +195,7 @@ class LegacyNorm(nn.LayerNorm):
 
 
 def use_legacy_norms(model: nn.Module) -> None:
-    """Put a `LegacyNorm` in the place of every layer norm of a new model."""
+    """Replace every layer norm of a new model by a `LegacyNorm`."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.LayerNorm:

@@ -19,9 +19,10 @@ from typing import Any
 import orjson
 import torch
 
+from captrial.captioners.base import evaluating
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import shipped_captioners
-from captrial.captioners.trained import with_graphs
+from captrial.captioners.trained import caption_by_id, with_graphs
 from captrial.data.datasets.karpathy import read_karpathy
 from captrial.decoding import greedy
 from captrial.files import atomic_write
@@ -32,9 +33,7 @@ from captrial.metrics.ngram.bleu import bleu
 from captrial.metrics.ngram.cider import cider
 from captrial.metrics.spice import spice
 from captrial.records import Sample
-from captrial.training.run import train
-from captrial.training.stages.stages import evaluating
-from captrial.training.validation import caption_images
+from captrial.training.run import TrainingData, train
 from captrial.vision.features.feature_store import FeatureStore
 from captrial.vision.registry import load_detector
 from studies.data_paths import FLICKR8K, FLICKR8K_CAPTIONS, find_yolo
@@ -99,14 +98,16 @@ def run(name: str, samples: list[Sample], stores: Mapping[str, Path], runs: Path
         start = find_best(entry.after, runs)
     best = train(
         entry.preset,
-        splits["train"],
-        splits["val"],
-        store,
-        store.vision,
+        TrainingData(
+            splits["train"],
+            splits["val"],
+            store,
+            store.vision,
+            {"data": "Flickr8k, 6 000 training images", "experiment": name},
+        ),
         folder,
         {key: str(value) for key, value in entry.options.items()},
         start=start,
-        notes={"data": "Flickr8k, 6 000 training images", "experiment": name},
     )
     return test(name, best, splits["test"], store, folder, beam)
 
@@ -126,7 +127,7 @@ def test(
 ) -> dict[str, Any]:
     """Scores on the test images, with the captions in the run folder."""
     ids = [sample.id for sample in samples]
-    said = caption_images(best.captioner, best.vocabulary, store, ids, beam=beam)
+    said = caption_by_id(best.captioner, best.vocabulary, store, ids, beam=beam)
     atomic_write(folder / TESTED, orjson.dumps(dict(zip(ids, said, strict=True)), option=orjson.OPT_INDENT_2))
     references = [sample.captions for sample in samples]
     rows = list(csv.DictReader((folder / "metrics.csv").open()))

@@ -91,7 +91,7 @@ def reduce(source: Path, target: Path, images: Sequence[str]) -> None:
 
 def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, weight: float, only: set[str]) -> None:
     """One run a kind and seed."""
-    from captrial.training.run import train
+    from captrial.training.run import TrainingData, train
     from captrial.vision.features.feature_store import FeatureStore
 
     store = FeatureStore(out / "reduced")
@@ -102,7 +102,9 @@ def train_all(out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int,
             chosen = {"supervision": kind, "attention_weight": weight, "seed": seed, "epochs": epochs}
             options = {**RECIPE, **{name: str(value) for name, value in chosen.items()}}
             folder = run_folder(out, kind, seed)
-            train("show_attend_tell-small", made["train"], made["val"], store, store.vision, folder, options)
+            train(
+                "show_attend_tell-small", TrainingData(made["train"], made["val"], store, store.vision), folder, options
+            )
 
 
 def measure_all(out: Path, made: dict[str, list[Sample]], seeds: int) -> dict[tuple[str, int], AttentionResult]:

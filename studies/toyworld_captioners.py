@@ -55,7 +55,7 @@ def _boxes(sample: Sample) -> list[tuple[float, ...]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prepare everything, train what is not trained yet."""
     from captrial.training.feature_extraction import features_of
-    from captrial.training.run import train
+    from captrial.training.run import TrainingData, train
     from captrial.vision.backbones.efficientnet import EfficientNetLite
     from captrial.vision.features.feature_store import FeatureStore
 
@@ -80,10 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options = {**RECIPE, "epochs": str(chosen.epochs)}
             train(
                 f"{name}-small",
-                learnt,
-                checked,
-                store,
-                store.vision,
+                TrainingData(learnt, checked, store, store.vision),
                 chosen.out / "runs" / f"{name}-{features}",
                 options,
             )

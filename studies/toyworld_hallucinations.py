@@ -111,7 +111,7 @@ def study(
     from captrial.grounding.score import Grounder
     from captrial.grounding.study import ground_dataset
     from captrial.grounding.verdicts import classes_present, verdict_accuracy
-    from captrial.training.run import train
+    from captrial.training.run import TrainingData, train
     from captrial.vision.features.feature_store import FeatureStore
 
     store = FeatureStore(out / "regions")
@@ -124,10 +124,7 @@ def study(
         run = out / "liars" / str(seed)
         train(
             "transformer-small",
-            learnt,
-            checked,
-            store,
-            store.vision,
+            TrainingData(learnt, checked, store, store.vision),
             run,
             {**RECIPE, "seed": str(seed), "epochs": str(epochs)},
         )

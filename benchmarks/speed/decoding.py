@@ -234,9 +234,9 @@ def sizes(presets: Sequence[str], batches: tuple[int, ...] = (1, 5, 10, 25, 50))
 def loss(run: Path, store: Path) -> None:
     """CIDEr on Flickr8k's test images, beam 5, at every precision."""
     from captrial.captioners import Checkpoint
+    from captrial.captioners.trained import caption_by_id
     from captrial.data.datasets import read_karpathy
     from captrial.metrics.ngram.cider import cider
-    from captrial.training.validation import caption_images
     from captrial.vision.features.feature_store import FeatureStore
     from studies.data_paths import FLICKR8K_CAPTIONS
 
@@ -246,7 +246,7 @@ def loss(run: Path, store: Path) -> None:
     plain: list[str] = []
     for precision in PRECISIONS:
         model = packed(checkpoint.captioner, precision)
-        said = caption_images(model, checkpoint.vocabulary, known, [sample.id for sample in samples])
+        said = caption_by_id(model, checkpoint.vocabulary, known, [sample.id for sample in samples])
         plain = plain or said
         same = sum(a == b for a, b in zip(said, plain, strict=True))
         score = cider(said, [sample.captions for sample in samples]).corpus

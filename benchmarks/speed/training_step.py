@@ -28,7 +28,7 @@ from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.papers.decoding_time import clock
 from captrial.training.data import Batch, CaptionData, tokenize_captions
 from captrial.training.schedules import Schedule
-from captrial.training.stages.stages import (
+from captrial.training.stages.base import (
     NEVER_SAMPLED,
     CrossEntropy,
     SelfCritical,

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from captrial.captioners import create
-from captrial.captioners.architectures.layers import LegacyNorm, MultiHeadAttention
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
+from captrial.captioners.architectures.layers import LegacyNorm, MultiHeadAttention
 from captrial.captioners.architectures.m2 import M2
 from captrial.captioners.architectures.ort import (
     Ort,

@@ -15,7 +15,7 @@ from captrial.errors import DatasetError, InputError
 from captrial.language.vocabulary import Vocabulary
 from captrial.toyworld import ToyWorld
 from captrial.training.data import tokenize_captions
-from captrial.training.run import train
+from captrial.training.run import TrainingData, train
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.detectors.base import RegionBackbone, pack_regions, region_notes
 from captrial.vision.detectors.noun_localiser import NounLocaliser
@@ -58,7 +58,7 @@ def test_sgae_trains_on_regions_with_relations(toy: tuple, tmp_path: Path) -> No
         "min_count": "1",
         "batch": "10",
     }
-    best = train("sgae-small", samples, samples[:5], store, store.vision, tmp_path / "run", options)
+    best = train("sgae-small", TrainingData(samples, samples[:5], store, store.vision), tmp_path / "run", options)
     assert wants_graphs(best.captioner)
     features = with_graphs(best.captioner, best.vocabulary, store).get([samples[0].id])
     assert features.relations is not None

@@ -21,7 +21,7 @@ from captrial.errors import InputError, MismatchError
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import ImageRef, Sample
 from captrial.toyworld import ToyWorld
-from captrial.training.run import train
+from captrial.training.run import TrainingData, train
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.backbones.vgg import VGG19, VGG19Convolutions
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
@@ -52,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("a", "transformer-small", {"hidden": "64", "heads": "4", "embed_dropout": "0"}),
         ("b", "att2in-small", {"attention": "32", "epochs": "5"}),
     ):
-        train(preset, samples, samples, store, backbone.describe(), folder / name, {**quick, **more})
+        train(preset, TrainingData(samples, samples, store, backbone.describe()), folder / name, {**quick, **more})
     return folder
 
 

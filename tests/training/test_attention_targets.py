@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
-from captrial.training.supervision.attention_targets import (
+from captrial.training.supervision import (
     paint,
     strong_targets,
     to_elements,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from captrial.captioners import ARCHITECTURES, PRESETS
-from captrial.training.paper_recipes import PAPERS
-from captrial.training.recipe import Recipe
+from captrial.training.recipe import PAPERS, Recipe
 
 COCO = 113_287  # training images of the Karpathy split
 

@@ -20,9 +20,9 @@ from captrial.metrics.ngram.cider_reward import CiderReward
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.training.data import CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
-from captrial.training.run import train
+from captrial.training.run import TrainingData, train
 from captrial.training.schedules import Schedule
-from captrial.training.stages.stages import CrossEntropy, SelfCritical, on_tokens
+from captrial.training.stages.base import CrossEntropy, SelfCritical, on_tokens
 from training.test_runs import QUICK, VISION, without_dropout
 from training.world import RandomFeatures, samples, vocabulary
 
@@ -140,7 +140,7 @@ def train_here(out: Path | str) -> None:
     torch.set_num_threads(1)
     images = samples(captions=3)
     words = vocabulary(images)
-    train("transformer-small", images, images[:5], RandomFeatures(len(words)), VISION, out, WHOLE)
+    train("transformer-small", TrainingData(images, images[:5], RandomFeatures(len(words)), VISION), out, WHOLE)
 
 
 def start(ranks: int, script: Path, out: Path) -> subprocess.Popen[bytes]:

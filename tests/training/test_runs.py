@@ -16,6 +16,7 @@ from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, create
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.architectures.sgae import Sgae
 from captrial.captioners.architectures.stack_cap import StackCap
+from captrial.captioners.base import evaluating
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.decoding import greedy
 from captrial.decoding.protocol import BOS, EOS, PAD
@@ -26,19 +27,17 @@ from captrial.records import Sample
 from captrial.training.data import CaptionData
 from captrial.training.loop import Trainer
 from captrial.training.losses import cross_entropy
-from captrial.training.paper_recipes import PAPERS
-from captrial.training.recipe import Recipe, make_stages, split_options
-from captrial.training.run import train
+from captrial.training.recipe import PAPERS, Recipe, split_options
+from captrial.training.run import TrainingData, train
 from captrial.training.schedules import Schedule
-from captrial.training.stages.disc_critic import Discriminate, TrainCritic
-from captrial.training.stages.sgae_sentences import SentenceStage, graph_tensors
-from captrial.training.stages.stages import (
+from captrial.training.stages.base import (
     CrossEntropy,
     SelfCritical,
     Stage,
-    evaluating,
-    teacher_force_stages,
 )
+from captrial.training.stages.disc_stages import Discriminate, TrainCritic
+from captrial.training.stages.plan import make_stages
+from captrial.training.stages.sgae_stages import SentenceStage, graph_tensors
 from captrial.training.training_state import STATE, read_counters
 from captrial.vision.features.visual_features import Features, FeatureSource
 from training.world import SIZE, RandomFeatures, samples, vocabulary
@@ -105,7 +104,7 @@ def test_memorises_twenty_captions(architecture: str) -> None:
     wanted = [sample.captions[0] for sample in images]
     with torch.no_grad():
         memory = captioner.eval().encode(batch.features)
-        for number, forced in enumerate(teacher_force_stages(captioner, batch.inputs, memory)):
+        for number, forced in enumerate(captioner.teacher_force_stages(batch.inputs, memory)):
             assert float(cross_entropy(forced.logits, batch.targets)) < 0.05
             model = captioner.at_stage(number) if isinstance(captioner, StackCap) else captioner
             assert [" ".join(words.decode(ids)) for ids in greedy(model, memory).best()] == wanted
@@ -211,7 +210,7 @@ def run_to_the_end(out: Path, preset: str = "transformer-small", **options: str)
     images = samples(captions=3)
     words = vocabulary(images)
     chosen = {**QUICK, "epochs": "2", "scst_epochs": "1", "scst_rate": "1e-4", **options}
-    train(preset, images, images[:5], RandomFeatures(len(words)), VISION, out, chosen)
+    train(preset, TrainingData(images, images[:5], RandomFeatures(len(words)), VISION), out, chosen)
 
 
 def everything_of(run: Path) -> dict[str, torch.Tensor]:
@@ -315,7 +314,7 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
     images = samples(captions=3)
     features, chosen = RandomFeatures(len(vocabulary(images))), {**QUICK, "epochs": "2"}
     with pytest.raises(MismatchError, match="begun with another validation"):
-        train("transformer-small", images, images[:6], features, VISION, tmp_path / "run", chosen)
+        train("transformer-small", TrainingData(images, images[:6], features, VISION), tmp_path / "run", chosen)
     with pytest.raises(InputError, match="no such option"):
         run_to_the_end(tmp_path / "other", depth="3")
     with pytest.raises(InputError, match="not a int"):
@@ -363,16 +362,13 @@ def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
     def run(out: str, source: str, start: Path | None = None) -> None:
         vision = {**VISION, "source": source}
         options = {**QUICK, "epochs": "1"}
-        train("att2in-small", images, images[:5], features, vision, tmp_path / out, options, start=start)
+        train("att2in-small", TrainingData(images, images[:5], features, vision), tmp_path / out, options, start=start)
 
     run("first", "/here")
     run("first", "/there")
     run("second", "/there", tmp_path / "first")
     with pytest.raises(MismatchError, match="made in another way"):
-        train(
-            "att2in-small", images, images, features, {**VISION, "backbone": "other"}, tmp_path / "third",
-            QUICK, start=tmp_path / "first",
-        )  # fmt: skip
+        train("att2in-small", TrainingData(images, images, features, {**VISION, "backbone": "other"}), tmp_path / "third", QUICK, start=tmp_path / "first")  # fmt: skip
 
 
 def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> None:
@@ -381,7 +377,9 @@ def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> Non
 
     def run(out: str, start: Path | None = None, **options: str) -> dict[str, torch.Tensor]:
         options = {**QUICK, "scst_rate": "2e-3", "patience": "9", **options}
-        best = train("att2in-small", images, images[:5], features, VISION, tmp_path / out, options, start=start)
+        best = train(
+            "att2in-small", TrainingData(images, images[:5], features, VISION), tmp_path / out, options, start=start
+        )
         return best.captioner.state_dict()
 
     begun = run("begun", epochs="5")
@@ -400,7 +398,7 @@ def test_another_start_or_other_data_is_another_run(tmp_path: Path) -> None:
     def run(out: str, data: list[Sample], seed: str = "0", start: str | None = None) -> None:
         options = {**QUICK, "epochs": "1", "seed": seed if start is None else "0"}
         begun = tmp_path / start if start else None
-        train("att2in-small", data, images[:5], features, VISION, tmp_path / out, options, start=begun)
+        train("att2in-small", TrainingData(data, images[:5], features, VISION), tmp_path / out, options, start=begun)
 
     for seed in ("1", "2"):
         run(f"begun-{seed}", images, seed)
@@ -431,7 +429,7 @@ def test_features_that_lack_what_a_captioner_needs_leave_the_folder_free(tmp_pat
             return dataclasses.replace(features.get(ids), relations=None, attributes=None)
 
     with pytest.raises(InputError, match="localiser"):
-        train("sgae-small", images, images, Grid(), VISION, tmp_path / "run", QUICK)
+        train("sgae-small", TrainingData(images, images, Grid(), VISION), tmp_path / "run", QUICK)
     assert not list((tmp_path / "run").iterdir())
 
 
@@ -494,7 +492,13 @@ def test_disc_goes_on_from_an_att2in(tmp_path: Path) -> None:
     features = RandomFeatures(len(vocabulary(images)))
 
     def run(preset: str, out: str, options: dict[str, str], start: Path | None = None) -> None:
-        train(preset, images, images[:5], features, VISION, tmp_path / out, {**QUICK, **options}, start=start)
+        train(
+            preset,
+            TrainingData(images, images[:5], features, VISION),
+            tmp_path / out,
+            {**QUICK, **options},
+            start=start,
+        )
 
     run("att2in-small", "begun", {"epochs": "1"})
     rest = {"epochs": "0", "critic_epochs": "1", "scst_epochs": "1", "scst_rate": "0", "warmup": "0"}

@@ -13,10 +13,12 @@ from captrial.decoding import greedy
 from captrial.decoding.protocol import BOS, PAD
 from captrial.training.data import Batch, CaptionData
 from captrial.training.losses import self_critical
-from captrial.training.recipe import Recipe, make_stages
+from captrial.training.recipe import Recipe
 from captrial.training.schedules import Schedule
-from captrial.training.stages.disc_critic import Discriminate, TrainCritic
-from captrial.training.stages.stages import CrossEntropy, SelfCritical, StageWiseSelfCritical
+from captrial.training.stages.base import CrossEntropy, SelfCritical
+from captrial.training.stages.disc_stages import Discriminate, TrainCritic
+from captrial.training.stages.plan import make_stages
+from captrial.training.stages.stack_cap_stages import StageWiseSelfCritical
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 
@@ -30,7 +32,7 @@ def small_world(preset: str, captions: int = 1, **sizes: int) -> tuple[Captioner
     return captioner, data, data.batch(np.arange(len(data)), np.random.default_rng(0))
 
 
-def test_scheduled_sampling_lets_the_model_read_its_own_words_more_and_more() -> None:
+def test_scheduled_sampling_lets_the_model_read_its_sampled_inputs_more_and_more() -> None:
     captioner, _, batch = small_world("att2in-small")
     favourite = 7
     with torch.no_grad():
@@ -40,7 +42,7 @@ def test_scheduled_sampling_lets_the_model_read_its_own_words_more_and_more() ->
     torch.manual_seed(0)
     shares = []
     for epoch in (0, 2, 4):
-        read = stage._own_words(batch, memory, epoch)
+        read = stage._sampled_inputs(batch, memory, epoch)
         assert (read[..., 0] == BOS).all()
         later, words = read[..., 1:], batch.inputs[..., 1:]
         assert ((later == PAD) == (words == PAD)).all()
@@ -113,7 +115,7 @@ def test_a_stage_is_compared_with_its_own_greedy_caption_and_that_of_the_stage_b
         sampled.append((tokens, advantage))
         return self_critical(log_probs, tokens, advantage)
 
-    monkeypatch.setattr("captrial.training.stages.stages.self_critical", take)
+    monkeypatch.setattr("captrial.training.stages.stack_cap_stages.self_critical", take)
     stage = StageWiseSelfCritical(
         captioner, 1, Schedule(), pay, samples_by="sampling", baseline="greedy", max_words=8, eta=eta
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from captrial.captioners import Captioner
 from captrial.captioners.checkpoint import Checkpoint
-from captrial.training.run import train
+from captrial.training.run import TrainingData, train
 from training.world import SIZE, RandomFeatures, samples, vocabulary
 
 QUICK = {"min_count": "1", "batch": "10", "captions": "1", "warmup": "0", "rate": "2e-3", "width": "32"}
@@ -37,7 +37,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setattr("captrial.training.run.Validation", validation)
         images = samples()
         features, vision = RandomFeatures(len(vocabulary(images))), {"backbone": "random", "width": SIZE}
-        train("att2in-small", images, images[:5], features, vision, tmp_path, {**QUICK, **options})
+        train("att2in-small", TrainingData(images, images[:5], features, vision), tmp_path, {**QUICK, **options})
         with (tmp_path / "metrics.csv").open() as file:
             return [row["stage"] for row in csv.DictReader(file)], seen
 

@@ -17,8 +17,8 @@ from captrial.language.vocabulary import Vocabulary
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
 from captrial.toyworld import ToyWorld
 from captrial.training.data import CaptionData, tokenize_captions
-from captrial.training.run import train
-from captrial.training.supervision.supervision import make_linking, make_targets, noun_positions
+from captrial.training.run import TrainingData, train
+from captrial.training.supervision import make_linking, make_targets, noun_positions
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
@@ -109,17 +109,14 @@ def test_own_word_vectors_link_nouns_and_classes(world: list[Sample], tmp_path: 
     with pytest.raises(InputError, match=r"table\+vectors, vectors, own"):
         make_linking("mine", None, words)
     options = {"epochs": "1", "batch": "3", "min_count": "1"}
-    train("show_attend_tell-small", world, world[:2], GridOfColours(), VISION, tmp_path / "a", options)  # type: ignore[arg-type]
+    train("show_attend_tell-small", TrainingData(world, world[:2], GridOfColours(), VISION), tmp_path / "a", options)  # type: ignore[arg-type]
     options |= {"supervision": "weak", "links": "own"}
     train(
         "show_attend_tell-small",
-        world,
-        world[:2],
-        GridOfColours(),
-        VISION,
+        TrainingData(world, world[:2], GridOfColours(), VISION),
         tmp_path / "b",
         options,
-        start=tmp_path / "a",  # type: ignore[arg-type]
+        start=tmp_path / "a",
     )
     assert "attention_loss" in (tmp_path / "b" / "metrics.csv").read_text()
 
@@ -147,7 +144,7 @@ def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["strong", "weak"])
 def test_a_run_learns_to_look(kind: str, world: list[Sample], tmp_path: Path) -> None:
     options = {"supervision": kind, "epochs": "2", "batch": "3", "min_count": "1", "warmup": "1"}
-    train("show_attend_tell-small", world, world[:2], GridOfColours(), VISION, tmp_path, options)  # type: ignore[arg-type]
+    train("show_attend_tell-small", TrainingData(world, world[:2], GridOfColours(), VISION), tmp_path, options)  # type: ignore[arg-type]
     header, *rows = (tmp_path / "metrics.csv").read_text().splitlines()
     losses = [float(row.split(",")[header.split(",").index("attention_loss")]) for row in rows]
     assert losses[-1] < losses[0]

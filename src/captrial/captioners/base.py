@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -64,6 +66,10 @@ class Captioner(nn.Module, abc.ABC):
     def teacher_force(self, tokens: Tensor, memory: Any) -> TeacherForced:
         """Teacher forcing on encoded images: `tokens` (b, n, t) begin with BOS; position i scores word i + 1."""
 
+    def teacher_force_stages(self, tokens: Tensor, memory: Any) -> list[TeacherForced]:
+        """Teacher forcing of every output stage; most architectures have one."""
+        return [self.teacher_force(tokens, memory)]
+
     def forward(self, features: Features, tokens: Tensor) -> TeacherForced:
         """Teacher forcing with `tokens` (b, n, t), which begin with BOS; see `TeacherForced` for the shapes."""
         return self.teacher_force(tokens, self.encode(features))
@@ -75,6 +81,17 @@ class Captioner(nn.Module, abc.ABC):
     def describe(self) -> dict[str, object]:
         """The configuration as plain values, as written to `config.json`."""
         return dataclasses.asdict(self.config)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block, the mode before after it."""
+    before = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(before)
 
 
 def masked_mean(elements: Tensor, mask: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from captrial.captioners.base import Captioner
+from captrial.captioners.base import Captioner, evaluating
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.packed_weights import packed
 from captrial.decoding.beam import BeamSettings, beam_search
@@ -23,6 +23,7 @@ from captrial.decoding.protocol import StepModel
 from captrial.decoding.sampling import greedy
 from captrial.errors import InputError
 from captrial.language.vocabulary import UNK, Vocabulary
+from captrial.progress import track
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.descriptions import identity
 from captrial.vision.detectors.base import RegionBackbone, pack_regions, relative_boxes
@@ -31,6 +32,7 @@ from captrial.vision.features.visual_features import Features, FeatureSource
 from captrial.vision.registry import load_backbone
 from captrial.vision.scene_graphs import GraphSource, Lookup, add_graphs, detection_graph
 
+BATCH = 50  # images with stored features at once
 BEST = "best"  # the folder of the best checkpoint in a run folder
 LENGTH_POWER = 0.7  # ranked by log-probability alone captions come out short (chosen on Flickr8k's val images)
 
@@ -148,3 +150,19 @@ def extract_for(
 def lookup(vocabulary: Vocabulary) -> Lookup:
     """Word ids; None for words that are not in the vocabulary."""
     return lambda word: None if vocabulary[word] == UNK else vocabulary[word]
+
+
+@torch.no_grad()
+def caption_by_id(
+    captioner: Captioner, vocabulary: Vocabulary, features: FeatureSource, image_ids: Sequence[str], beam: int = 5
+) -> list[str]:
+    """One caption an image from stored features, in the order of the ids; a beam of 1 is greedy."""
+    captions: list[str] = []
+    features = with_graphs(captioner, vocabulary, features)
+    device = next(captioner.parameters()).device
+    with evaluating(captioner):
+        for start in track(range(0, len(image_ids), BATCH), "captioning"):
+            memory = captioner.encode(features.get(image_ids[start : start + BATCH]).to(device))
+            found = generate(captioner, vocabulary, memory, beam)
+            captions.extend(" ".join(vocabulary.decode(words)) for words in found)
+    return captions

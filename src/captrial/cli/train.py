@@ -57,6 +57,7 @@ def train(
     from captrial.data import read_dataset
     from captrial.training.feature_extraction import features_of
     from captrial.training.parallel import Ranks
+    from captrial.training.run import TrainingData
     from captrial.training.run import train as run_training
     from captrial.vision.features.feature_store import FeatureStore
     from captrial.vision.registry import load_backbone
@@ -74,7 +75,9 @@ def train(
             lambda: features_of([*training, *validation], load_backbone(looking).to(ranks.device), run / "features")
         )
     notes = {"data": data.name, "images": len(training)}
-    best = run_training(preset, training, validation, store, store.vision, run, chosen, start=start, notes=notes)
+    best = run_training(
+        preset, TrainingData(training, validation, store, store.vision, notes), run, chosen, start=start
+    )
     ranks.leave()
     if not ranks.is_first:
         return

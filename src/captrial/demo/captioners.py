@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.trained import caption_by_id
 from captrial.data import write_captions
 from captrial.demo.plan import Plan, Trainee
 from captrial.records import Sample
 from captrial.toyworld import ToyWorldSettings, draw_sheet, read_toyworld, write_toyworld
 from captrial.training.feature_extraction import features_of
-from captrial.training.run import train
-from captrial.training.validation import caption_images
+from captrial.training.run import TrainingData, train
 from captrial.vision.features.feature_store import FeatureStore
 from captrial.vision.registry import load_backbone
 
@@ -41,7 +41,9 @@ def teach(
     """Train one captioner by cross-entropy."""
     options = {**plan.recipe, **trainee.options, "seed": str(plan.seed)}
     notes = {"data": "the toy world"}
-    train(trainee.preset, samples["train"], samples["val"], features, features.vision, run, options, notes=notes)
+    train(
+        trainee.preset, TrainingData(samples["train"], samples["val"], features, features.vision, notes), run, options
+    )
 
 
 def speak(
@@ -50,7 +52,7 @@ def speak(
     """Caption the wild images."""
     best = Checkpoint.from_pretrained(run / "best")
     ids = [sample.id for sample in samples]
-    said = caption_images(best.captioner, best.vocabulary, features, ids, beam=plan.beam)
+    said = caption_by_id(best.captioner, best.vocabulary, features, ids, beam=plan.beam)
     write_captions(captions, {file_id(sample, images): text for sample, text in zip(samples, said, strict=True)})
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from captrial.files import atomic_write
 from captrial.progress import progress_bar
 from captrial.training.data import Batch, CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
-from captrial.training.stages.stages import Logs, Stage
+from captrial.training.stages.base import Logs, Stage
 from captrial.training.training_state import (
     STATE,
     Counters,
@@ -48,45 +48,53 @@ class LoopSettings:
     accumulate: int = 1  # pieces that a rank cuts its share of a batch into: less memory, the same gradient
 
 
+class BestCaptioner(Protocol):
+    """The captioner in training: how good it is, and its best weights so far."""
+
+    def validate(self) -> float:
+        """The score of the present weights."""
+        ...
+
+    def save(self) -> None:
+        """Keep the present weights: their score is the best of the run."""
+        ...
+
+    def restore(self) -> None:
+        """Put the best weights back, before a stage that follows one that was validated."""
+        ...
+
+
+@dataclass(eq=False)
 class Trainer:
-    """Runs stages over data, keeping the best captioner by validation score.
+    """Runs stages over data, keeping the best captioner by validation score."""
 
-    `keep_best` is called whenever a validation is the best of the run, and `restore_best` before a stage that follows
-    one that was validated.
-    """
+    run: Path  # the run folder
+    models: nn.Module
+    stages: list[Stage]
+    data: CaptionData
+    best: BestCaptioner
+    settings: LoopSettings = field(default_factory=LoopSettings)
+    ranks: Ranks = field(default_factory=Ranks)
+    counters: Counters = field(init=False, default_factory=Counters)
+    average: MovingAverage | None = field(init=False, default=None)  # of the present stage
 
-    def __init__(
-        self,
-        run: Path,
-        models: nn.Module,
-        stages: list[Stage],
-        data: CaptionData,
-        settings: LoopSettings,
-        validate: Callable[[], float],
-        keep_best: Callable[[], None],
-        restore_best: Callable[[], None],
-        ranks: Ranks | None = None,
-    ) -> None:
-        self.run, self.models, self.stages, self.data, self.settings = run, models, stages, data, settings
-        self.validate, self.keep_best, self.restore_best = validate, keep_best, restore_best
-        self.counters, self.ranks = Counters(), ranks or Ranks()
-        self.average: MovingAverage | None = None  # of the present stage
-        self.device = next(models.parameters()).device
+    def __post_init__(self) -> None:
+        self.device = next(self.models.parameters()).device
 
     def train(self) -> Counters:
-        """Train to the end, from where the run folder says it was."""
+        """Train to the end, from the state in the run folder where there is one."""
         state = self.run / STATE
         resuming = state.is_file()
         if resuming:
             self.counters = read_counters(state)
         if self.ranks.is_first:
             begun = self.counters.batch > 0  # its epoch may be logged already: that row is dropped
-            _forget_after(self.run / METRICS, self.counters.total_steps - begun)
+            _drop_rows_after(self.run / METRICS, self.counters.total_steps - begun)
         while self.counters.stage < len(self.stages):
             stage = self.stages[self.counters.stage]
             optimizer = self._optimizer(stage)
             if self.counters.best >= 0 and self.ranks.is_first and not resuming:
-                self.restore_best()
+                self.best.restore()
             self.ranks.copy_first(self.models)
             self.average = None
             if self.settings.average and stage.averages:
@@ -123,13 +131,13 @@ class Trainer:
 
     def _validate(self) -> float:
         """The score of the present weights; the best are kept."""
-        counters, score = self.counters, self.ranks.from_first(self.validate)
+        counters, score = self.counters, self.ranks.from_first(self.best.validate)
         counters.scores.append(score)
         counters.waited += 1
         if score > counters.best:
             counters.best, counters.waited = score, 0
             if self.ranks.is_first:
-                self.keep_best()
+                self.best.save()
         return score
 
     def _train_epoch(self, stage: Stage, optimizer: torch.optim.Optimizer) -> Logs:
@@ -219,7 +227,7 @@ def _append(path: Path, row: dict[str, object]) -> None:
         writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
 
 
-def _forget_after(path: Path, step: int) -> None:
+def _drop_rows_after(path: Path, step: int) -> None:
     """Drop rows of epochs that were logged but not saved before a kill: those behind `step`."""
     if path.exists():
         lines = path.read_text().splitlines() or [",".join(COLUMNS)]

@@ -1,37 +1,23 @@
-"""Recipes: how a captioner is trained, as one flat set of options, and the stages they stand for."""
+"""Recipes: how a captioner is trained, as one flat set of options (`Recipe`), and the recipes of the papers (`PAPERS`).
+
+`split_options` turns what `--set` gives into a recipe and the sizes of the captioner.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from captrial.captioners.architectures.disc import Disc, RetrievalCritic
-from captrial.captioners.architectures.sgae import Sgae
-from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.captioners.architectures.transformer import MAX_WORDS
 from captrial.captioners.base import Captioner
 from captrial.errors import InputError
-from captrial.metrics.ngram.cider_reward import CiderReward
-from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
-from captrial.metrics.spice import scene_tuples
-from captrial.training.data import Batch, CaptionData, tokenize_captions
+from captrial.training.data import CaptionData
 from captrial.training.loop import LoopSettings
 from captrial.training.schedules import Schedule
-from captrial.training.stages.disc_critic import Discriminate, TrainCritic
-from captrial.training.stages.sgae_sentences import SentenceStage
-from captrial.training.stages.stages import (
-    CrossEntropy,
-    SelfCritical,
-    Stage,
-    StageWiseSelfCritical,
-    on_tokens,
-)
 
-LINKS = ("table+vectors", "vectors", "own")  # of nouns and classes, see captrial.training.supervision
+LINKS = ("table+vectors", "vectors", "own")  # between nouns and classes, see captrial.training.supervision
 AT_LEAST_ONE = (
     "batch",
     "captions",
@@ -97,7 +83,9 @@ class Recipe:
             if isinstance(value, int | float) and not value >= least:
                 raise InputError(f"--set {name}={value}: must be at least {least}")
         if self.max_words >= MAX_WORDS:
-            raise InputError(f"--set max_words={self.max_words}: must be under {MAX_WORDS}, as Transformers count")
+            raise InputError(
+                f"--set max_words={self.max_words}: must be under {MAX_WORDS}, the positions of a Transformer"
+            )
         for name in ("average", "beta"):
             if getattr(self, name) >= 1:
                 raise InputError(f"--set {name}={getattr(self, name)}: must be under 1, or nothing new would count")
@@ -150,7 +138,7 @@ def split_options(
 ) -> tuple[Recipe, dict[str, Any]]:
     """`--set` options as a recipe and the captioner's own sizes; values are read as the type of the default.
 
-    What is not set is as in the `paper`, where that says something.
+    What is not set is taken from the `paper`, an entry of `PAPERS`, and else has its default.
 
     >>> from captrial.captioners.architectures.m2 import M2
     >>> recipe, sizes = split_options({"epochs": "3", "width": "64"}, M2)
@@ -183,74 +171,76 @@ def _parse(name: str, text: str, default: Any) -> Any:
         raise InputError(f"--set {name}={text}: not a {type(default).__name__}") from None
 
 
-def make_stages(
-    captioner: Captioner,
-    data: CaptionData,
-    recipe: Recipe,
-    attention_targets: Callable[[Batch], Tensor] | None = None,
-    critic: RetrievalCritic | None = None,
-    goes_on: bool = False,
-) -> list[Stage]:
-    """The stages a captioner goes through: its own first, then cross-entropy, then self-critical training.
+# How the papers, or their authors' code, train the presets of their size; `--set` changes any of it. Batches are images
+# with five captions each: where a source trains on single captions, a batch has as many images as make about as many
+# captions. Self-critical training takes place when `scst_epochs` are asked for; Disc's is part of its preset, since it is
+# Att2in until its critic is used. Other small presets have no entry: they are trained by the defaults of `Recipe`.
 
-    One that `goes_on` from a checkpoint has its sentence stages behind it (SGAE).
-    """
-    stages: list[Stage] = []
-    if isinstance(captioner, Disc):
-        assert critic is not None
-        if not recipe.scst_epochs:
-            raise InputError("--set scst_epochs=0: Disc is an att2in until its critic speaks; train that instead")
-        schedule = recipe.rates(captioner, data, recipe.critic_epochs)
-        stages.append(TrainCritic(critic, recipe.critic_epochs, schedule))
-    if isinstance(captioner, Sgae) and not goes_on:
-        stages.extend(_sentence_stages(captioner, data, recipe))
-    if recipe.epochs:
-        stages.append(
-            CrossEntropy(
-                captioner,
-                recipe.epochs,
-                recipe.rates(captioner, data, recipe.epochs),
-                smoothing=recipe.smoothing,
-                scheduled_sampling=recipe.scheduled_sampling,
-                doubly_stochastic=recipe.doubly_stochastic,
-                attention_weight=recipe.attention_weight,
-                attention_targets=attention_targets,
-            )
-        )
-    if recipe.scst_epochs:
-        stages.append(_self_critical(captioner, data, recipe, critic))
-    return stages
+# Rate down by a fifth every few epochs, gradients clamped, scheduled sampling (Luo's code).
+_STEPS: dict[str, Any] = {
+    "schedule": "step",
+    "rate": 5e-4,
+    "warmup": 0,
+    "decay": 0.8,
+    "batch": 10,
+    "smoothing": 0.0,
+    "scheduled_sampling": 0.25,
+    "weight_decay": 0.0,
+    "beta": 0.999,
+    "clip": 0.0,
+    "clamp": 0.1,
+    "epochs": 30,
+    "scst_rate": 5e-5,
+    "scst_by": "sampling",
+    "baseline": "greedy",
+}
+# "Attention is all you need", its rate peaking after 10 000 steps (Cornia 2022 for Transformer, SMArT and M2).
+_NOAM: dict[str, Any] = {
+    "schedule": "noam",
+    "rate": 1.0,
+    "warmup": 10_000,
+    "batch": 10,
+    "smoothing": 0.0,
+    "weight_decay": 0.0,
+    "clip": 0.0,
+    "epochs": 30,
+    "scst_rate": 5e-6,
+    "scst_by": "beam",
+    "baseline": "mean",
+    "beam": 5,
+}
 
+_SHOW_ATTEND_TELL = {
+    **_STEPS, "schedule": "constant", "rate": 2e-4, "batch": 13, "scheduled_sampling": 0.0, "doubly_stochastic": 1.0,
+    "patience": 10,
+}  # fmt: skip
+_ORT = {
+    **_NOAM, "batch": 15, "clamp": 0.1, "beam": 1, "scst_rate": 5.4e-5, "scst_schedule": "step", "scst_by": "sampling",
+    "baseline": "greedy",
+}  # fmt: skip
 
-def _self_critical(
-    captioner: Captioner, data: CaptionData, recipe: Recipe, critic: RetrievalCritic | None
-) -> SelfCritical:
-    table = DocumentFrequencies.of_tokens(data.token_ids, data.vocabulary, recipe.count_end)
-    reward = on_tokens(CiderReward(table, data.token_ids, data.vocabulary, recipe.count_end))
-    settings: dict[str, Any] = {
-        "samples": recipe.scst_samples,
-        "samples_by": recipe.scst_by,
-        "baseline": recipe.baseline,
-        "max_words": recipe.max_words,
-    }
-    arguments = (captioner, recipe.scst_epochs, recipe.scst_rates(captioner, data), reward)
-    if isinstance(captioner, StackCap):
-        return StageWiseSelfCritical(*arguments, **settings, eta=recipe.eta)
-    if isinstance(captioner, Disc):
-        return Discriminate(*arguments, **settings, critic=critic, weight=recipe.critic_weight)
-    return SelfCritical(*arguments, **settings)
-
-
-def _sentence_stages(captioner: Sgae, data: CaptionData, recipe: Recipe) -> list[Stage]:
-    """SGAE's stages 1 and 2, on scene graphs of the training captions parsed by our SPICE."""
-    words = tokenize_captions(data.samples)
-    flat = iter(scene_tuples([" ".join(caption) for captions in words for caption in captions]))
-    graphs = [[next(flat) for _ in captions] for captions in words]
-    stages: list[Stage] = []
-    for epochs, use_dictionary, name in (
-        (recipe.sentence_epochs, False, "sentences"),
-        (recipe.dictionary_epochs, True, "dictionary"),
-    ):
-        schedule = recipe.rates(captioner, data, epochs)
-        stages.append(SentenceStage(captioner, epochs, schedule, graphs, data.vocabulary, use_dictionary, name=name))
-    return stages
+# fmt: off
+PAPERS: Mapping[str, Mapping[str, Any]] = {
+    "show_attend_tell": _SHOW_ATTEND_TELL,
+    "show_attend_tell-flickr30k": _SHOW_ATTEND_TELL,
+    "att2in": _STEPS,
+    "stack_cap": {**_STEPS, "rate": 4e-4, "batch": 16},
+    "top_down": _STEPS,
+    "disc": {**_STEPS, "batch": 128, "captions": 1, "decay_every": 15, "epochs": 200, "critic_epochs": 30,
+             "scst_epochs": 100, "scst_samples": 1, "scst_rate": 2.7e-5, "scst_schedule": "step"},
+    "disc-small": {"scst_epochs": 5},
+    "ort": _ORT,
+    "ort-no-geometry": _ORT,
+    "sgae": {**_STEPS, "batch": 100, "decay_every": 5, "sentence_epochs": 10, "dictionary_epochs": 10, "epochs": 20,
+             "scst_rate": 8.4e-5, "scst_schedule": "step"},
+    "aoa": {**_STEPS, "rate": 2e-4, "smoothing": 0.2, "scheduled_sampling": 0.5, "epochs": 25,
+            "scst_rate": 2e-5, "scst_schedule": "plateau", "scst_decay": 0.5},
+    "x_lan": {**_NOAM, "batch": 40, "epochs": 70, "scheduled_sampling": 0.5, "clip": 0.5,
+              "scst_rate": 1e-5, "scst_schedule": "plateau", "scst_by": "sampling", "baseline": "greedy"},
+    "transformer": _NOAM,
+    "smart": _NOAM,
+    "m2": _NOAM,
+    "transformer-pre-norm": {**_NOAM, "warmup": 20_000, "epochs": 15, "clamp": 0.1, "beam": 1, "scst_by": "sampling",
+                             "baseline": "others"},
+}
+# fmt: on

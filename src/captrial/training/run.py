@@ -1,10 +1,19 @@
-"""A training run: a folder with its configuration, metrics, figure, environment, state and the best checkpoint."""
+"""A training run: a folder with its configuration, metrics, figure, environment, state and the best checkpoint.
+
+    data = TrainingData(train, validation, store, store.vision)
+    best = train("transformer-small", data, "runs/mine", {"epochs": "3"})
+
+A run that was stopped continues; a folder that holds a run with other settings is refused.
+"""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +26,226 @@ from torch import Tensor, nn
 
 from captrial.captioners.architectures.att2in import Att2in
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
-from captrial.captioners.base import Captioner
+from captrial.captioners.base import Captioner, evaluating
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import create, find_architecture, find_preset
-from captrial.captioners.trained import with_graphs
+from captrial.captioners.trained import BEST, caption_by_id, with_graphs
 from captrial.errors import DatasetError, MismatchError
-from captrial.files import atomic_path, content_hash
+from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.language.vocabulary import Vocabulary
+from captrial.metrics.ngram.cider import cider
 from captrial.records import Sample
-from captrial.training.data import (
-    Batch,
-    CaptionData,
-    tokenize_captions,
-)
+from captrial.training.data import Batch, CaptionData, tokenize_captions
 from captrial.training.loop import METRICS, Trainer
-from captrial.training.paper_recipes import PAPERS
 from captrial.training.parallel import Ranks
-from captrial.training.recipe import make_stages, split_options
-from captrial.training.run_configuration import refuse_another, write_configuration
-from captrial.training.stages.stages import evaluating
-from captrial.training.supervision.supervision import make_linking, make_targets
-from captrial.training.validation import Validation
+from captrial.training.recipe import PAPERS, Recipe, split_options
+from captrial.training.stages.plan import make_stages
+from captrial.training.supervision import make_linking, make_targets
+from captrial.version import __version__
 from captrial.vision.descriptions import identity
 from captrial.vision.features.visual_features import FeatureSource
 
-# The figure of a training run: loss and reward on the left axis, validation CIDEr on the right.
+CONFIG, ENVIRONMENT = "run.json", "environment.json"
+_OF_SCST = (
+    "scst_rate",
+    "scst_schedule",
+    "scst_warmup",
+    "scst_decay",
+    "average",
+    "scst_samples",
+    "scst_by",
+    "baseline",
+    "count_end",
+    "eta",
+)
+_SINCE = ("data", "validation", "regions", "started_from")  # not in folders of earlier versions
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The images of a run, with captions, and their features."""
+
+    train: Sequence[Sample]
+    validation: Sequence[Sample]
+    features: FeatureSource
+    vision: Mapping[str, Any]  # how the features were made: `Backbone.describe()`; kept in the checkpoint
+    notes: Mapping[str, Any] = field(default_factory=dict)  # about the data, for people; kept in the checkpoint
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """CIDEr-D of greedy (or beam) captions of the validation images; document frequencies from their references."""
+
+    captioner: Captioner
+    vocabulary: Vocabulary
+    features: FeatureSource
+    samples: Sequence[Sample]
+    beam: int = 1
+
+    def __call__(self) -> float:
+        """The score, as a fraction (1.0 is what papers print as 100)."""
+        ids = [sample.id for sample in self.samples]
+        captions = caption_by_id(self.captioner, self.vocabulary, self.features, ids, self.beam)
+        return cider(captions, [sample.captions for sample in self.samples]).corpus
+
+
+@dataclass(frozen=True, eq=False)
+class BestCheckpoint:
+    """The best captioner of a run, on disk; see `captrial.training.loop.BestCaptioner`."""
+
+    path: Path
+    checkpoint: Checkpoint
+    validate: Callable[[], float]
+
+    def save(self) -> None:
+        """Write the present weights."""
+        self.checkpoint.save_pretrained(self.path)
+
+    def restore(self) -> None:
+        """Load the weights written last."""
+        best = Checkpoint.from_pretrained(self.path)
+        self.checkpoint.captioner.load_state_dict(best.captioner.state_dict())
+
+
+def train(
+    preset: str,
+    data: TrainingData,
+    run: Path | str,
+    options: Mapping[str, str] | None = None,
+    *,
+    start: Path | str | None = None,
+    attention_targets: Callable[[Batch], Tensor] | None = None,
+) -> Checkpoint:
+    """Train a preset, or continue a run that was stopped; returns the best captioner by validation CIDEr.
+
+    `options` are those of `--set`: fields of `Recipe` and sizes of the captioner. With `start` the weights and the
+    vocabulary are those of another checkpoint: self-critical training after cross-entropy, or training on one's own
+    images. With the option `supervision` "strong" or "weak" the training images' phrases or labelled regions supervise
+    the attention, unless `attention_targets` are given.
+
+    Under `torchrun` every process calls this alike; batches are shared among them, see `captrial.training.parallel`.
+    """
+    run, ranks = Path(run), Ranks.from_environment()
+    run.mkdir(parents=True, exist_ok=True)
+    architecture = find_architecture(find_preset(preset).architecture).captioner
+    recipe, sizes = split_options(options or {}, architecture, PAPERS.get(preset))
+    if not data.train or not data.validation:
+        raise DatasetError(f"{len(data.train)} training and {len(data.validation)} validation images; both are needed")
+    torch.manual_seed(recipe.seed)
+    vocabulary, captioner = (
+        _new(preset, data, recipe, sizes) if start is None else _continue_from(start, preset, data.vision, sizes)
+    )
+    begun = None if start is None else content_hash(save(captioner.state_dict()))
+    config = {
+        "preset": preset,
+        "recipe": dataclasses.asdict(recipe),
+        "sizes": dict(sizes),
+        "vision": dict(data.vision),
+        "vocabulary": vocabulary.fingerprint,
+        **_data_hashes(data, recipe.supervision != "implicit"),
+        "started_from": begun,
+    }
+    refuse_another(run, config)
+    features = with_graphs(captioner, vocabulary, data.features)
+    with evaluating(captioner), torch.no_grad():
+        captioner.encode(features.get([data.train[0].id]))  # fails at once if the features lack what it needs
+    captions = CaptionData(data.train, vocabulary, features, recipe.captions, recipe.max_words)
+    critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
+    models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)
+    learnt = None if start is None else captioner
+    linking = make_linking(recipe.links, learnt, vocabulary) if recipe.supervision == "weak" else None
+    targets = attention_targets or make_targets(recipe.supervision, data.train, data.vision, linking)
+    stages = make_stages(captioner, captions, recipe, targets, critic, goes_on=start is not None)
+    checkpoint = Checkpoint(captioner, vocabulary, data.vision, {"preset": preset, **data.notes})
+    validate = Validation(captioner, vocabulary, features, data.validation, recipe.beam)
+    if ranks.is_first:  # the settings are valid: from now on the folder refuses others
+        write_configuration(run, config)
+    best = BestCheckpoint(run / BEST, checkpoint, validate)
+    Trainer(run, models, stages, captions, best, recipe.loop(), ranks).train()
+    if ranks.is_first:
+        draw_metrics(run)
+    ranks.wait()
+    return Checkpoint.from_pretrained(run / BEST)
+
+
+def _new(preset: str, data: TrainingData, recipe: Recipe, sizes: Mapping[str, Any]) -> tuple[Vocabulary, Captioner]:
+    """A vocabulary of the training captions and an untrained captioner."""
+    words = (caption for captions in tokenize_captions(data.train) for caption in captions)
+    vocabulary = Vocabulary.build(words, recipe.min_count)
+    return vocabulary, create(preset, words=len(vocabulary), features=int(data.vision["width"]), **sizes)
+
+
+def _continue_from(
+    start: Path | str, preset: str, vision: Mapping[str, Any], sizes: Mapping[str, Any]
+) -> tuple[Vocabulary, Captioner]:
+    """Vocabulary and captioner of a checkpoint; refused where its architecture or its features are others.
+
+    Disc also continues from an Att2in: it is the same network until its critic is used.
+    """
+    best = Path(start) / BEST
+    checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else start)
+    captioner, architecture = checkpoint.captioner, find_architecture(find_preset(preset).architecture).captioner
+    if type(captioner) is Att2in and architecture is Disc:
+        first, critic = captioner, {name: value for name, value in sizes.items() if name.startswith("critic_")}
+        captioner = create(preset, **first.describe(), **critic)  # type: ignore[arg-type]
+        captioner.load_state_dict(first.state_dict())
+        sizes = {name: value for name, value in sizes.items() if name not in critic}
+    if type(captioner) is not architecture:
+        raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")
+    if identity(vision) != identity(checkpoint.vision):
+        raise MismatchError(f"{start} was trained on features made in another way than these")
+    if sizes:
+        raise MismatchError(f"--set {next(iter(sizes))}: the sizes are those of {start}, which this run continues")
+    return checkpoint.vocabulary, captioner
+
+
+def _data_hashes(data: TrainingData, supervised: bool) -> dict[str, str]:
+    rows: dict[str, list[object]] = {
+        "data": [(sample.id, sample.captions) for sample in data.train],
+        "validation": [(sample.id, sample.captions) for sample in data.validation],
+        "regions": [repr((sample.regions, sample.phrases)) for sample in data.train if supervised],
+    }
+    return {name: content_hash(orjson.dumps(part)) for name, part in rows.items()}
+
+
+def refuse_another(run: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds a run with another configuration, naming what differs."""
+    path = run / CONFIG
+    if not path.exists():
+        return
+    stored, wanted = (
+        _comparable(each) for each in (orjson.loads(path.read_bytes()), orjson.loads(orjson.dumps(config)))
+    )
+    for name, value in wanted.items():
+        if stored.get(name) != value and not (name in _SINCE and name not in stored):
+            raise MismatchError(f"{run} was begun with another {name} (see {path.name}); choose another --out")
+
+
+def write_configuration(run: Path, config: Mapping[str, Any]) -> None:
+    """Write what defines the run, and its environment."""
+    atomic_write(run / CONFIG, orjson.dumps(config, option=orjson.OPT_INDENT_2))
+    environment = {
+        "captrial": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "command": sys.argv,
+    }
+    atomic_write(run / ENVIRONMENT, orjson.dumps(environment, option=orjson.OPT_INDENT_2))
+
+
+def _comparable(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration flat and without what makes no difference.
+
+    Options of the recipe that one of two versions did not know have their defaults; those of self-critical training
+    mean nothing where there is none.
+    """
+    defaults = orjson.loads(orjson.dumps(dataclasses.asdict(Recipe())))
+    recipe = {**defaults, **{name: value for name, value in config["recipe"].items() if name in defaults}}
+    idle = _OF_SCST if not recipe["scst_epochs"] else ()
+    rest = {name: value for name, value in config.items() if name != "recipe"}
+    return {**rest, "vision": identity(config["vision"]), **{k: v for k, v in recipe.items() if k not in idle}}
 
 
 def draw_metrics(run: Path) -> None:
@@ -66,121 +270,3 @@ def draw_metrics(run: Path) -> None:
     figure.legend(loc="outside upper center", ncols=3)
     with atomic_path(run / "metrics.png") as temporary:
         figure.savefig(temporary, dpi=120)
-
-
-BEST = "best"
-
-
-def train(
-    preset: str,
-    train_samples: Sequence[Sample],
-    val_samples: Sequence[Sample],
-    features: FeatureSource,
-    vision: Mapping[str, Any],
-    run: Path | str,
-    options: Mapping[str, str] | None = None,
-    *,
-    start: Path | str | None = None,
-    attention_targets: Callable[[Batch], Tensor] | None = None,
-    notes: Mapping[str, Any] | None = None,
-) -> Checkpoint:
-    """Train a preset, or continue a run that was stopped; returns the best captioner by validation CIDEr.
-
-    `vision` says how the features were made (`Backbone.describe()`); it is kept in the checkpoint. With `start` the
-    weights and the vocabulary are those of another checkpoint: self-critical training after cross-entropy, or one's
-    own images after somebody else's. With the option `supervision` "strong" or "weak" the training samples' phrases
-    or labelled regions supervise the attention, unless `attention_targets` are given.
-
-    Under `torchrun` every process calls this alike; batches are shared among them, see `captrial.training.parallel`.
-    """
-    run, ranks = Path(run), Ranks.from_environment()
-    run.mkdir(parents=True, exist_ok=True)
-    architecture = find_architecture(find_preset(preset).architecture).captioner
-    recipe, sizes = split_options(options or {}, architecture, PAPERS.get(preset))
-    if not train_samples or not val_samples:
-        raise DatasetError(f"{len(train_samples)} training and {len(val_samples)} validation images; both are needed")
-    torch.manual_seed(recipe.seed)
-    if start is None:
-        vocabulary = Vocabulary.build(
-            (caption for captions in tokenize_captions(train_samples) for caption in captions), recipe.min_count
-        )
-        captioner = create(preset, words=len(vocabulary), features=int(vision["width"]), **sizes)
-    else:
-        vocabulary, captioner = _continue_from(start, preset, vision, sizes)
-    supervised = recipe.supervision != "implicit"
-    config = {
-        "preset": preset,
-        "recipe": dataclasses.asdict(recipe),
-        "sizes": dict(sizes),
-        "vision": dict(vision),
-        "vocabulary": vocabulary.fingerprint,
-        "data": _hash_of([(sample.id, sample.captions) for sample in train_samples]),
-        "validation": _hash_of([(sample.id, sample.captions) for sample in val_samples]),
-        "regions": _hash_of([repr((sample.regions, sample.phrases)) for sample in train_samples if supervised]),
-        "started_from": None if start is None else content_hash(save(captioner.state_dict())),
-    }
-    refuse_another(run, config)
-    features = with_graphs(captioner, vocabulary, features)
-    with evaluating(captioner), torch.no_grad():
-        captioner.encode(features.get([train_samples[0].id]))  # says at once if the features lack what it needs
-    data = CaptionData(train_samples, vocabulary, features, recipe.captions, recipe.max_words)
-    critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
-    models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)
-    learnt = None if start is None else captioner
-    linking = make_linking(recipe.links, learnt, vocabulary) if recipe.supervision == "weak" else None
-    targets = attention_targets or make_targets(recipe.supervision, train_samples, vision, linking)
-    stages = make_stages(captioner, data, recipe, targets, critic, goes_on=start is not None)
-    keeper = _BestKeeper(run / BEST, captioner, vocabulary, vision, {"preset": preset, **(notes or {})})
-    validate = Validation(captioner, vocabulary, features, val_samples, recipe.beam)
-    if ranks.is_first:  # when nothing can be wrong with the settings any more: others would be refused in this folder
-        write_configuration(run, config)
-    trainer = Trainer(run, models, stages, data, recipe.loop(), validate, keeper.keep, keeper.restore, ranks)
-    trainer.train()
-    if ranks.is_first:
-        draw_metrics(run)
-    ranks.wait()
-    return Checkpoint.from_pretrained(run / BEST)
-
-
-def _hash_of(rows: Sequence[object]) -> str:
-    return content_hash(orjson.dumps(rows))
-
-
-def _continue_from(
-    start: Path | str, preset: str, vision: Mapping[str, Any], sizes: Mapping[str, Any]
-) -> tuple[Vocabulary, Captioner]:
-    """Vocabulary and captioner of a checkpoint; refused where it is another architecture or sees other features.
-
-    Disc also goes on from an Att2in: it is the same network until its critic is asked.
-    """
-    best = Path(start) / BEST
-    checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else start)
-    captioner, architecture = checkpoint.captioner, find_architecture(find_preset(preset).architecture).captioner
-    if type(captioner) is Att2in and architecture is Disc:
-        begun, critic = captioner, {name: value for name, value in sizes.items() if name.startswith("critic_")}
-        captioner = create(preset, **begun.describe(), **critic)  # type: ignore[arg-type]
-        captioner.load_state_dict(begun.state_dict())
-        sizes = {name: value for name, value in sizes.items() if name not in critic}
-    if type(captioner) is not architecture:
-        raise MismatchError(f"{start} is a {type(captioner).__name__}, not a {architecture.__name__}")
-    if identity(vision) != identity(checkpoint.vision):
-        raise MismatchError(f"{start} was trained on features made in another way than these")
-    if sizes:
-        raise MismatchError(f"--set {next(iter(sizes))}: the sizes of a captioner that goes on are those of {start}")
-    return checkpoint.vocabulary, captioner
-
-
-class _BestKeeper:
-    """Writes the best captioner of a run and puts its weights back."""
-
-    def __init__(
-        self, path: Path, captioner: Captioner, vocabulary: Vocabulary, vision: Mapping[str, Any], notes: dict[str, Any]
-    ) -> None:
-        self.path, self.checkpoint = path, Checkpoint(captioner, vocabulary, vision, notes)
-
-    def keep(self) -> None:
-        self.checkpoint.save_pretrained(self.path)
-
-    def restore(self) -> None:
-        best = Checkpoint.from_pretrained(self.path)
-        self.checkpoint.captioner.load_state_dict(best.captioner.state_dict())

@@ -20,14 +20,16 @@ from torch import Tensor, nn
 
 from captrial.files import atomic_path
 
-# A moving average of the weights: validated and kept instead of the last step's, where a recipe asks for it.
-#
-# For self-critical training, whose steps are noisy and soon learn the training images by heart. The average begins with
-# the weights of cross-entropy; a stage that begins with random ones has none, since it would be of those for long.
+STATE = "state.safetensors"
 
 
 class MovingAverage:
-    """`average <- decay * average + (1 - decay) * weights` after every step, of everything `models` would save."""
+    """`average <- decay * average + (1 - decay) * weights` after every step, of everything `models` would save.
+
+    Where a recipe asks for it, the average is validated and kept instead of the last step's weights. It is meant for
+    self-critical training, whose steps are noisy and soon overfit. It begins with the weights of cross-entropy; a stage
+    that begins with random weights has none, since they would stay in the average for long.
+    """
 
     def __init__(self, models: nn.Module, decay: float) -> None:
         self.models, self.decay = models, decay
@@ -53,12 +55,9 @@ class MovingAverage:
             self.models.load_state_dict(own)
 
 
-STATE = "state.safetensors"
-
-
 @dataclass
 class Counters:
-    """Where a run is."""
+    """The position of a run."""
 
     stage: int = 0
     epoch: int = 0  # of the stage

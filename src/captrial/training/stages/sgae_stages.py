@@ -1,4 +1,4 @@
-"""SGAE's sentence stages: learn to say sentences from their own scene graphs, then through the dictionary."""
+"""SGAE's sentence stages: reconstruct sentences from their own scene graphs, then through the dictionary."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from captrial.training.data import Batch
 from captrial.training.losses import cross_entropy
 from captrial.training.parallel import WEIGHT
 from captrial.training.schedules import Schedule
-from captrial.training.stages.stages import Logs
+from captrial.training.stages.base import Logs
 
-Tuples = Sequence[
-    tuple[str, ...]
-]  # scene-graph tuples of one sentence: (object,), (object, attribute), (s, o, relation)
+# The scene graph of one sentence: (object,), (object, attribute) and (subject, object, relation).
+Tuples = Sequence[tuple[str, ...]]
 
 
 @dataclass
 class SentenceStage:
-    """Cross-entropy of sentences said from their scene graphs; the images are not looked at."""
+    """Cross-entropy of sentences decoded from their scene graphs; the images are not used."""
 
     captioner: Sgae
     epochs: int

@@ -1,12 +1,12 @@
 """Stages of training: what is optimised, for how long, at which rate. A run is a list of them.
 
-`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions that the model says itself.
+`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions that the model generates. Stages
+of single architectures are in the other modules of this package; `plan` puts them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.stack_cap import StackCap
-from captrial.captioners.base import Captioner, TeacherForced
+from captrial.captioners.base import Captioner, TeacherForced, evaluating
 from captrial.decoding import BeamSettings, SamplingSettings, beam_search, greedy, sample
 from captrial.decoding.constraints import Suppress
 from captrial.decoding.protocol import BOS, PAD, StepModel
@@ -34,7 +33,7 @@ from captrial.training.parallel import WEIGHT
 from captrial.training.schedules import Schedule
 
 Logs = dict[str, float]
-# The unknown word stands in references too: it would be rewarded, and nobody wants to read it.
+# The unknown word is in the references, too: it would be rewarded, and no reader wants it.
 NEVER_SAMPLED = (PAD, BOS, UNK)
 SAMPLING = (Suppress(NEVER_SAMPLED),)
 Reward = Callable[[Tensor, Tensor], Tensor]  # tokens (b, n, t), rows (b,) -> rewards (b, n)
@@ -46,7 +45,7 @@ class Stage(Protocol):
     name: str
     epochs: int
     schedule: Schedule
-    validates: bool  # whether its captions mean something yet
+    validates: bool  # whether its captions are worth a validation
     averages: bool  # whether it begins with weights that are worth averaging
 
     def parameters(self) -> Iterable[nn.Parameter]:
@@ -69,7 +68,7 @@ class CrossEntropy:
     scheduled_sampling: float = 0.0  # the share of words read that the model chose itself, at the last epoch
     doubly_stochastic: float = 0.0  # weight of the doubly stochastic term
     attention_weight: float = 0.0  # lambda of Liu 2017 Eq. 9
-    attention_targets: Callable[[Batch], Tensor] | None = None  # (b, n, t, k), see captrial.training.attention
+    attention_targets: Callable[[Batch], Tensor] | None = None  # (b, n, t, k), see captrial.training.supervision
     name: str = "xe"
     validates: bool = True
     averages: bool = False
@@ -81,8 +80,8 @@ class CrossEntropy:
     def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
         """Cross-entropy of every stage head, plus the weighted attention terms."""
         memory = self.captioner.encode(batch.features)
-        inputs = self._own_words(batch, memory, epoch)
-        stages = teacher_force_stages(self.captioner, inputs, memory)
+        inputs = self._sampled_inputs(batch, memory, epoch)
+        stages = self.captioner.teacher_force_stages(inputs, memory)
         loss = torch.stack([cross_entropy(stage.logits, batch.targets, self.smoothing) for stage in stages]).sum()
         logs = {"loss": float(loss.detach()), WEIGHT: float((batch.targets != PAD).sum())}
         attention = stages[-1].attention
@@ -95,13 +94,13 @@ class CrossEntropy:
             loss = loss + self.attention_weight * term
         return loss, logs
 
-    def _own_words(self, batch: Batch, memory: object, epoch: int) -> Tensor:
-        """Scheduled sampling in two passes: some words read are drawn from what the model would have said there."""
+    def _sampled_inputs(self, batch: Batch, memory: object, epoch: int) -> Tensor:
+        """Scheduled sampling in two passes: some input words are drawn from the model's own distribution there."""
         share = self.scheduled_sampling * epoch / max(1, self.epochs - 1)
         if share == 0:
             return batch.inputs
         with torch.no_grad():
-            logits = teacher_force_stages(self.captioner, batch.inputs, memory)[-1].logits
+            logits = self.captioner.teacher_force_stages(batch.inputs, memory)[-1].logits
             probabilities = logits[:, :, :-1].softmax(-1)
             drawn = torch.multinomial(probabilities.flatten(0, 2), 1).view(probabilities.shape[:3])
         own = torch.rand(drawn.shape, device=drawn.device) < share
@@ -111,11 +110,11 @@ class CrossEntropy:
 
 @dataclass
 class SelfCritical:
-    """SCST: captions that the model says itself, weighted by how much better than a baseline they are.
+    """SCST: captions that the model generates, weighted by how much better than a baseline they are.
 
     Captions are found with cached decoding and without gradients, then scored again in one teacher-forced pass that has
-    them. `samples_by` "beam" takes the beam's hypotheses (Cornia 2022), "sampling" draws from the model: slow to gain after
-    label smoothing, which leaves much probability on words that do not fit (docs/training.md).
+    them. `samples_by` "beam" takes the beam's hypotheses (Cornia 2022), "sampling" draws from the model: slow to gain
+    after label smoothing, which leaves much probability on words that do not fit (docs/training.md).
     """
 
     captioner: Captioner
@@ -143,7 +142,7 @@ class SelfCritical:
         return self.captioner.parameters()
 
     def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
-        """REINFORCE on what the current model says."""
+        """REINFORCE on captions of the current model."""
         tokens, advantage, rewards = self.draw(self.captioner, batch)
         with evaluating(self.captioner):  # with dropout it would be another model than the one that was sampled
             forced = self.captioner(batch.features, shifted(tokens))
@@ -156,67 +155,22 @@ class SelfCritical:
 
     def draw(self, model: StepModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Sampled captions (b, n, t), their advantages and rewards (b, n)."""
-        said = self.decoding_options()
+        options = self.decoding_options()
         with evaluating(self.captioner), torch.no_grad():
             memory = self.captioner.encode(batch.features)
             if self.samples_by == "beam":
-                found = beam_search(model, memory, BeamSettings(beam=self.samples, keep=self.samples, **said))
+                found = beam_search(model, memory, BeamSettings(beam=self.samples, keep=self.samples, **options))
             else:
-                found = sample(model, memory, SamplingSettings(samples=self.samples, **said))
+                found = sample(model, memory, SamplingSettings(samples=self.samples, **options))
             rewards = self.reward(found.tokens, batch.rows)
-            compared = None
+            greedy_reward = None
             if self.baseline == "greedy":
-                compared = self.reward(greedy(model, memory, **said).tokens, batch.rows)[:, 0]
-        return found.tokens, rewards - baseline(rewards, self.baseline, compared), rewards
-
-
-@dataclass
-class StageWiseSelfCritical(SelfCritical):
-    """Stack-Cap's SCST: every stage is sampled and also compared with the stage before it.
-
-    `A_i = (r(s_i) - b_i) + eta (r(s_i) - r_{i-1})`, no second term for the first stage. With the baseline "greedy" b_i
-    and r_{i-1} are rewards of greedy captions, as we read the paper; since those are far above most samples,
-    nearly every advantage is negative and training may not gain at all. Otherwise b_i is as for other captioners and
-    r_{i-1} the mean reward of the stage before: with sampling the same gradient on average, with less noise.
-    """
-
-    eta: float = 1.0
-
-    def loss(self, batch: Batch, epoch: int) -> tuple[Tensor, Logs]:
-        """The sum of the stages' losses; the reward is that of the last."""
-        captioner = self.captioner
-        assert isinstance(captioner, StackCap)
-        losses, before = [], None
-        for stage in range(captioner.config.stages):
-            tokens, advantage, rewards = self.draw(captioner.at_stage(stage), batch)
-            if before is not None:
-                advantage = advantage + self.eta * (rewards - before)
-            before = self._reached(captioner.at_stage(stage), batch, rewards)
-            with evaluating(captioner):
-                forced = captioner.teacher_force_stages(shifted(tokens), captioner.encode(batch.features))[stage]
-            losses.append(self_critical(log_probs_of(forced, tokens), tokens, advantage))
-        logs = {"reward": float(rewards.mean()), WEIGHT: float((tokens != PAD).sum())}
-        return torch.stack(losses).sum(), logs
-
-    @torch.no_grad()
-    def _reached(self, model: StepModel, batch: Batch, rewards: Tensor) -> Tensor:
-        """What a stage gets for an image, (b, 1): the next one is measured against it."""
-        if self.baseline != "greedy":
-            return rewards.mean(1, keepdim=True)
-        with evaluating(self.captioner):
-            memory = self.captioner.encode(batch.features)
-            return self.reward(greedy(model, memory, **self.decoding_options()).tokens, batch.rows)
-
-
-def teacher_force_stages(captioner: Captioner, tokens: Tensor, memory: object) -> list[TeacherForced]:
-    """Teacher forcing of every output stage of a captioner; most have one."""
-    if isinstance(captioner, StackCap):
-        return captioner.teacher_force_stages(tokens, memory)  # type: ignore[arg-type]
-    return [captioner.teacher_force(tokens, memory)]
+                greedy_reward = self.reward(greedy(model, memory, **options).tokens, batch.rows)[:, 0]
+        return found.tokens, rewards - baseline(rewards, self.baseline, greedy_reward), rewards
 
 
 def shifted(tokens: Tensor) -> Tensor:
-    """What is read to say `tokens` (b, n, t): BOS and all but the last."""
+    """The input that `tokens` (b, n, t) are predicted from: BOS and all but the last."""
     return torch.cat([torch.full_like(tokens[..., :1], BOS), tokens[..., :-1]], -1)
 
 
@@ -231,17 +185,6 @@ def log_probs_of(forced: TeacherForced, tokens: Tensor) -> Tensor:
     logits = forced.logits.masked_fill(never, float("-inf"))
     chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
     return (chosen - logits.logsumexp(-1)).masked_fill(tokens == PAD, 0.0)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the block, the mode before after it."""
-    before = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(before)
 
 
 class HasRewards(Protocol):

@@ -1,4 +1,4 @@
-"""Disc's two extras: training the retrieval critic, and the critic's loss as part of the reward."""
+"""Disc's stages: training the retrieval critic, and SCST with the critic's loss in the reward."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from captrial.captioners.architectures.disc import RetrievalCritic
 from captrial.decoding.protocol import StepModel
 from captrial.training.data import Batch
 from captrial.training.schedules import Schedule
-from captrial.training.stages.stages import Logs, Reward, SelfCritical
+from captrial.training.stages.base import Logs, Reward, SelfCritical
 
 
 @dataclass
 class TrainCritic:
-    """Learn to tell which caption belongs to which image; the captioner rests.
+    """Train the critic to tell which caption belongs to which image; the captioner does not change.
 
-    The first half of the epochs is against all negatives of a batch: against the hardest alone a critic that knows
-    nothing yet puts all images and captions into one place, where the loss is twice the margin, and stays there.
+    The first half of the epochs is against all negatives of a batch: against the hardest alone an untrained critic
+    collapses to one point for all images and captions, where the loss is twice the margin, and stays there.
     """
 
     critic: RetrievalCritic

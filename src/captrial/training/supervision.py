@@ -1,0 +1,270 @@
+"""Supervised attention (Liu 2017): target maps for the words of the training captions.
+
+`make_targets` gives what `--set supervision=strong|weak` asks for. *Strong* supervision needs phrases with regions
+(Flickr30k Entities, the toy world); *weak* needs regions with labels, from people, a detector or a localiser, whose
+classes are linked to the captions' nouns: by captrial's table and word vectors, by word vectors alone, or by those that
+the captioner has learnt itself.
+
+A map is painted on the square that the model gets and averaged over each visual element: for a grid this is resizing by
+area, for regions the share of a region inside the painted area. Maps are normalised to sum 1; words without a region
+have all zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from captrial.captioners.base import Captioner
+from captrial.data.images import with_size
+from captrial.errors import DatasetError, InputError
+from captrial.language.class_words import default_table, scene_words
+from captrial.language.nouns import analyse
+from captrial.language.token_spans import aligned_phrases
+from captrial.language.vocabulary import UNK, Vocabulary
+from captrial.records import Box, Phrase, Region, Sample
+from captrial.training.data import Batch
+from captrial.training.recipe import LINKS
+from captrial.vision.preprocess import RESOLUTION, Preprocess, mask_on_square
+
+KINDS = ("implicit", "strong", "weak")
+Floats = NDArray[np.float64]
+
+
+class AttentionLinking(Protocol):
+    """What links nouns and classes: `captrial.language.similarity.Similarity`, or the captioner's own word vectors."""
+
+    @property
+    def threshold(self) -> float:
+        """The similarity from which on they count as linked."""
+        ...
+
+    def sim(self, word: str, class_: str) -> float:
+        """The similarity of a noun and a class."""
+        ...
+
+
+class OwnVectors:
+    """Cosines of the word vectors E that a captioner has learnt (Liu 2017, beside Eq. 11), linked above its 1/3."""
+
+    threshold = 1 / 3
+
+    def __init__(self, captioner: Captioner, vocabulary: Vocabulary) -> None:
+        tables = (module.weight for module in captioner.modules() if isinstance(module, nn.Embedding))
+        learnt = next(table for table in tables if len(table) == len(vocabulary))  # not the one of positions
+        self.vocabulary = vocabulary
+        self.vectors: NDArray[np.float64] = learnt.detach().double().cpu().numpy()
+
+    def sim(self, word: str, class_: str) -> float:
+        """1 for equal names; 0 where the vocabulary does not know one of them; names of several words: their mean."""
+        if word == class_:
+            return 1.0
+        first, second = self._vector(word), self._vector(class_)
+        lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
+        return float(first @ second) / max(1e-12, lengths)
+
+    def _vector(self, name: str) -> NDArray[np.float64]:
+        known = [self.vectors[self.vocabulary[word]] for word in name.split() if self.vocabulary[word] != UNK]
+        return np.mean(known, 0) if known else np.zeros(self.vectors.shape[1])
+
+
+def make_linking(by: str, learnt: Captioner | None, vocabulary: Vocabulary) -> AttentionLinking:
+    """What `--set links=` names; `learnt` is the captioner that a run continues from, None for a new one."""
+    from captrial.language.similarity import Similarity
+
+    if by not in LINKS:
+        raise InputError(f"--set links={by}: there are {', '.join(LINKS)}")
+    if by != "own":
+        return Similarity(mode=by)  # type: ignore[arg-type]
+    if learnt is None:
+        raise InputError("--set links=own: an untrained captioner has no word vectors; continue from a run: --from RUN")
+    return OwnVectors(learnt, vocabulary)
+
+
+def make_targets(
+    kind: str, samples: Sequence[Sample], vision: Mapping[str, Any], linking: AttentionLinking | None = None
+) -> AttentionTargets | None:
+    """Targets of supervised attention for the training samples; None where attention is left implicit.
+
+    `vision` is what the features were made with (`Backbone.describe()`): boxes move along with its preprocessing.
+    `linking` is for weak ones; the default is captrial's table of words for classes, else the installed word vectors.
+    """
+    if kind not in KINDS:
+        raise InputError(f"--set supervision={kind}: there are {', '.join(KINDS)}")
+    if kind == "implicit":
+        return None
+    preprocess = Preprocess.of(vision)
+    samples = [with_size(sample) for sample in samples]
+    return _strong(samples, preprocess) if kind == "strong" else _weak(samples, preprocess, linking)
+
+
+def _strong(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTargets:
+    aligned = [replace(sample, phrases=aligned_phrases(sample)) for sample in samples]
+    if not any(phrase.regions for sample in aligned for phrases in sample.phrases for phrase in phrases):
+        raise DatasetError(
+            "--set supervision=strong needs phrases with regions (Flickr30k Entities, the toy world), and no caption "
+            "of these training images has one; with boxes and classes alone use supervision=weak"
+        )
+    return strong_targets(aligned, preprocess)
+
+
+def _weak(samples: Sequence[Sample], preprocess: Preprocess, linking: AttentionLinking | None) -> AttentionTargets:
+    if not any(region.label for sample in samples for region in sample.regions):
+        raise DatasetError(
+            "--set supervision=weak needs regions with labels, and no training image has one; give boxes of a "
+            "detector or of people ({id: [[x1, y1, x2, y2, class], ...]})"
+        )
+    from captrial.language.similarity import Similarity
+
+    linking = linking or Similarity.default()
+    return weak_targets(
+        samples, preprocess, noun_positions(samples), linking.sim, linking.threshold - 1e-6, scene_words()
+    )
+
+
+def noun_positions(samples: Sequence[Sample]) -> list[list[list[tuple[int, str]]]]:
+    """[image][caption] -> (position, name) of every noun; a name of several words counts at each of them."""
+    table = default_table()
+    found = iter(analyse([caption for sample in samples for caption in sample.captions], phrases=False))
+    rows: list[list[list[tuple[int, str]]]] = []
+    for sample in samples:
+        captions = []
+        for _ in sample.captions:
+            one = next(found)
+            mentions = table.mentions(one.lemmas, one.nouns)
+            captions.append(
+                [(word, mention.name) for mention in mentions for word in range(mention.start, mention.end)]
+            )
+        rows.append(captions)
+    return rows
+
+
+@dataclass(eq=False)
+class AttentionTargets:
+    """Targets of a batch, (b, n, t, k), from one function a caption; computed once and kept.
+
+    `maps(row, caption)` gives the painted maps of the caption's words that have one: {word position: square}. A
+    square of None is a uniform target, for words that name the whole scene. What is kept is a share an element, not the
+    square: a thousand times smaller.
+    """
+
+    maps: Callable[[int, int], dict[int, Floats | None]]
+    _kept: dict[tuple[int, int], dict[int, NDArray[np.float32]]] = field(default_factory=dict)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Targets aligned with `batch.targets`."""
+        if batch.features.boxes is None:
+            raise DatasetError("supervised attention needs boxes of the visual elements; these features have none")
+        b, n, t = batch.targets.shape
+        targets = np.zeros((b, n, t, batch.features.mask.shape[1]), np.float32)
+        boxes, mask = batch.features.boxes.cpu().numpy(), batch.features.mask.cpu().numpy()
+        for image, row in enumerate(batch.rows.tolist()):
+            there = mask[image]
+            for number, caption in enumerate(batch.captions[image].tolist()):
+                for word, shares in self._of(row, caption, boxes[image][there]).items():
+                    if word < t:
+                        targets[image, number, word, there] = shares
+        return torch.from_numpy(targets).to(batch.features.elements)
+
+    def _of(self, row: int, caption: int, boxes: Floats) -> dict[int, NDArray[np.float32]]:
+        if (row, caption) not in self._kept:
+            self._kept[row, caption] = {
+                word: to_elements(square, boxes).astype(np.float32) for word, square in self.maps(row, caption).items()
+            }
+        return self._kept[row, caption]
+
+
+def to_elements(square: Floats | None, boxes: Floats) -> Floats:
+    """The share of attention each element (k, 4) should get; sums to 1, if there is any element.
+
+    Where no element overlaps the painted area, the one with the largest IoU with its bounding box gets it all, the
+    nearest one where all are 0.
+    """
+    if square is None or not len(boxes):
+        return np.full(len(boxes), 1 / max(len(boxes), 1))
+    shares = _mean_inside(square, boxes)
+    if shares.sum() > 0:
+        return np.asarray(shares / shares.sum())
+    rows, columns = np.nonzero(square)
+    side = len(square)
+    around = Box(columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
+    ious = np.array([Box(*box).iou(around) for box in boxes])
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    far = np.hypot(*(centres - [(around.x1 + around.x2) / 2, (around.y1 + around.y2) / 2]).T)
+    best = int(np.lexsort((far, -ious))[0])
+    return np.asarray(np.eye(len(boxes))[best])
+
+
+def _mean_inside(square: Floats, boxes: Floats) -> Floats:
+    """The mean of `square` inside each relative box, by an integral image; box edges are rounded to pixels."""
+    integral = np.pad(square.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    edges = np.clip(np.round(boxes * len(square)).astype(int), 0, len(square))
+    x1, y1, x2, y2 = edges.T
+    x2, y2 = np.maximum(x2, np.minimum(x1 + 1, len(square))), np.maximum(y2, np.minimum(y1 + 1, len(square)))
+    total = integral[y2, x2] - integral[y1, x2] - integral[y2, x1] + integral[y1, x1]
+    return np.asarray(total / np.maximum((x2 - x1) * (y2 - y1), 1))
+
+
+def strong_targets(samples: Sequence[Sample], preprocess: Preprocess) -> AttentionTargets:
+    """Every word of a phrase should attend to the phrase's own regions (Liu 2017: Flickr30k Entities)."""
+
+    def maps(row: int, caption: int) -> dict[int, Floats | None]:
+        sample = samples[row]
+        phrases: Iterable[Phrase] = sample.phrases[caption] if caption < len(sample.phrases) else ()
+        found: dict[int, Floats | None] = {}
+        for phrase in phrases:
+            square = paint([(region, 1.0) for region in phrase.regions], sample, preprocess)
+            if square is not None:
+                found.update(dict.fromkeys(range(phrase.start, phrase.end), square))
+        return found
+
+    return AttentionTargets(maps)
+
+
+def weak_targets(
+    samples: Sequence[Sample],
+    preprocess: Preprocess,
+    nouns: Sequence[Sequence[Sequence[tuple[int, str]]]],
+    similarity: Callable[[str, str], float],
+    threshold: float,
+    scenes: frozenset[str] = frozenset(),
+) -> AttentionTargets:
+    """A noun should attend to the objects whose class means the same (Liu 2017: COCO); scene words anywhere.
+
+    `nouns[image][caption]` are (position, lemma) pairs; a class counts where `similarity` passes the threshold.
+    """
+
+    def maps(row: int, caption: int) -> dict[int, Floats | None]:
+        sample, found = samples[row], dict[int, Floats | None]()
+        for position, noun in nouns[row][caption]:
+            if noun in scenes:  # first: word vectors would link "kitchen" to a spoon (Liu 2017 Fig. 3)
+                found[position] = None
+                continue
+            near = [(region, similarity(noun, region.label)) for region in sample.regions if region.label]
+            square = paint([(region, value) for region, value in near if value >= threshold], sample, preprocess)
+            if square is not None:
+                found[position] = square
+        return found
+
+    return AttentionTargets(maps)
+
+
+def paint(regions: Sequence[tuple[Region, float]], sample: Sample, preprocess: Preprocess) -> Floats | None:
+    """Regions painted with their values, the larger one where they overlap, on the square that the model gets.
+
+    None where nothing of them is left after cropping.
+    """
+    square = np.zeros((RESOLUTION, RESOLUTION))
+    width, height = sample.image.width, sample.image.height
+    if not width or not height:
+        raise DatasetError(f"image {sample.id}: its size is not known; supervised attention needs it")
+    for region, value in regions:
+        inside = mask_on_square(region, width, height, preprocess)
+        square[inside] = np.maximum(square[inside], value)
+    return square if square.any() else None

@@ -65,8 +65,8 @@ def ground(
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
-    from captrial.files import stamps
     from captrial.engines.jobs.ground import GroundJobSettings, ground_all
+    from captrial.files import stamps
     from captrial.grounding.regions import DATA, ELEMENTS, check_regions, dataset_regions, element_regions
     from captrial.grounding.score import Grounder
     from captrial.grounding.study import ground_dataset, grounding_tables

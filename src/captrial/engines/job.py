@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from captrial.errors import CaptrialError, InputError
-from captrial.files import content_hash
 
 Row = dict[str, Any]
 

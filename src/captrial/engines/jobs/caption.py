@@ -22,9 +22,9 @@ from captrial.captioners.registry import shipped_captioners
 from captrial.engines.engine import Engine, JobResult, run
 from captrial.engines.inputs import PART, open_rows, parts_of_all
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.files import stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
+from captrial.files import stamps
 
 BATCH = 16  # images a call of a local captioner
 IN_FLIGHT = 8  # requests at once to an endpoint, by default

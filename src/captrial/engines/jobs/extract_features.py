@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import PART, InputPart, entry_parts, open_rows
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.files import stamps
 from captrial.engines.shards import OutputFolder, key_of, rows_of
 from captrial.errors import DatasetError, InputError
-from captrial.files import atomic_write
+from captrial.files import atomic_write, stamps
 from captrial.records import Sample
 
 GATHERED = "gathered.json"  # in a store: the parts that it holds

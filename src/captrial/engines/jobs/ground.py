@@ -14,9 +14,9 @@ from captrial.data.images import size_of
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import entry_parts
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.files import stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import DatasetError
+from captrial.files import stamps
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import (
     BATCH,

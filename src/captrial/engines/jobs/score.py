@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import InputPart, entry_parts, parquet_parts
 from captrial.engines.job import Job, JobSpec, Row, digest
-from captrial.files import stamps
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
-from captrial.files import atomic_path
+from captrial.files import atomic_path, stamps
 from captrial.language.similarity import SimilaritySettings
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies

@@ -1,4 +1,4 @@
-"""Loading nine caption files of 370 000 rows (a competition at the size of the MAD paper), side by side in one run.
+"""Loading nine caption files of 370 000 rows (the size of the competition of Wan 2022), side by side in one run.
 
 python -m benchmarks.speed.caption_files
 """

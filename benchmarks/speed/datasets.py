@@ -1,4 +1,4 @@
-"""Reading the data sets we have, and masks and polygons against pycocotools, in one run.
+"""Reading the available data sets, and masks and polygons against pycocotools, in one run.
 
 python -m benchmarks.speed.datasets
 """

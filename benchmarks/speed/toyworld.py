@@ -1,7 +1,7 @@
-"""How fast the toy world renders, encoding not counted, and how that compares with opening the same images as JPEG.
+"""Rendering speed of the toy world, without encoding, against decoding the same images from JPEG.
 
-python -m benchmarks.speed.toyworld            images a second
-python -m benchmarks.speed.toyworld --shift    how far the wild split is from train
+python -m benchmarks.speed.toyworld            images per second
+python -m benchmarks.speed.toyworld --shift    distance of the wild split from train
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.measuring import Row, compare, show
 from captrial.toyworld import SPLITS, ToyWorld
 
 IMAGES = 200
-GOAL = 100.0  # images of 256 pixels a second a core
+GOAL = 100.0  # images of 256 pixels per second and core
 
 
-def a_second(work: Callable[[int], object], count: int) -> float:
-    """Calls a second of one core's time (not of the wall clock: other processes must not count)."""
+def per_second(work: Callable[[int], object], count: int) -> float:
+    """Calls per second of processor time, so that other processes do not count."""
     start = time.process_time()
     for index in range(count):
         work(index)
@@ -41,20 +41,20 @@ def jpegs(world: ToyWorld, split: str, count: int) -> list[bytes]:
 
 
 def run(images: int = IMAGES) -> list[Row]:
-    """Rows of images a second: each split against the goal, then against decoding the same images."""
+    """Images per second: each split against the goal, then against decoding the same images."""
     world = ToyWorld(seed=0, size=256)
     world.render("train", 0)  # textures are made once
     works: dict[str, Callable[[int], object]] = {
-        f"toy world, {split}: image and truth": lambda i, s=split: world.render(s, i)  # type: ignore[misc]
+        f"toy world, {split}: image and annotations": lambda i, s=split: world.render(s, i)  # type: ignore[misc]
         for split in SPLITS
     }
-    works["toy world, train: truth alone"] = lambda i: world.sample("train", i)
+    works["toy world, train: annotations alone"] = lambda i: world.sample("train", i)
     works["toy world, train: scene alone"] = lambda i: world.scene("train", i)
-    rows = [compare(what, "the goal", a_second(work, images), GOAL, "/s") for what, work in works.items()]
+    rows = [compare(what, "the goal", per_second(work, images), GOAL, "/s") for what, work in works.items()]
     files = jpegs(world, "train", images)
-    decoding = a_second(lambda i: np.asarray(Image.open(io.BytesIO(files[i]))), images)
-    rendering = a_second(lambda i: world.render("train", i), images)
-    return [*rows, compare("toy world, train: image and truth", "decoding a JPEG of it", rendering, decoding, "/s")]
+    decoding = per_second(lambda i: np.asarray(Image.open(io.BytesIO(files[i]))), images)
+    rendering = per_second(lambda i: world.render("train", i), images)
+    return [*rows, compare("toy world, train: image and annotations", "decoding a JPEG of it", rendering, decoding, "/s")]
 
 
 def shift(scenes: int = 2000) -> list[str]:
@@ -63,7 +63,7 @@ def shift(scenes: int = 2000) -> list[str]:
     made = {split: [world.scene(split, index) for index in range(scenes)] for split in ("train", "test", "wild")}
     for what in ("place", "colour"):
         pairs = {
-            split: Counter((t.kind, s.place if what == "place" else t.colour) for s in made[split] for t in s.things)
+            split: Counter((o.label, s.place if what == "place" else o.colour) for s in made[split] for o in s.objects)
             for split in made
         }
         train = pairs["train"]

@@ -54,7 +54,10 @@ def run(images: int = IMAGES) -> list[Row]:
     files = jpegs(world, "train", images)
     decoding = per_second(lambda i: np.asarray(Image.open(io.BytesIO(files[i]))), images)
     rendering = per_second(lambda i: world.render("train", i), images)
-    return [*rows, compare("toy world, train: image and annotations", "decoding a JPEG of it", rendering, decoding, "/s")]
+    return [
+        *rows,
+        compare("toy world, train: image and annotations", "decoding a JPEG of it", rendering, decoding, "/s"),
+    ]
 
 
 def shift(scenes: int = 2000) -> list[str]:

@@ -1,10 +1,10 @@
 """The toy world: a rendered data set with complete annotations, deterministic in (seed, split, index).
 
-scene/       what is on an image: places, object classes, layout, interactions, relations, the robot's room
-drawing/     rendering: canvases, objects, backgrounds, light and effects
-captions/    five captions per image, with phrases that refer to objects
-world        `ToyWorld`: images and samples by index
-export       `write_toyworld`: a toy world on disk; `read_toyworld` reads it
+scene/           what is on an image: places, object classes, layout, interactions, relations, the robot's room
+drawing/         rendering: canvases, objects, backgrounds, light and effects
+captions/        five captions per image, with phrases that refer to objects
+world            `ToyWorld`: images and samples by index
+dataset_writer   `write_toyworld`: a toy world on disk; `read_toyworld` reads it
 
 >>> from captrial.toyworld import ToyWorld
 >>> sample = ToyWorld(seed=0, size=64).sample("train", 0)
@@ -16,7 +16,7 @@ from captrial.data.datasets.toyworld import read_phrases, read_toyworld
 from captrial.toyworld.captions.caption_writer import tokens
 from captrial.toyworld.captions.phrasing import SCENE_WORDS
 from captrial.toyworld.contact_sheet import draw_sheet
-from captrial.toyworld.export import ToyWorldSettings, write_toyworld
+from captrial.toyworld.dataset_writer import ToyWorldSettings, write_toyworld
 from captrial.toyworld.scene.generation import SPLITS
 from captrial.toyworld.scene.object_classes import OBJECT_CLASSES, SYNONYMS, plural
 from captrial.toyworld.scene.places import SCENES

@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 from captrial.errors import InputError
 from captrial.files import atomic_path
 from captrial.records import Box
+from captrial.toyworld.dataset_writer import ToyWorldSettings
 from captrial.toyworld.drawing.colours import COLOURS, RGB, mix
-from captrial.toyworld.export import ToyWorldSettings
 from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.robot import FRAMES
 from captrial.toyworld.world import ToyImage, ToyWorld

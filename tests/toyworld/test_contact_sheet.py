@@ -18,7 +18,7 @@ from captrial.toyworld import (
 )
 
 
-def test_bad_contact_sheets_are_one_sentence(tmp_path: Path) -> None:
+def test_bad_contact_sheets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="choose one of these suffixes"):
         draw_sheet(tmp_path / "s.doc", ToyWorldSettings(shares={"train": 1}))
     with pytest.raises(InputError, match="at least 1"):

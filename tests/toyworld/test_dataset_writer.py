@@ -111,7 +111,7 @@ def test_bad_shares_are_refused(tmp_path: Path, share: float) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_a_bad_request_claims_no_folder(tmp_path: Path) -> None:
+def test_a_bad_request_creates_no_folder(tmp_path: Path) -> None:
     for wrong in ({"size": 8}, {"format": "gif"}, {"shares": {"trian": 1.0}}):
         with pytest.raises(InputError):
             write_toyworld(tmp_path / "w", ToyWorldSettings(1, **wrong))  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def test_image_depends_on_seed_split_and_index_alone(split: str) -> None:
     assert not np.array_equal(other.pixels, images[0].pixels)
 
 
-def test_truth_alone_equals_the_truth_of_the_rendered_image() -> None:
+def test_annotations_alone_equal_those_of_the_rendered_image() -> None:
     world = ToyWorld(seed=5, size=96)
     for split in SPLITS:
         assert world.sample(split, 11) == world.render(split, 11).sample
@@ -66,13 +66,13 @@ def test_boxes_are_tight_around_masks(every: list[Sample]) -> None:
             assert region.box == Box(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
 
 
-def test_a_pixel_belongs_to_one_thing(every: list[Sample]) -> None:
+def test_a_pixel_belongs_to_one_object(every: list[Sample]) -> None:
     for sample in every:
         if sample.regions:
             assert np.sum([region.mask for region in sample.regions], axis=0).max() == 1
 
 
-def test_bad_requests_are_one_sentence() -> None:
+def test_bad_requests_are_refused() -> None:
     with pytest.raises(InputError, match="no split 'trian'"):
         ToyWorld().sample("trian", 0)
     with pytest.raises(InputError, match="negative"):

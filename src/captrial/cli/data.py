@@ -10,18 +10,21 @@ import typer
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.errors import InputError
 
+ImagesOption = Annotated[int, typer.Option(help="Number of images, divided among the splits.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of the toy world.")]
+SizeOption = Annotated[int, typer.Option(help="Width and height of an image in pixels.")]
+SplitsOption = Annotated[str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")]
+
 app = typer.Typer(help="Show data sets, and render the toy world.", no_args_is_help=True)
 
 
 @app.command()
 def toyworld(
     out: Annotated[Path, typer.Argument(help="Folder to write: a new one, or an unfinished toy world.")],
-    images: Annotated[int, typer.Option(help="Number of images, divided among the splits.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the toy world.")] = 0,
-    size: Annotated[int, typer.Option(help="Width and height in pixels.")] = 256,
-    splits: Annotated[
-        str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
-    ] = "train=6,val=1,test=1,wild=1,robot=1",
+    images: ImagesOption = 1000,
+    seed: SeedOption = 0,
+    size: SizeOption = 256,
+    splits: SplitsOption = "train=6,val=1,test=1,wild=1,robot=1",
     format: Annotated[str, typer.Option(help="Image format: png or jpg.")] = "png",
     workers: Annotated[int, typer.Option(help="Number of processes; the result is the same for any number.")] = 1,
     json: JsonFlag = False,
@@ -95,12 +98,10 @@ def forms(json: JsonFlag = False) -> None:
 @app.command("contact-sheet")
 def contact_sheet(
     out: Annotated[Path, typer.Argument(help="Image file to write, e.g. toyworld.png.")],
-    images: Annotated[int, typer.Option(help="Number of images, divided among the splits.")] = 24,
-    seed: Annotated[int, typer.Option(help="Seed of the toy world.")] = 0,
-    size: Annotated[int, typer.Option(help="Width and height of each image in pixels.")] = 256,
-    splits: Annotated[
-        str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")
-    ] = "train=12,wild=6,robot=6",
+    images: ImagesOption = 24,
+    seed: SeedOption = 0,
+    size: SizeOption = 256,
+    splits: SplitsOption = "train=12,wild=6,robot=6",
     columns: Annotated[int, typer.Option(help="Images per row.", min=1)] = 6,
     start: Annotated[int, typer.Option(help="Index of the first image of each split.", min=0)] = 0,
 ) -> None:

@@ -66,7 +66,7 @@ class ToyWorldSettings:
 def split_counts(images: int, shares: Mapping[str, float]) -> dict[str, int]:
     """Divide a number of images among splits in proportion to their shares; the counts add up to `images`.
 
-    >>> share_out(10, {"train": 2, "val": 1})
+    >>> split_counts(10, {"train": 2, "val": 1})
     {'train': 7, 'val': 3}
     """
     if images < 1:

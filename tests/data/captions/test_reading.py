@@ -63,7 +63,7 @@ FORMS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_told_by_content(form: str, tmp_path: Path) -> None:
+def test_every_format_is_recognised_from_content(form: str, tmp_path: Path) -> None:
     captions = read_captions(put(tmp_path, "captions.txt", FORMS[form]))
     assert captions.to_dict() == EXPECTED
     assert captions.problems == ()
@@ -109,7 +109,7 @@ def test_two_captions_for_an_id_name_both_places(content: str, places: str, tmp_
         read_captions(put(tmp_path, "captions.json", content))
 
 
-def test_problems_are_counted_and_the_first_named(tmp_path: Path) -> None:
+def test_problems_are_counted_and_the_first_listed(tmp_path: Path) -> None:
     entries: list[Any] = [
         {"image_id": 1, "caption": "a dog"},
         {"image_id": 1, "caption": "a dog"},
@@ -224,7 +224,7 @@ def test_repeated_keys_are_noticed(tmp_path: Path) -> None:
         (parquet_bytes(pa.table({"id": pa.array([], pa.string()), "caption": pa.array([], pa.string())})), "Nothing"),
     ],
 )
-def test_hopeless_files_say_why(content: bytes, says: str, tmp_path: Path) -> None:
+def test_unusable_files_give_a_reason(content: bytes, says: str, tmp_path: Path) -> None:
     with pytest.raises(CaptionFileError) as caught:
         read_captions(put(tmp_path, "captions.x", content))
     assert "captions.x: " in str(caught.value)
@@ -452,7 +452,7 @@ def read_malformed(content: bytes, folder: Path) -> None:
 
 @given(content=mutations(list(FORMS.values())))
 @settings(max_examples=400, deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_malformed_files_give_our_error_or_clean_rows(content: bytes, tmp_path: Path) -> None:
+def test_malformed_files_give_an_error_or_clean_rows(content: bytes, tmp_path: Path) -> None:
     read_malformed(content, tmp_path)
 
 

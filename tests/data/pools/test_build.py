@@ -153,7 +153,7 @@ def test_shards(tmp_path: Path) -> None:
     assert ImagePool.load(tmp_path / "moved").images()[0].path == tmp_path / "moved" / "images" / "shard-000" / "a.jpg"
 
 
-def test_damaged_and_wicked_shards_are_not_fatal(tmp_path: Path) -> None:
+def test_damaged_and_malicious_shards_are_not_fatal(tmp_path: Path) -> None:
     folder = tmp_path / "shards"
     folder.mkdir()
     whole = make_shard(folder / "cut.tar", {"a.jpg": encoded(scene(1)), "b.jpg": encoded(scene(2))}).read_bytes()

@@ -23,7 +23,7 @@ from data.pools.photos import encoded, scene
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Stubborn(BaseHTTPRequestHandler):
+class UnreliableHandler(BaseHTTPRequestHandler):
     """A server that does everything a server may do to a downloader."""
 
     protocol_version = "HTTP/1.1"
@@ -104,7 +104,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Stubborn)
+        super().__init__(("127.0.0.1", 0), UnreliableHandler)
         self.lock, self.asked = threading.Lock(), Counter[str]()
         self.now = self.most = self.sent = 0
         self.delay = 0.0
@@ -126,7 +126,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 QUICK = DownloadSettings(concurrency=4, retries=2, backoff=0.01, timeout=1.0, max_bytes=1 << 20)
 
 
-def test_downloads_from_a_stubborn_server(server: Server, tmp_path: Path) -> None:
+def test_downloads_from_an_unreliable_server(server: Server, tmp_path: Path) -> None:
     good = ["ok/1", "flaky/2", "busy/3", "moved/4", "short/5", "half/6"]
     bad = {
         "missing/1": "answered 404",
@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+def test_a_killed_download_continues(server: Server, tmp_path: Path) -> None:
     server.delay = 0.02
     listing = tmp_path / "urls.txt"
     listing.write_text("\n".join(f"{server.url}/ok/{n}" for n in range(120)))

@@ -38,7 +38,7 @@ def test_banded_search_misses_nothing(seed: int, distance: int, count: int) -> N
     assert near_duplicates(hashes, signatures, skip, distance).tolist() == expected.tolist()
 
 
-def test_images_of_one_colour_are_told_apart_by_it() -> None:
+def test_images_of_one_colour_are_distinguished_by_it() -> None:
     colours = ["red", "green", "red", (252, 2, 1), "black", "white"]
     hashes, signatures = zip(*(signature(Image.new("RGB", (50, 40), colour)) for colour in colours), strict=True)
     rows = np.stack([np.frombuffer(row, np.uint8) for row in signatures])
@@ -61,7 +61,7 @@ def test_large_searches_are_not_quadratic() -> None:
 
 @pytest.mark.needs("data")
 @pytest.mark.slow
-def test_real_photographs_have_few_copies(data: Path, tmp_path: Path) -> None:
+def test_real_photographs_have_few_duplicates(data: Path, tmp_path: Path) -> None:
     images = sorted((data / "flickr8k" / "images").iterdir())[:400]
     folder = tmp_path / "photos"
     folder.mkdir()

@@ -100,7 +100,7 @@ def test_counts_are_right(every: list[Sample]) -> None:
     assert seen > 50
 
 
-def test_colours_said_are_colours_of_the_thing(samples: dict[str, list[Sample]]) -> None:
+def test_colours_in_captions_are_colours_of_the_object(samples: dict[str, list[Sample]]) -> None:
     from captrial.toyworld.drawing.colours import COLOURS
 
     checked = 0
@@ -116,7 +116,7 @@ def test_colours_said_are_colours_of_the_thing(samples: dict[str, list[Sample]])
     assert checked > 300
 
 
-def test_only_visible_things_are_mentioned(every: list[Sample]) -> None:
+def test_only_visible_objects_are_mentioned(every: list[Sample]) -> None:
     hidden = 0
     for sample in every:
         mentionable = sample.extra["mentionable"]

@@ -48,7 +48,7 @@ def test_every_class_can_be_recognised_by_its_colour() -> None:
         assert means["red"] > means["blue"] + 15, name
 
 
-def test_wild_images_are_spoiled() -> None:
+def test_wild_images_have_effects() -> None:
     world = ToyWorld(seed=0, size=96)
     effects = Counter(effect for index in range(120) for effect in world.scene("wild", index).effects)
     assert set(effects) == {"noise", "blur", "haze", "dim", "leaves", "fence", "rain"}

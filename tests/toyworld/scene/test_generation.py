@@ -16,7 +16,7 @@ from captrial.toyworld import (
 from captrial.toyworld.scene.layout import Scene
 
 
-def test_many_kinds_and_scenes_appear(samples: dict[str, list[Sample]]) -> None:
+def test_many_classes_and_scenes_appear(samples: dict[str, list[Sample]]) -> None:
     labels = {region.label for sample in samples["train"] for region in sample.regions}
     assert len(labels) >= 20
     assert {sample.extra["scene"] for sample in samples["train"]} == set(SCENES) - {"room"}
@@ -41,7 +41,7 @@ def total_variation(a: Counter[tuple[str, str]], b: Counter[tuple[str, str]]) ->
     return 0.5 * sum(abs(a[key] / a.total() - b[key] / b.total()) for key in set(a) | set(b))
 
 
-def test_in_distribution_has_one_to_three_things_the_wild_four_to_seven(scenes: dict[str, list[Scene]]) -> None:
+def test_in_distribution_has_one_to_three_objects_and_wild_four_to_seven(scenes: dict[str, list[Scene]]) -> None:
     for split, wanted in (("train", {1, 2, 3}), ("val", {1, 2, 3}), ("test", {1, 2, 3}), ("wild", {4, 5, 6, 7})):
         assert {len(scene.objects) for scene in scenes[split]} == wanted
 

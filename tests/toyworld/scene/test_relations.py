@@ -45,7 +45,7 @@ def test_relations_hold_geometrically(every: list[Sample]) -> None:
     assert set(seen) == set(checks)
 
 
-def test_scene_graph_speaks_of_the_regions(every: list[Sample]) -> None:
+def test_scene_graphs_refer_to_regions(every: list[Sample]) -> None:
     for sample in every:
         for item in graph(sample)["objects"]:
             assert sample.regions[item["id"]].label == item["label"]

@@ -69,13 +69,13 @@ def read_toyworld(folder: Path | str, *, split: str | None = None, masks: bool =
     sizes = {sample.id: sample.image for sample in boxes}
     phrases = read_phrases(folder / "phrases.json")
     graphs = expect_field(read_json(folder / "scene_graphs.json"), "images", dict, str(folder / "scene_graphs.json"))
-    whole = []
+    samples = []
     for sample in join(captions, boxes):
         image = replace(sample.image, width=sizes[sample.id].width, height=sizes[sample.id].height)
         extra = {**sample.extra, **_graph(graphs, sample.id, folder)}
         linked = _with_regions(phrases.get(sample.id, ()), sample)
-        whole.append(replace(sample, image=replace(image, label=str(extra["scene"])), phrases=linked, extra=extra))
-    return whole
+        samples.append(replace(sample, image=replace(image, label=str(extra["scene"])), phrases=linked, extra=extra))
+    return samples
 
 
 def _graph(graphs: Mapping[str, Any], identity: str, folder: Path) -> dict[str, object]:

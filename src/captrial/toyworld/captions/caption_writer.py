@@ -109,24 +109,24 @@ class CaptionWriter(Phraser):
         """A girl flying a kite on the beach."""
         subject, predicate, target = self.rng.choice(self.interactions)
         verb = VERBS[predicate]
-        said = self.rng.choice(verb.participles) if self.rng.chance(0.6) else self.rng.choice(verb.finites)
+        phrase = self.rng.choice(verb.participles) if self.rng.chance(0.6) else self.rng.choice(verb.finites)
         where = self.setting(subject) if predicate in GROUND_GAMES else self.where()
-        return [*self.name(subject), Piece(said), *self.name(target), *self.maybe(where, 0.7), *self.maybe_light()]
+        return [*self.name(subject), Piece(phrase), *self.name(target), *self.maybe(where, 0.7), *self.maybe_light()]
 
     def passive(self) -> list[Piece]:
         """A kite is being flown by a girl."""
         options = [r for r in self.interactions if VERBS[r[1]].passives]
         subject, predicate, target = self.rng.choice(options)
-        said = self.rng.choice(VERBS[predicate].passives)
-        if said.startswith("being") and self.rng.chance(0.5):
-            said = "is " + said
-        return [*self.name(target), Piece(said), *self.name(subject), *self.maybe(self.where(), 0.6)]
+        phrase = self.rng.choice(VERBS[predicate].passives)
+        if phrase.startswith("being") and self.rng.chance(0.5):
+            phrase = "is " + phrase
+        return [*self.name(target), Piece(phrase), *self.name(subject), *self.maybe(self.where(), 0.6)]
 
     def fronted(self) -> list[Piece]:
         """On the beach, a girl is flying a kite."""
         subject, predicate, target = self.rng.choice(self.interactions)
-        said = self.rng.choice(VERBS[predicate].finites)
-        return [*self.where(), Piece(","), *self.name(subject), Piece(said), *self.name(target)]
+        phrase = self.rng.choice(VERBS[predicate].finites)
+        return [*self.where(), Piece(","), *self.name(subject), Piece(phrase), *self.name(target)]
 
     def single(self) -> list[Piece]:
         """A brown dog is running on the grass."""
@@ -167,10 +167,10 @@ class CaptionWriter(Phraser):
         verb = VERBS[predicate]
         doing = self.doing(subject)
         if doing and self.rng.chance(0.6):
-            said = ("is " if self.rng.chance(0.4) else "") + doing + " " + self.rng.choice(verb.participles)
+            phrase = ("is " if self.rng.chance(0.4) else "") + doing + " " + self.rng.choice(verb.participles)
         else:
-            said = self.rng.choice(verb.participles) if self.rng.chance(0.5) else self.rng.choice(verb.finites)
-        return [*self.name(subject), Piece(said), *self.other(subject, target), *self.maybe(self.where(), 0.5)]
+            phrase = self.rng.choice(verb.participles) if self.rng.chance(0.5) else self.rng.choice(verb.finites)
+        return [*self.name(subject), Piece(phrase), *self.other(subject, target), *self.maybe(self.where(), 0.5)]
 
     def two_clauses(self) -> list[Piece]:
         """A dog is running and a bird is flying."""

@@ -46,14 +46,14 @@ def is_behind(a: Box, b: Box, size: float) -> bool:
 
 def relations(scene: Scene, boxes: Mapping[int, Box], size: int) -> tuple[Relation, ...]:
     """All relations among objects that have a box: interactions first, then spatial relations."""
-    told = [link for link in scene.links if link[0] in boxes and link[2] in boxes]
+    interactions = [link for link in scene.links if link[0] in boxes and link[2] in boxes]
     touching = {frozenset((a, b)) for a, predicate, b in scene.links if predicate in TOGETHER}
-    seen: list[Relation] = []
+    spatial: list[Relation] = []
     for a in boxes:
         for b in boxes:
             if a != b and frozenset((a, b)) not in touching:
-                seen += [(a, predicate, b) for predicate in _between(scene, a, b, boxes, size)]
-    return (*told, *seen)
+                spatial += [(a, predicate, b) for predicate in _between(scene, a, b, boxes, size)]
+    return (*interactions, *spatial)
 
 
 def _between(scene: Scene, a: int, b: int, boxes: Mapping[int, Box], size: int) -> list[str]:

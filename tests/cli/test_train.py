@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from captrial.cli.app import main
-from captrial.cli.train import divide
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 from captrial.toyworld import ToyWorldSettings, write_toyworld
+from captrial.training.data import split_samples
 from captrial.vision.features.feature_store import FeatureWriter
 from captrial.vision.registry import load_backbone
 
@@ -171,8 +171,8 @@ def test_a_backbone_must_be_the_one_of_the_store(
 
 def test_every_tenth_image_validates_where_no_split_does() -> None:
     samples = [Sample(ImageRef(str(number)), ("a dog",)) for number in range(20)]
-    training, validation = divide(samples)
+    training, validation = split_samples(samples)
     assert [sample.id for sample in validation] == ["0", "10"]
     assert len(training) == 18
     with pytest.raises(DatasetError, match="nothing to learn"):
-        divide([Sample(ImageRef("1"), ("a dog",), split="test")])
+        split_samples([Sample(ImageRef("1"), ("a dog",), split="test")])

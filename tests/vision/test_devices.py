@@ -37,7 +37,8 @@ def places(network: nn.Module) -> set[str]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose best device is not the CPU."""
-    monkeypatch.setattr(devices, "best_device", lambda: ELSEWHERE)
+    for module in (devices, feature_extraction):
+        monkeypatch.setattr(module, "best_device", lambda: ELSEWHERE)
 
 
 def test_the_best_device_is_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,20 @@
-"""`captrial caption`: what a captioner says about some images, or about millions."""
+"""`captrial caption`: caption some images, or millions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, print_json, print_table
 from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from captrial.engines.engine import Engine
+    from captrial.engines.jobs.caption import CaptionSettings
 
 CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
@@ -23,13 +27,13 @@ def caption(
         str | None,
         typer.Option(
             help="A shipped captioner, a run folder, a transformers captioner or VLM (folder, or owner/model), or an "
-            "endpoint (http://host/v1#model). Options behind a ?: owner/model?max_tokens=40&dtype=bfloat16."
+            "endpoint (http://host/v1#model). Options follow a ?: owner/model?max_tokens=40&dtype=bfloat16."
         ),
     ] = None,
     beam: Annotated[
         int | None, typer.Option(min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False)
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="What to ask a VLM or an endpoint.", show_default=False)] = None,
+    prompt: Annotated[str | None, typer.Option(help="The prompt of a VLM or an endpoint.", show_default=False)] = None,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run Python files that come with a transformers checkpoint.")
     ] = False,
@@ -52,22 +56,24 @@ def caption(
 
     captrial caption photos/ --out captions/ --workers 4
     """
+    from captrial.captioners.loading import caption as caption_images
     from captrial.captioners.loading import is_address, load_captioner, with_options
     from captrial.captioners.registry import DEFAULT_CAPTIONER
+    from captrial.data import write_captions
 
     for path in images:  # before a model is loaded, which takes seconds
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, **trust)
-    if wants_engine(engine, workers) or any(_is_many(path) for path in images):
-        _caption_many(images, source, beam, out, in_flight, (engine, workers, ray_address), json)
-        return
-    from captrial.captioners.loading import caption as say
-    from captrial.data import write_captions
+    if wants_engine(engine, workers) or any(_holds_images(path) for path in images):
+        from captrial.engines.jobs.caption import CaptionSettings
 
-    said = say(images, load_captioner(source, beam, concurrency=in_flight if is_address(source) else None))
-    captions = {str(path): text for path, text in zip(images, said, strict=True)}
+        settings = CaptionSettings(source, beam, in_flight)
+        _caption_many(images, settings, out, chosen_engine(engine, workers, ray_address), json)
+        return
+    captioner = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None)
+    captions = dict(zip(map(str, images), caption_images(images, captioner), strict=True))
     if out:
         write_captions(out, captions)
     if json:
@@ -76,39 +82,33 @@ def caption(
         print_table("captions", ["image", "caption"], captions.items())
 
 
-def _is_many(path: Path) -> bool:
-    """Whether a path is something that holds images."""
+def _holds_images(path: Path) -> bool:
+    """Whether a path is a folder or a file with several images in it."""
     return path.is_dir() or path.suffix.lower() in (".tar", ".tgz", ".gz", ".parquet", ".txt", ".urls")
 
 
 def _caption_many(
-    images: Sequence[Path],
-    model: str,
-    beam: int | None,
-    out: Path | None,
-    in_flight: int | None,
-    engine: tuple[str, int | None, str | None],
-    json: bool,
+    images: Sequence[Path], settings: CaptionSettings, out: Path | None, engine: Engine, json: bool
 ) -> None:
     from captrial.data import write_captions
-    from captrial.engines.jobs.caption import CaptionSettings, caption_all, captions_by_id
+    from captrial.engines.jobs.caption import caption_all, captions_by_id
 
     if out is None:
-        raise InputError("say where the captions of so many images should go: --out FOLDER, or --out FILE.jsonl")
+        raise InputError("captions of so many images need a place: --out FOLDER, or --out FILE.jsonl")
     one_file = out.suffix in CAPTION_FILES
     shards = out.with_name(f"{out.name}.parts") if one_file else out
-    outcome = caption_all(images, shards, CaptionSettings(model, beam, in_flight), chosen_engine(*engine))
+    result = caption_all(images, shards, settings, engine)
     if one_file:
         write_captions(out, captions_by_id(shards))
     facts = {
         "captions": str(out),
-        "images": outcome.rows,
-        "unreadable": outcome.errors,
-        "parts": outcome.parts,
-        "reused": outcome.skipped,
-        "seconds": outcome.seconds,
+        "images": result.rows,
+        "unreadable": result.errors,
+        "parts": result.parts,
+        "reused": result.skipped,
+        "seconds": result.seconds,
     }
     if json:
         print_json(facts)
     else:
-        print_table(f"captions by {model}", ["", "value"], facts.items())
+        print_table(f"captions by {settings.model}", ["", "value"], facts.items())

@@ -1,23 +1,19 @@
-"""`captrial features`: what a backbone sees in the images of a data set, extracted once into a store."""
+"""`captrial features`: extract the features of a data set once, into a store."""
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.explain_options import ImagesOption
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
-from captrial.errors import InputError
+from captrial.vision.registry import BACKBONES, DEFAULT_BACKBONE, DETECTORS, FEATURE_FORMATS, known_names
 
-TOLD = 5  # images that cannot be opened, by name
-DEFAULT_BACKBONE = "efficientnet-lite2"
-BackboneOption = Annotated[str, typer.Option("--backbone", help="What looks at the images; see docs/vision.md.")]
-ImagesOption = Annotated[
-    Path | None, typer.Option("--images", help="Folder of the images, if not beside the annotations.")
-]
+LISTED = 5  # images that cannot be opened, by name
+KNOWN = f"{known_names(BACKBONES, DETECTORS)}; features of another program: {known_names(FEATURE_FORMATS)}"
 
 
 def features(
@@ -28,7 +24,9 @@ def features(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The feature store: a folder; an unfinished one is continued.")],
-    backbone: BackboneOption = DEFAULT_BACKBONE,
+    backbone: Annotated[
+        str, typer.Option("--backbone", help=f"What the features come from: {KNOWN}. See docs/vision.md.")
+    ] = DEFAULT_BACKBONE,
     images: ImagesOption = None,
     split: Annotated[str | None, typer.Option("--split", help="Only these splits, e.g. train+val.")] = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Images at once.")] = 32,
@@ -41,52 +39,28 @@ def features(
 
     captrial features dataset_flickr8k.json --out features/flickr8k
 
-    Features made elsewhere are copied: --backbone tsv:FILE, hdf5:FILE or npz:FOLDER. Regions and relations that the
-    data set itself knows (a toy world) are taken from there: --backbone truth+GRID.
+    Features of another program are copied: --backbone tsv:FILE, hdf5:FILE or npz:FOLDER. Regions and relations that
+    the data set itself knows (a toy world) are taken from there: --backbone truth+GRID.
     """
     from captrial.data import read_dataset
     from captrial.engines.inputs import find_parts, holds_rows
-    from captrial.training.feature_extraction import (
-        Extraction,
-        extract,
-        extract_truth,
-        import_precomputed,
-    )
-    from captrial.vision.devices import best_device
-    from captrial.vision.registry import (
-        DEFAULT_BACKBONE,
-        TRUTH,
-        is_precomputed,
-        load_backbone,
-        split_grid,
-    )
+    from captrial.training.feature_extraction import Extraction, check_one_process, extract_dataset, runs_on_engines
 
-    kind, grid = split_grid(backbone)
     rows = not split and not images and holds_rows(data)
-    if is_precomputed(backbone):
-        outcome = import_precomputed(read_dataset(data, split=split, images=images), backbone, out)
-    elif kind == TRUTH:
-        if wants_engine(engine, workers):
-            raise InputError(f"{TRUTH}+GRID runs in one process; leave out --engine and --workers")
-        looking = load_backbone(grid or DEFAULT_BACKBONE).to(best_device())
-        outcome = extract_truth(read_dataset(data, split=split, images=images), looking, out, batch)
-    elif rows or wants_engine(engine, workers):
+    if wants_engine(engine, workers):
+        check_one_process(backbone)
+    if runs_on_engines(backbone) and (rows or wants_engine(engine, workers)):
         from captrial.engines.jobs.extract_features import extract_all, sample_parts
 
         parts = find_parts(data) if rows else sample_parts(read_dataset(data, split=split, images=images))
-        outcome = Extraction(
-            *extract_all(parts, out, backbone, chosen_engine(engine, workers, ray_address), batch=batch)
-        )
+        chosen = chosen_engine(engine, workers, ray_address)
+        done = Extraction(*extract_all(parts, out, backbone, chosen, batch=batch))
     else:
-        looking = load_backbone(backbone).to(best_device())
-        outcome = extract(read_dataset(data, split=split, images=images), looking, out, batch)
+        done = extract_dataset(read_dataset(data, split=split, images=images), backbone, out, batch)
     if json:
-        print_json({"store": str(out), **vars(outcome)})
+        print_json({"store": str(out), **vars(done)})
         return
-    told = [f"{image}: {why}" for image, why in islice(outcome.refused.items(), TOLD)]
-    if len(outcome.refused) > TOLD:
-        told.append(f"and {len(outcome.refused) - TOLD} more; --json lists them all")
-    for line in told:
+    for line in done.refusals(LISTED):
         console_err.print(f"  {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    counts = [("images in the store", outcome.images), ("extracted now", outcome.extracted)]
-    print_table(f"features in {out}", ["", "images"], [*counts, ("cannot be opened", len(outcome.refused))])
+    counts = [("images in the store", done.images), ("extracted now", done.extracted)]
+    print_table(f"features in {out}", ["", "images"], [*counts, ("cannot be opened", len(done.refused))])

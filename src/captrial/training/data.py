@@ -1,16 +1,22 @@
-"""Training batches: images with several captions each, in an order that depends only on seed and epoch."""
+"""Training data: which images train and validate, and batches of images with several captions each.
+
+The order of batches depends on seed and epoch only.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from captrial.data import join
+from captrial.data.datasets import read_boxes
 from captrial.decoding.protocol import PAD
 from captrial.errors import DatasetError
 from captrial.language.tokenizer import tokenize_all
@@ -19,6 +25,7 @@ from captrial.records import Sample
 from captrial.vision.features.visual_features import Features, FeatureSource
 
 BATCHES_SORTED_TOGETHER = 16
+VALIDATION_SHARE = 10  # one image in so many, where a data set names no validation images
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +48,12 @@ class Batch:
 
     @property
     def inputs(self) -> Tensor:
-        """What the captioner reads, (b, n, t - 1)."""
+        """The words the captioner reads, (b, n, t - 1)."""
         return self.tokens[..., :-1]
 
     @property
     def targets(self) -> Tensor:
-        """What it should say next, (b, n, t - 1)."""
+        """The words it should predict, (b, n, t - 1)."""
         return self.tokens[..., 1:]
 
 
@@ -106,25 +113,47 @@ class CaptionData:
         """A batch of these images; `captions` are drawn where an image has more, repeated where it has fewer."""
         chosen = np.stack([self._choose(len(self.token_ids[row]), generator) for row in rows])  # (b, n)
         rows, chosen = rows[share], chosen[share]  # drawn for all, so that shares fit together
-        said = [
+        chosen_ids = [
             [self._cut(self.token_ids[row][number]) for number in numbers]
             for row, numbers in zip(rows, chosen, strict=True)
         ]
-        tokens = torch.full((*chosen.shape, max(len(caption) for captions in said for caption in captions)), PAD)
-        for image, captions in enumerate(said):
+        tokens = torch.full((*chosen.shape, max(len(caption) for captions in chosen_ids for caption in captions)), PAD)
+        for image, captions in enumerate(chosen_ids):
             for number, caption in enumerate(captions):
                 tokens[image, number, : len(caption)] = torch.tensor(caption)
         features = self.features.get([self.samples[row].id for row in rows])
         return Batch(torch.from_numpy(rows), torch.from_numpy(chosen), features, tokens)
 
     def _cut(self, caption: list[int]) -> list[int]:
-        """BOS and at most `max_words` words; a caption that is cut has no EOS, or one would learn to end at "a"."""
+        """BOS and at most `max_words` words; a caption that is cut has no EOS, lest the model learn to end at "a"."""
         return caption if len(caption) <= self.max_words + 2 else caption[: self.max_words + 1]
 
     def _choose(self, available: int, generator: np.random.Generator) -> NDArray[np.int64]:
         if available == self.captions:
             return np.arange(available)
         return generator.choice(available, self.captions, replace=available < self.captions)
+
+
+def split_samples(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Training and validation images: by the data set's splits, else every tenth image validates."""
+    samples = [sample for sample in samples if sample.captions]
+    training = [sample for sample in samples if sample.split in ("train", "restval", None)]
+    validation = [sample for sample in samples if sample.split == "val"]
+    if not training:
+        raise DatasetError("no image with captions is in the split train; there is nothing to learn from")
+    if not validation:
+        validation = training[::VALIDATION_SHARE]
+        training = [sample for number, sample in enumerate(training) if number % VALIDATION_SHARE]
+    return training, validation
+
+
+def with_boxes(samples: Sequence[Sample], boxes: Path) -> list[Sample]:
+    """The images with the regions of a file of boxes (`{id: [[x1, y1, x2, y2, class], ...]}`) instead of their own."""
+    known = {sample.id for sample in samples}
+    found = [other for other in read_boxes(boxes) if other.id in known]
+    if not found:
+        raise DatasetError(f"{boxes}: none of its ids is a training image")
+    return join([replace(sample, regions=()) for sample in samples], found)
 
 
 def tokenize_captions(samples: Sequence[Sample]) -> list[list[list[str]]]:

@@ -1,19 +1,25 @@
-"""Features of a whole data set, extracted or copied once into a store; a killed extraction continues."""
+"""Features of a data set, extracted or copied once into a store; a killed extraction continues.
+
+`extract_dataset` does what `captrial features` asks for by name: run a backbone (`extract`), take the regions that a toy
+world knows (`extract_truth`), or copy features of another program (`import_precomputed`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from captrial.data.images import ImageProblem, size_of, try_open, with_size
-from captrial.errors import DatasetError
+from captrial.errors import DatasetError, InputError
 from captrial.progress import progress_bar
 from captrial.records import Box, Sample
+from captrial.training.parallel import Ranks
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.descriptions import PRECOMPUTED
 from captrial.vision.detectors.base import (
@@ -24,10 +30,18 @@ from captrial.vision.detectors.base import (
     region_notes,
     require_whole,
 )
+from captrial.vision.devices import best_device
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.features.precomputed import PrecomputedFeatures, import_features
 from captrial.vision.features.visual_features import Features
-from captrial.vision.registry import TRUTH, load_features
+from captrial.vision.registry import (
+    DEFAULT_BACKBONE,
+    TRUTH,
+    is_precomputed,
+    load_backbone,
+    load_features,
+    split_grid,
+)
 from captrial.vision.scene_graphs import true_regions
 
 
@@ -39,6 +53,34 @@ class Extraction:
     extracted: int = 0  # by this run
     refused: dict[str, str] = field(default_factory=dict)  # id -> why the image could not be opened
 
+    def refusals(self, most: int) -> list[str]:
+        """Lines about the first images that could not be opened, and how many more there are."""
+        lines = [f"{image}: {why}" for image, why in islice(self.refused.items(), most)]
+        if len(self.refused) > most:
+            lines.append(f"and {len(self.refused) - most} more; --json lists them all")
+        return lines
+
+
+def extract_dataset(samples: Sequence[Sample], name: str, directory: Path | str, batch: int = 32) -> Extraction:
+    """Features of images by the name of a backbone, of `truth+GRID`, or of features of another program."""
+    kind, grid = split_grid(name)
+    if is_precomputed(name):
+        return import_precomputed(samples, name, directory)
+    if kind == TRUTH:
+        return extract_truth(samples, load_backbone(grid or DEFAULT_BACKBONE).to(best_device()), directory, batch)
+    return extract(samples, load_backbone(name).to(best_device()), directory, batch)
+
+
+def runs_on_engines(name: str) -> bool:
+    """Whether features of this name can be extracted by several workers."""
+    return not is_precomputed(name) and split_grid(name)[0] != TRUTH
+
+
+def check_one_process(name: str) -> None:
+    """Refuse several workers for `truth+GRID`; features of another program are copied by one process in any case."""
+    if split_grid(name)[0] == TRUTH:
+        raise InputError(f"{TRUTH}+GRID runs in one process; leave out --engine and --workers")
+
 
 def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
     """Add the features of every image that is not in the store yet; images that cannot be opened are reported."""
@@ -46,13 +88,13 @@ def extract(samples: Sequence[Sample], backbone: Backbone, directory: Path | str
 
 
 def extract_truth(samples: Sequence[Sample], grid: Backbone, directory: Path | str, batch: int = 32) -> Extraction:
-    """Regions, attributes and relations as a data set's scene graphs tell them (the toy world's do), not as detected.
+    """Regions, attributes and relations from a data set's own scene graphs (the toy world's), not from a detector.
 
-    Their features are pooled from the `grid`. A captioner trained on them cannot see new images that way.
+    Their features are pooled from the `grid`. A captioner trained on them cannot caption new images.
     """
     require_whole(grid)
     for sample in samples:
-        true_regions(sample)  # says at once what has none, before a store is begun
+        true_regions(sample)  # raises for an image without a scene graph, before a store is begun
     vision = {**grid.describe(), "backbone": f"{PRECOMPUTED}:{TRUTH}+{grid.name}", "grid": grid.describe()}
     return _extract(samples, partial(_true_features, grid), vision, directory, batch)
 
@@ -70,7 +112,7 @@ def _true_features(
 
 def _extract(
     samples: Sequence[Sample],
-    look: Callable[[Sequence[Sample], list[Image.Image]], tuple[Features, list[dict[str, Any]]]],
+    compute: Callable[[Sequence[Sample], list[Image.Image]], tuple[Features, list[dict[str, Any]]]],
     vision: Mapping[str, Any],
     directory: Path | str,
     batch: int,
@@ -84,7 +126,7 @@ def _extract(
             opened = _open(part, outcome.refused)
             if opened:
                 shown = [sample for sample in part if sample.id in opened]
-                writer.add(list(opened), *look(shown, list(opened.values())))
+                writer.add(list(opened), *compute(shown, list(opened.values())))
             outcome.extracted += len(opened)
             bar.advance(task, len(part))
         outcome.images = len(writer.done)
@@ -95,7 +137,7 @@ def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image
     opened = {}
     for sample in samples:
         if sample.image.path is None:
-            raise DatasetError(f"image {sample.id} has no file; say where the images are: --images FOLDER")
+            raise DatasetError(f"image {sample.id} has no file; give the folder of the images: --images FOLDER")
         image = try_open(sample.image.path)
         if isinstance(image, ImageProblem):
             refused[sample.id] = str(image)
@@ -113,15 +155,28 @@ def extract_batch(backbone: Backbone, images: list[Image.Image]) -> tuple[Featur
 
 
 def import_precomputed(samples: Sequence[Sample], name: str, directory: Path | str) -> Extraction:
-    """Copy features made elsewhere (`tsv:FILE`, `hdf5:FILE`, `npz:FOLDER`) of images that are not in the store."""
-    seen = [with_size(sample) if sample.image.path else sample for sample in samples]
-    sizes = {sample.id: size_of(sample) for sample in seen if sample.image.width}
+    """Copy features of another program (`tsv:FILE`, `hdf5:FILE`, `npz:FOLDER`) for images that are not in the store."""
+    sized = [with_size(sample) if sample.image.path else sample for sample in samples]
+    sizes = {sample.id: size_of(sample) for sample in sized if sample.image.width}
     source = load_features(name, sizes)
     assert isinstance(source, PrecomputedFeatures)
     with FeatureWriter(directory, source.vision) as writer:
         before = len(writer.done)
     store = import_features(source, directory, [sample.id for sample in samples])
     return Extraction(len(store), len(store) - before)
+
+
+def training_features(
+    samples: Sequence[Sample], store: Path | None, backbone: str | None, directory: Path, ranks: Ranks
+) -> FeatureStore:
+    """The features of a training run: a `store`, or those of the `backbone`, extracted into `directory`.
+
+    With both, a store that another backbone made is refused. The first rank extracts, the others wait.
+    """
+    if store is not None:
+        return FeatureStore(store, load_backbone(backbone).describe() if backbone else None)
+    name = backbone or DEFAULT_BACKBONE
+    return ranks.first_then_all(lambda: features_of(samples, load_backbone(name).to(ranks.device), directory))
 
 
 def features_of(samples: Sequence[Sample], backbone: Backbone, directory: Path | str) -> FeatureStore:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +131,21 @@ class Recipe:
 def _rise(warmup: int, steps: int) -> int:
     """Steps of warm-up, in a stage of so many: no more than a quarter of them."""
     return min(warmup, max(1, steps // 4))
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` pairs, as `--set` gives them, by key.
+
+    >>> parse_settings(["epochs=3", "width=64"])
+    {'epochs': '3', 'width': '64'}
+    """
+    chosen = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or not value:
+            raise InputError(f"--set {pair}: write KEY=VALUE, e.g. --set epochs=3")
+        chosen[key] = value
+    return chosen
 
 
 def split_options(

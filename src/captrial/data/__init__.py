@@ -1,9 +1,10 @@
 """Images, caption files, data sets and image pools.
 
-images      opening images safely: `open_image`, `try_open`, `image_size`
-captions    caption files: `read_captions`, `read_references`, `write_captions`, `write_references`
-datasets    readers of Karpathy, COCO, Flickr and other data sets: `read_dataset`, `detect`
-pools       the images of a competition, gathered from folders, shards and URL lists: `build_pool`, `ImagePool`
+images         opening images safely: `open_image`, `try_open`, `image_size`
+image_source   images by id, from a folder or a pool: `ImageSource`
+captions       caption files: `read_captions`, `read_references`, `write_captions`, `write_references`
+datasets       readers of Karpathy, COCO, Flickr and other data sets: `read_dataset`, `detect`
+pools          the images of a competition, collected from folders, shards and URL lists: `build_pool`, `ImagePool`
 """
 
 from captrial.data.captions import (

@@ -18,9 +18,11 @@ from playwright.sync_api import Browser, Page
 
 from captrial.annotate import accounts
 from captrial.annotate.accounts import Person
-from captrial.annotate.rounds.qualification import qualify, set_images
-from captrial.annotate.service import Room
-from captrial.annotate.settings import Settings, write_settings
+from captrial.annotate.rounds.inspect import VoteForm
+from captrial.annotate.rounds.qualification import set_images
+from captrial.annotate.rounds.write import CaptionForm
+from captrial.annotate.service import AnnotationService
+from captrial.annotate.settings import AnnotationSettings, write_settings
 from captrial.annotate.simulate import serving
 from captrial.compete.competition import Competition
 from captrial.compete.storage.manifest import SelectionSettings
@@ -41,8 +43,8 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         directory, truth = make_competition(Path(folder))
-        with serving(directory) as (base, room), chromium() as browser:
-            links = annotate(room, truth)
+        with serving(directory) as (base, service), chromium() as browser:
+            links = annotate(service, truth)
             for screen in SCREENS:
                 for scheme in ("light", "dark"):
                     visit(browser, base, links, screen, scheme, arguments)
@@ -68,51 +70,52 @@ def make_competition(folder: Path) -> tuple[Path, Captions]:
     return folder / "competition", truth
 
 
-def annotate(room: Room, truth: Captions) -> dict[str, str]:
+def annotate(service: AnnotationService, truth: Captions) -> dict[str, str]:
     """People who have done some of the work; returns links of those whose pages are shown."""
-    with room.store.change() as connection:
-        write_settings(room.store, connection, Settings(judges=1))
-        room.refresh_images(connection)
-        set_images(room.store, connection, {name: truth[name] for name in list(truth)[IMAGES:]})
+    with service.store.change() as connection:
+        write_settings(service.store, connection, AnnotationSettings(judges=1))
+        service.refresh_images(connection)
+        set_images(service.store, connection, {name: truth[name] for name in list(truth)[IMAGES:]})
     generator = random.Random(1)
-    writers = [_join(room, name, "annotator") for name in NAMES]
-    inspectors = [_join(room, name, "inspector") for name in ("Emre", "Fatima", "Gus")]
-    lead = _join(room, "Lea", "lead")
+    writers = [_join(service, name, "annotator") for name in NAMES]
+    inspectors = [_join(service, name, "inspector") for name in ("Emre", "Fatima", "Gus")]
+    lead = _join(service, "Lea", "lead")
     for writer, _ in writers[:3]:
-        _write(room, writer, truth, generator, 18)
+        _write(service, writer, truth, generator, 18)
     for inspector, _ in inspectors:
-        _inspect(room, inspector, truth, 30)
-    newcomer = _join(room, "Hana", "annotator", ready=False)
+        _inspect(service, inspector, truth, 30)
+    newcomer = _join(service, "Hana", "annotator", ready=False)
     return {"write": writers[3][1], "inspect": inspectors[0][1], "lead": lead[1], "new": newcomer[1]}
 
 
-def _join(room: Room, name: str, role: str, ready: bool = True) -> tuple[Person, str]:
-    with room.store.change() as connection:
-        person, token = accounts.invite(room.store, connection, name, role)
+def _join(service: AnnotationService, name: str, role: str, ready: bool = True) -> tuple[Person, str]:
+    with service.store.change() as connection:
+        person, token = accounts.invite(service.store, connection, name, role)
         if ready:
-            accounts.consent(room.store, connection, person.id)
-            qualify(room.store, connection, person.id)
+            accounts.consent(service.store, connection, person.id)
+            accounts.qualify(service.store, connection, person.id)
         found = accounts.by_id(connection, person.id)
     assert found is not None
     return found, token
 
 
-def _write(room: Room, writer: Person, truth: Captions, generator: random.Random, most: int) -> None:
-    following = room.next("write", writer)
+def _write(service: AnnotationService, writer: Person, truth: Captions, generator: random.Random, most: int) -> None:
+    following = service.next("write", writer)
     while following["item"] is not None and most:
-        name = room.image_id(following["item"]) or ""
+        name = service.image_id(following["item"]) or ""
         right = generator.random() > 0.1
         text = generator.choice(truth[name] if right else next(iter(truth.values())))
-        following = room.write(writer, following["item"], text, f"{generator.getrandbits(128):032x}")["next"]
+        form = CaptionForm(item=following["item"], text=text, key=f"{generator.getrandbits(128):032x}")
+        following = service.submit("write", writer, form)["next"]
         most -= 1
 
 
-def _inspect(room: Room, inspector: Person, truth: Captions, most: int) -> None:
-    following = room.next("inspect", inspector)
+def _inspect(service: AnnotationService, inspector: Person, truth: Captions, most: int) -> None:
+    following = service.next("inspect", inspector)
     while following["item"] is not None and most:
-        right = following["sentence"] in truth[room.image_id(following["image"]) or ""]
-        answer = room.vote(inspector, following["item"], right, "", f"vote-{inspector.id}-{most:06d}")
-        following, most = answer["next"], most - 1
+        right = following["caption"] in truth[service.image_id(following["image"]) or ""]
+        form = VoteForm(item=following["item"], right=right, key=f"vote-{inspector.id}-{most:06d}")
+        following, most = service.submit("inspect", inspector, form)["next"], most - 1
 
 
 def visit(browser: Browser, base: str, links: dict[str, str], screen: str, scheme: str, arguments: Any) -> None:

@@ -12,8 +12,8 @@ from PIL import Image
 from playwright.sync_api import Browser
 from skimage import data
 
-from captrial.annotate.simulate import hosted
 from captrial.studio.app import create_app
+from captrial.web.server import run_in_thread
 from tests.chromium import chromium
 
 SCREENS = {"desktop": (1200, 1000), "phone": (390, 844)}
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true", help="also the page before an image is chosen")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with hosted(create_app([arguments.second])) as address, chromium() as browser:
+    with run_in_thread(create_app([arguments.second])) as address, chromium() as browser:
         for device in SCREENS:
             photograph(browser, address, device, arguments)
 

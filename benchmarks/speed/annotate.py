@@ -1,6 +1,6 @@
 """Load on the annotation server, from a second process: `python -m benchmarks.speed.annotate [--people 200] [--seconds 60]`.
 
-People think for a while (exponential, mean 5 s), then submit a sentence, or a vote, and fetch the next image. What is
+People think for a while (exponential, mean 5 s), then submit a caption, or a vote, and fetch the next image. What is
 measured: how long they wait for an answer, errors, acknowledged submissions that are not in the database, and the
 server's memory. `--people 200 400 800` shows where it bends.
 """
@@ -28,13 +28,12 @@ from PIL import Image
 from sqlalchemy import func, select
 
 from benchmarks.measuring import Row, compare
-from benchmarks.speed.annotator_load import WORDS, Outcome, everybody, sentence
+from benchmarks.speed.annotator_load import WORDS, Outcome, caption, everybody
 from captrial.annotate import accounts
-from captrial.annotate.database.connection import Store
-from captrial.annotate.database.schema import sentences, votes
-from captrial.annotate.rounds.qualification import qualify
-from captrial.annotate.service import Room
-from captrial.annotate.web.images import ImageServer
+from captrial.annotate.database.schema import captions, votes
+from captrial.annotate.database.transactions import Store
+from captrial.annotate.service import AnnotationService
+from captrial.annotate.web.image_server import ImageServer
 from captrial.compete.competition import Competition
 from captrial.compete.storage.manifest import SelectionSettings
 
@@ -79,7 +78,7 @@ def main() -> None:
 @contextmanager
 def database() -> Iterator[str]:
     """The URL of an empty database of a PostgreSQL server that syncs what it commits."""
-    from tests.annotate.database import create_database, postgres_server
+    from tests.annotate.postgres_server import create_database, postgres_server
 
     with postgres_server(durable=True) as address:
         yield create_database(address, "benchmark")
@@ -158,22 +157,22 @@ def make_competition(folder: Path) -> Competition:
 
 def invite(directory: Path, database: str | None, people: int) -> list[tuple[str, str]]:
     """(role, token) of everybody; some of the writing is done already."""
-    room = Room(directory, Store.in_directory(directory, database))
+    service = AnnotationService(directory, Store.in_directory(directory, database))
     tokens = []
-    with room.store.change() as connection:
+    with service.store.change() as connection:
         for number in range(people + 4):
             role = "lead" if number == 0 else "inspector" if number % 10 < 10 * INSPECTING else "annotator"
-            person, token = accounts.invite(room.store, connection, f"person {number}", role)
-            accounts.consent(room.store, connection, person.id)
-            qualify(room.store, connection, person.id)
+            person, token = accounts.invite(service.store, connection, f"person {number}", role)
+            accounts.consent(service.store, connection, person.id)
+            accounts.qualify(service.store, connection, person.id)
             tokens.append((role, token, person.id))
         early = [person for _, _, person in tokens[-3:]]
         for image in range(1, DESCRIBED + 1):
-            rows = [{"image": image, "person": person, "text": sentence(), "state": "live"} for person in early]
+            rows = [{"image": image, "person": person, "text": caption(), "state": "live"} for person in early]
             connection.execute(
-                sentences.insert(), [{**row, "hints": "", "created": 0.0, "seconds": 9.0} for row in rows]
+                captions.insert(), [{**row, "hints": "", "created": 0.0, "seconds": 9.0} for row in rows]
             )
-    room.close()
+    service.close()
     return [(role, token) for role, token, _ in tokens[: people + 1]]
 
 
@@ -189,7 +188,7 @@ def _wait(port: int) -> None:
 def _count(store: Store) -> int:
     """Submissions in the database, those made while preparing aside."""
     with store.read() as connection:
-        written = select(func.count()).select_from(sentences).where(sentences.c.created > 0)
+        written = select(func.count()).select_from(captions).where(captions.c.created > 0)
         cast = select(func.count()).select_from(votes)
         total = connection.execute(written).scalar_one() + connection.execute(cast).scalar_one()
     store.close()

@@ -56,7 +56,7 @@ class Outcome:
         return 1000 * float(np.quantile(self.waits, share)) if self.waits else float("nan")
 
 
-def sentence() -> str:
+def caption() -> str:
     return " ".join(random.choices(WORDS, k=10))
 
 
@@ -129,7 +129,7 @@ async def _work(browser: Browser, role: str, end: float, found: Outcome) -> None
             return
         await asyncio.sleep(thought)
         body: Answer = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
-        body |= {"text": sentence()} if role == "annotator" else {"right": random.random() < 0.9}
+        body |= {"text": caption()} if role == "annotator" else {"right": random.random() < 0.9}
         if role == "annotator":
             await _timed(browser, "PUT", "/api/draft", {"item": body["item"], "text": body["text"]}, found)
             await _timed(browser, "POST", "/api/check", {"text": body["text"]}, found)

@@ -1,4 +1,4 @@
-"""HTML pages from the templates of a package."""
+"""HTML pages from Jinja templates, with everything escaped by default."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 
 class Templates:
-    """The folder `templates` of one or more packages; values are escaped unless a template marks them as safe.
+    """The folders `templates` of some packages; a template is taken from the first package that has it.
 
-    A template or source that the first package lacks is taken from the next.
+    Values are escaped unless a template marks them as safe; an undefined value is an error.
     """
 
     def __init__(self, *packages: str, trim: bool = False) -> None:
@@ -27,10 +27,10 @@ class Templates:
         return self._environment.get_template(template).render(**values)
 
     def source(self, name: str) -> Markup:
-        """The text of a style sheet or script, to be inlined in a page."""
+        """The text of a style sheet or script in the folders, to stand inside a page."""
         return Markup(self._loader.get_source(self._environment, name)[0])
 
 
 def script_data(text: str) -> Markup:
-    """JSON for a script element, escaped so that nothing in it can end the element."""
+    """JSON for the inside of a script element, escaped so that nothing in it can end the element."""
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

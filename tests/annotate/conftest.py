@@ -1,4 +1,4 @@
-"""Fixtures of the annotation room."""
+"""Fixtures of the annotation service."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from annotate.database import create_database, postgres_server
-from annotate.world import Clock, join, make_competition
-from captrial.annotate.database.connection import Store
-from captrial.annotate.service import Room
+from annotate.annotation_world import Clock, join, make_competition
+from annotate.postgres_server import create_database, postgres_server
+from captrial.annotate.database.transactions import Store
+from captrial.annotate.service import AnnotationService
 from captrial.annotate.web.app import create_app
 from captrial.web.security import CLIENT_HEADER
 
@@ -58,8 +58,8 @@ def database(request: pytest.FixtureRequest, directory: Path) -> str:
 
 
 @pytest.fixture
-def room(directory: Path, clock: Clock, database: str) -> Iterator[Room]:
-    made = Room(directory, Store(database, clock))
+def service(directory: Path, clock: Clock, database: str) -> Iterator[AnnotationService]:
+    made = AnnotationService(directory, Store(database, clock))
     yield made
     made.close()
 
@@ -68,16 +68,16 @@ SignIn = Callable[[str, str], TestClient]
 
 
 @pytest.fixture
-def site(directory: Path) -> Iterator[tuple[Room, SignIn]]:
+def site(directory: Path) -> Iterator[tuple[AnnotationService, SignIn]]:
     """The application and a way to sign somebody in: `client = sign_in("ann", "annotator")`."""
     with signing_in(create_app(directory)) as found:
         yield found
 
 
 @contextmanager
-def signing_in(application: FastAPI) -> Iterator[tuple[Room, SignIn]]:
+def signing_in(application: FastAPI) -> Iterator[tuple[AnnotationService, SignIn]]:
     """The running application: all clients share its event loop, as they would share a server's, and are closed."""
-    room: Room = application.state.context.room
+    service: AnnotationService = application.state.context.service
     with TestClient(application) as running, ExitStack() as clients:
 
         def sign_in(name: str, role: str) -> TestClient:
@@ -85,8 +85,8 @@ def signing_in(application: FastAPI) -> Iterator[tuple[Room, SignIn]]:
             client.portal = running.portal
             clients.callback(client.close)
             if role != "stranger":
-                _, token = join(room, name, role)
+                _, token = join(service, name, role)
                 assert client.get(f"/join/{token}").status_code == 303
             return client
 
-        yield room, sign_in
+        yield service, sign_in

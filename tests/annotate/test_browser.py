@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from annotate.world import SENTENCE, join, make_competition
+from annotate.annotation_world import CAPTION, join, make_competition
 from captrial.annotate import accounts, live_ranking
-from captrial.annotate.caption_import import import_references
-from captrial.annotate.service import Room
-from captrial.annotate.settings import Settings, write_settings
+from captrial.annotate.service import AnnotationService
+from captrial.annotate.settings import AnnotationSettings, write_settings
 from captrial.annotate.simulate import serving
 from captrial.cli import main
 from captrial.compete.competition import Competition
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.needs("chromium")]
 PATIENCE = 240_000  # milliseconds; a busy machine is no failure
 ATTACK = "<img src=x onerror=alert(4)><svg onload=alert(5)>"
-SCREEN = """() => ["image", "sentence", "finished"].map((id) => document.getElementById(id))
-    .map((part) => part && [part.getAttribute("src"), part.hidden, part.id === "sentence" && part.textContent])
+SCREEN = """() => ["image", "caption", "finished"].map((id) => document.getElementById(id))
+    .map((part) => part && [part.getAttribute("src"), part.hidden, part.id === "caption" && part.textContent])
     .join()"""  # what is to be seen, as one text
 
 
@@ -75,7 +74,7 @@ def prepare(folder: Path) -> tuple[Path, Path]:
     for name in ("q0", "q1"):
         Image.new("RGB", (80, 60), (90, 160, 60)).save(folder / "source" / "images" / f"{name}.png")
     good = folder / "good.json"
-    good.write_text(json.dumps({f"{name}.png": [SENTENCE] for name in ("q0", "q1")}))
+    good.write_text(json.dumps({f"{name}.png": [CAPTION] for name in ("q0", "q1")}))
     return directory, good
 
 
@@ -85,15 +84,17 @@ def qualify(desk: Desk) -> None:
     page.wait_for_url("**/consent")
     page.locator("#agree").focus()
     page.keyboard.press("Enter")
-    page.wait_for_url("**/qualify")
+    page.wait_for_url("**/qualification")
     for text in ("A brown horse is standing in a large green field", "A horse stands near a tree in a green field"):
         assert desk.item is not None
         page.locator("#text").fill(text)
         page.keyboard.press("Control+Enter")
-        page.locator("#feedback[open]").wait_for()  # the parser is loaded at the first sentence
+        page.locator("#feedback[open]").wait_for()  # the parser is loaded at the first caption
         assert page.locator("#feedback-title").text_content() == "Well done"
-        page.keyboard.press("Enter")
+        with page.expect_response("**/api/qualification"):  # the next image
+            page.keyboard.press("Enter")
         page.locator("#feedback[open]").wait_for(state="detached")
+        page.wait_for_function("() => !document.getElementById('text')?.value")
     page.wait_for_url("**/write")
 
 
@@ -112,7 +113,7 @@ def write(desk: Desk, name: str, refused: int | None = None) -> int:
 
 
 def draft_and_undo(desk: Desk) -> None:
-    """A draft survives a reload; a sentence comes back."""
+    """A draft survives a reload; a caption comes back."""
     page, item = desk.page, desk.item
     page.keyboard.type("There is half")
     page.get_by_text("draft saved").wait_for()
@@ -131,7 +132,7 @@ def draft_and_undo(desk: Desk) -> None:
 
 
 def inspect(desk: Desk, doubtful: bool) -> int:
-    """Vote until nothing is left; somebody doubtful calls one sentence wrong, with a reason."""
+    """Vote until nothing is left; somebody doubtful calls one caption wrong, with a reason."""
     count = 0
     while desk.item is not None:
         if count == 1 and doubtful:
@@ -151,8 +152,8 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
     directory, good = prepare(tmp_path)
     with pytest.raises(SystemExit, match="0"):
         main(["annotate", "qualification", str(directory), str(good)])
-    with serving(directory) as (base, room):
-        lead = Desk(browser, f"{base}/join/{_lead(room)}")
+    with serving(directory) as (base, service):
+        lead = Desk(browser, f"{base}/join/{_lead(service)}")
         lead.page.wait_for_url("**/lead")
         links = [_invite(lead, role, number) for role in ("annotator", "inspector") for number in range(3)]
         writers = [Desk(browser, link) for link in links[:3]]
@@ -160,13 +161,13 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
             qualify(writer)
         draft_and_undo(writers[0])
         refused = writers[0].item
-        before = set(room.competition.selected_images())
+        before = set(service.competition.selected_images())
         written = 0
         for _ in range(2):  # the replacement arrives when some have finished
             for number, writer in enumerate(writers):
                 written += write(writer, f"writer{number}", refused if number < 2 else None)
-        after = set(room.competition.selected_images())
-        assert room.image_id(refused or 0) not in after
+        after = set(service.competition.selected_images())
+        assert service.image_id(refused or 0) not in after
         assert len(after - before) >= 1
         inspectors = [Desk(browser, link) for link in links[3:]]
         for desk in inspectors:
@@ -177,7 +178,7 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
         assert votes == [3 * len(after)] * 3
         assert written >= 3 * len(after)
         _export(lead, len(after))
-        room.flush()
+        service.write_files()
         troubles = [trouble for desk in (lead, *writers, *inspectors) for trouble in desk.troubles]
         assert not troubles
         for desk in (lead, *writers, *inspectors):
@@ -190,10 +191,10 @@ def test_a_whole_experiment_by_keyboard(tmp_path: Path, browser: Browser, capsys
 
 
 def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Captions, sentences, reasons, models, people and files are named to run a script; no page runs it."""
+    """Captions, captions, reasons, models, people and files are named to run a script; no page runs it."""
     # the test above sees the process of its own
     monkeypatch.setattr(
-        live_ranking, "_elsewhere", lambda of, metric: live_ranking.live_ranking(Competition.open(of), metric)
+        live_ranking, "_in_subprocess", lambda of, metric: live_ranking.live_ranking(Competition.open(of), metric)
     )
     name = "<img src=x onerror=alert(1)>.png"
     images, files = tmp_path / "images", {}
@@ -203,13 +204,13 @@ def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, m
         files[model] = tmp_path / f"{len(files)}.json"
         files[model].write_text(json.dumps([{"image_id": name, "caption": f"{ATTACK} number {len(files)}"}]))
     Competition.create(tmp_path / "trial", files, images=images).select(SelectionSettings(1, 0))
-    with serving(tmp_path / "trial") as (base, room):
-        with room.store.change() as connection:
-            chosen = Settings(writers=1, inspectors=1, discards=1, min_sentences=1, judges=2, consent=ATTACK)
-            write_settings(room.store, connection, chosen)
-            room.refresh_images(connection)
+    with serving(tmp_path / "trial") as (base, service):
+        with service.store.change() as connection:
+            chosen = AnnotationSettings(writers=1, inspectors=1, discards=1, min_captions=1, judges=2, consent=ATTACK)
+            write_settings(service.store, connection, chosen)
+            service.refresh_images(connection)
         roles = ("annotator", "inspector", "lead")
-        desks = {role: Desk(browser, f"{base}/join/{join(room, ATTACK[:80], role)[1]}") for role in roles}
+        desks = {role: Desk(browser, f"{base}/join/{join(service, ATTACK[:80], role)[1]}") for role in roles}
         fired: list[str] = []
         for desk in desks.values():
             desk.page.on("dialog", lambda dialog: fired.append(dialog.message))
@@ -220,10 +221,10 @@ def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, m
         writer.locator("#text").fill(f"{ATTACK} and so on")
         desks["annotator"].press("Control+Enter", "/api/write")
         inspector.goto(f"{base}/inspect")
-        inspector.wait_for_function("() => document.getElementById('sentence').textContent.includes('onerror')")
+        inspector.wait_for_function("() => document.getElementById('caption').textContent.includes('onerror')")
         inspector.locator("#reason").fill(ATTACK)
         desks["inspector"].press("Enter", "/api/vote")
-        import_references(room, {name: [f"{ATTACK} once more"]})
+        service.import_references({name: [f"{ATTACK} once more"]})
         lead.goto(f"{base}/lead")
         lead.locator("#ranking table").wait_for()
         assert "<script>alert(2)</script>" in (lead.locator("#ranking").text_content() or "")
@@ -236,9 +237,9 @@ def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, m
             desk.context.close()
 
 
-def _lead(room: Room) -> str:
-    with room.store.change() as connection:
-        return accounts.invite(room.store, connection, "lead", "lead")[1]
+def _lead(service: AnnotationService) -> str:
+    with service.store.change() as connection:
+        return accounts.invite(service.store, connection, "lead", "lead")[1]
 
 
 def _invite(lead: Desk, role: str, number: int) -> str:
@@ -253,7 +254,7 @@ def _invite(lead: Desk, role: str, number: int) -> str:
 def _export(lead: Desk, images: int) -> None:
     page = lead.page
     page.reload()
-    page.get_by_text(f"Votes on sentences: {9 * images} of {9 * images}").wait_for()
+    page.get_by_text(f"Votes on captions: {9 * images} of {9 * images}").wait_for()
     page.locator("#ranking table").wait_for()
     with page.expect_download() as download:
         page.get_by_text("References (COCO JSON)").click()

@@ -18,10 +18,10 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from annotate.world import join, make_competition
-from captrial.annotate.database.connection import Store
-from captrial.annotate.database.schema import sentences, votes
-from captrial.annotate.service import Room
+from annotate.annotation_world import join, make_competition
+from captrial.annotate.database.schema import captions, votes
+from captrial.annotate.database.transactions import Store
+from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import read_settings
 from captrial.web.security import CLIENT_HEADER
 
@@ -97,7 +97,7 @@ class Client(threading.Thread):
         item = following.json()["item"]
         body: dict[str, Any] = {"item": item, "key": f"{random.getrandbits(128):032x}"}
         if self.round == "write":
-            body["text"] = f"sentence of client {self.number} about image {item} in attempt {body['key']}"
+            body["text"] = f"caption of client {self.number} about image {item} in attempt {body['key']}"
             path = "/api/write"
         else:
             body["right"], path = True, "/api/vote"
@@ -125,10 +125,10 @@ class Client(threading.Thread):
 
 def kill_often(folder: Path, database: str | None, kills: int, images: int, seed: int = 0) -> None:
     directory = make_competition(folder, k=images // 2, reserve=0, images=images)
-    room = Room(directory, Store.in_directory(directory, database))
-    tokens = [join(room, f"writer {number}", "annotator")[1] for number in range(WRITERS)]
-    tokens += [join(room, f"inspector {number}", "inspector")[1] for number in range(INSPECTORS)]
-    room.close()
+    service = AnnotationService(directory, Store.in_directory(directory, database))
+    tokens = [join(service, f"writer {number}", "annotator")[1] for number in range(WRITERS)]
+    tokens += [join(service, f"inspector {number}", "inspector")[1] for number in range(INSPECTORS)]
+    service.close()
     server, stop, generator = Server(directory, database), threading.Event(), random.Random(seed)
     server.start()
     rounds = ["write"] * WRITERS + ["inspect"] * INSPECTORS
@@ -152,7 +152,7 @@ def kill_often(folder: Path, database: str | None, kills: int, images: int, seed
         server.end(signal.SIGTERM)
     assert not [client.trouble for client in clients if client.trouble]
     assert kills < 20 or any(client.again for client in clients), "no submission had to be sent again: kill more often"
-    check(Room(directory, Store.in_directory(directory, database)), clients)
+    check(AnnotationService(directory, Store.in_directory(directory, database)), clients)
 
 
 def wait_for_progress(clients: list[Client]) -> None:
@@ -169,25 +169,25 @@ def wait_for_progress(clients: list[Client]) -> None:
     raise AssertionError("nothing is acknowledged any more")
 
 
-def check(room: Room, clients: list[Client]) -> None:
-    with room.store.read() as connection:
-        settings = read_settings(room.store, connection)
-        written = connection.execute(select(sentences)).all()
+def check(service: AnnotationService, clients: list[Client]) -> None:
+    with service.store.read() as connection:
+        settings = read_settings(service.store, connection)
+        written = connection.execute(select(captions)).all()
         cast = connection.execute(select(votes)).all()
-    room.close()
+    service.close()
     texts = Counter(row.text for row in written)
     acknowledged = [body["text"] for client in clients for body in client.acknowledged if "text" in body]
     assert acknowledged
-    assert all(texts[text] == 1 for text in acknowledged), "an acknowledged sentence is lost or there twice"
+    assert all(texts[text] == 1 for text in acknowledged), "an acknowledged caption is lost or there twice"
     assert max(texts.values()) == 1
-    voted = {(row.sentence, row.person) for row in cast}
+    voted = {(row.caption, row.person) for row in cast}
     expected = [body["item"] for client in clients for body in client.acknowledged if "right" in body]
-    assert not Counter(expected) - Counter(sentence for sentence, _ in voted), "an acknowledged vote is lost"
+    assert not Counter(expected) - Counter(caption for caption, _ in voted), "an acknowledged vote is lost"
     assert len({(row.image, row.person) for row in written}) == len(written), "somebody described an image twice"
     assert max(Counter(row.image for row in written).values()) <= settings.writers, "exact overlap"
-    assert max(Counter(sentence for sentence, _ in voted).values(), default=0) <= settings.inspectors
+    assert max(Counter(caption for caption, _ in voted).values(), default=0) <= settings.inspectors
     lost = len(written) - len(acknowledged)
-    assert 0 <= lost <= WRITERS, "at the end a client may stop before it hears of its last sentence, no more"
+    assert 0 <= lost <= WRITERS, "at the end a client may stop before it hears of its last caption, no more"
 
 
 @pytest.mark.slow

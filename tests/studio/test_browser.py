@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from captrial.annotate.simulate import hosted
 from captrial.captioners.registry import DEFAULT_CAPTIONER
 from captrial.compete import Competition, SelectionSettings
 from captrial.studio.app import create_app
+from captrial.web.server import run_in_thread
 from chromium import chromium
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ DROP = """([name, content]) => {
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with hosted(create_app([], [make_competition(tmp_path_factory.mktemp("studio"))])) as found:
+    with run_in_thread(create_app([], [make_competition(tmp_path_factory.mktemp("studio"))])) as found:
         yield found
 
 
@@ -129,7 +129,7 @@ def test_bad_images_are_refused_in_one_sentence_and_a_good_one_goes_on(page: Pag
     with huge.open("wb") as file:
         file.truncate(33 << 20)
     page.locator("#file").set_input_files(huge)
-    assert refusal(page) == "huge.png has 33 MB; at most 32 MB are taken. Please shrink it."
+    assert refusal(page) == "huge.png has 33 MB; at most 32 MB are allowed. Please choose a smaller file."
     page.locator("#file").set_input_files(PHOTO)
     page.locator("#panels .panel").wait_for()
     assert page.locator("#problem").is_hidden()

@@ -1,12 +1,17 @@
-"""The annotation room: a web application for people who describe, inspect and compare captions.
+"""`captrial annotate`: people write, inspect and compare captions in a web application.
 
-store.py        the database: one transaction a change, on disk before it is acknowledged
-people.py       accounts, invitations, roles
-rules.py        COCO's writing rules, checked where a program can
-assignment.py   who does what next: never twice, exact overlap, leases that expire
-rounds.py       qualification, writing, inspecting, judging
-overview.py     progress, agreement, statistics
-outcome.py      references.jsonl and judgements.jsonl, kept current for the competition; exports
-app.py          the web application; security.py, pages and templates
-simulate.py     annotators made of reference captions, over the HTTP API
+service         `AnnotationService`: everything people can do, each as one transaction
+settings        `AnnotationSettings`: how many people do what
+accounts        people, invitations, roles, passwords
+rounds/         qualification, writing, inspection, judging: one module a round, listed in `rounds/registry.py`
+database/       tables and transactions on SQLite or PostgreSQL
+competition_sync, import_export   from and to the competition's directory and other files
+progress_report, live_ranking     how far the annotation is, and the ranking so far
+web/            pages and JSON API
+simulate        simulated annotators over the HTTP API
 """
+
+from captrial.annotate.service import AnnotationService
+from captrial.annotate.settings import AnnotationSettings
+
+__all__ = ["AnnotationService", "AnnotationSettings"]

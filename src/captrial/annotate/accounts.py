@@ -1,4 +1,7 @@
-"""Accounts: a lead invites by link; roles say what a person may do. Tokens and passwords are stored as hashes only."""
+"""Accounts: a lead invites people by link, and roles decide what a person may do.
+
+Tokens and passwords are stored as hashes only.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,11 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 from sqlalchemy import Connection, Row, bindparam, select
 
-from captrial.annotate.database.connection import Store
-from captrial.annotate.database.schema import (
-    drafts,
-    judgements,
-    leases,
-    people,
-    receipts,
-    refusals,
-    sentences,
-    trials,
-    votes,
-)
+from captrial.annotate.database.schema import people
+from captrial.annotate.database.transactions import Store
 from captrial.errors import InputError
 
-ROLES = ("lead", "annotator", "inspector")
+ROLES = ("annotator", "inspector", "lead")
 MAX_NAME = 80
 MIN_PASSWORD, MAX_PASSWORD = 10, 200
 _BY_ID = select(people).where(people.c.id == bindparam("person"), people.c.removed.is_(None))
@@ -35,7 +28,7 @@ _hasher = PasswordHasher()
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who takes part."""
+    """An account, and what its owner may do."""
 
     id: int
     name: str
@@ -45,10 +38,10 @@ class Person:
 
 
 def invite(store: Store, connection: Connection, name: str, role: str, by: int | None = None) -> tuple[Person, str]:
-    """A new person and the token of their invitation link; the token is not stored and cannot be shown again."""
+    """Add a person; returns them and the token of their link, which is not stored and cannot be shown again."""
     name = clean(name, MAX_NAME, "a name")
     if role not in ROLES:
-        raise InputError(f"no role {role!r}; there are: {', '.join(ROLES)}")
+        raise InputError(f"there is no role {role!r}; the roles are: {', '.join(ROLES)}")
     token = secrets.token_urlsafe(32)
     row = {"name": name, "role": role, "invitation": _hashed(token), "created": store.clock()}
     number: int = connection.execute(people.insert().values(**row).returning(people.c.id)).scalar_one()
@@ -57,7 +50,7 @@ def invite(store: Store, connection: Connection, name: str, role: str, by: int |
 
 
 def renew_invitation(store: Store, connection: Connection, person: int, by: int | None) -> str:
-    """A new link for somebody who lost theirs; the old one stops working."""
+    """Return the token of a new invitation link; the old link stops working."""
     token = secrets.token_urlsafe(32)
     connection.execute(people.update().where(people.c.id == person).values(invitation=_hashed(token)))
     store.note(connection, by, "renew invitation", f"person {person}")
@@ -82,7 +75,7 @@ def by_password(connection: Connection, name: str, password: str) -> Person | No
     rows = connection.execute(select(people.c.id, people.c.password).where(people.c.name == name))
     for number, hashed in [tuple(row) for row in rows] or [(0, None)]:
         try:
-            if _hasher.verify(hashed or _nobody(), password) and hashed:
+            if _hasher.verify(hashed or _dummy_hash(), password) and hashed:
                 return by_id(connection, number)
         except (VerifyMismatchError, InvalidHashError):
             continue
@@ -90,58 +83,57 @@ def by_password(connection: Connection, name: str, password: str) -> Person | No
 
 
 def set_password(store: Store, person: int, password: str) -> None:
-    """Choose a password, so that the link is not needed to come back."""
+    """Set a password, with which a person can sign in without their link."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
-        raise InputError(f"a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters")
-    hashed = _hasher.hash(password)  # slow on purpose, so not while others wait to change something
+        raise InputError(f"a password must have {MIN_PASSWORD} to {MAX_PASSWORD} characters")
+    hashed = _hasher.hash(password)  # slow on purpose: outside the transaction, which would make others wait
     with store.change() as connection:
         connection.execute(people.update().where(people.c.id == person).values(password=hashed))
 
 
+def qualify(store: Store, connection: Connection, person: int, by: int | None = None) -> None:
+    """Let a person take part in the experiment; `by` is the lead, where they allow it without a test."""
+    connection.execute(people.update().where(people.c.id == person).values(qualified=store.clock()))
+    store.note(connection, by if by is not None else person, "qualified", f"person {person}")
+
+
 def consent(store: Store, connection: Connection, person: int) -> None:
-    """The person has read what happens with their work and agreed."""
+    """Note that the person has accepted the consent text."""
     connection.execute(people.update().where(people.c.id == person).values(consented=store.clock()))
     store.note(connection, person, "consent")
 
 
-def everybody(connection: Connection) -> list[Person]:
-    """All people who have not been removed."""
+def all_people(connection: Connection) -> list[Person]:
+    """Everybody who has not been removed."""
     rows = connection.execute(select(people).where(people.c.removed.is_(None)).order_by(people.c.id))
     return [_person(row) for row in rows]
 
 
-def remove(store: Store, connection: Connection, person: int, by: int | None) -> None:
-    """Remove a person's data on request: what they wrote is erased, their votes are deleted, the account is closed.
-
-    A sentence keeps its row without the text, so that nobody else's votes point at nothing.
-    """
-    erased = {"text": "", "hints": "", "state": "removed"}
-    connection.execute(sentences.update().where(sentences.c.person == person).values(**erased))
-    for table in (votes, refusals, judgements, trials, leases, drafts, receipts):
-        connection.execute(table.delete().where(table.c.person == person))
+def close_account(store: Store, connection: Connection, person: int, by: int | None) -> None:
+    """Close an account and erase its name; what the person did is removed by `AnnotationService.remove_person`."""
     closed = {"name": f"removed {person}", "invitation": None, "password": None, "removed": store.clock()}
     connection.execute(people.update().where(people.c.id == person).values(**closed))
     store.note(connection, by, "remove person", f"person {person}")
 
 
-def clean(text: str, longest: int, what: str) -> str:
-    """One line of text without control characters."""
+def clean(text: str, max_length: int, what: str) -> str:
+    """Return one line of text without control characters; raises `InputError` where it is empty or too long."""
     text = one_line(text)
     if not text:
         raise InputError(f"{what} cannot be empty")
-    if len(text) > longest:
-        raise InputError(f"{what} has at most {longest} characters")
+    if len(text) > max_length:
+        raise InputError(f"{what} can have at most {max_length} characters")
     return text
 
 
 def one_line(text: str) -> str:
-    """Text with everything that is not printable, and every run of blanks, as one blank."""
+    """Replace unprintable characters, and every run of blanks, by one blank."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 @cache
-def _nobody() -> str:
-    """Verified where there is no such person: the same time either way."""
+def _dummy_hash() -> str:
+    """Verified where there is no such person, so that this takes as long as a wrong password."""
     return _hasher.hash("nobody has this password")
 
 

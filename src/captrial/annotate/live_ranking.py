@@ -1,8 +1,9 @@
-"""The ranking as labels arrive, whether it is worth going on (the budget planner), and how far people agree.
+"""The ranking during an annotation, how many more labels it needs (the budget planner), and how well people agree.
 
-This is heavy beside what annotators ask for, so it is computed in a process of its own, which the system may let wait
-(`python -m captrial.annotate.live DIR METRIC` prints it as JSON); when the labels have changed, by one request at a
-time, and not again before three times as long has passed as it took. Meanwhile everybody gets the latest answer.
+It is computed in a process of its own with low priority (`python -m captrial.annotate.live_ranking DIRECTORY METRIC`
+prints it as JSON), because it takes much longer than the requests of annotators. It is computed again when the labels
+have changed, for one request at a time, and not before three times as long has passed as it took. Meanwhile every
+request gets the latest result.
 """
 
 from __future__ import annotations
@@ -18,60 +19,61 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from captrial.annotate.export import JUDGEMENTS, REFERENCES
+from captrial.annotate.rounds.judge import JUDGEMENTS
+from captrial.annotate.rounds.write import REFERENCES
 from captrial.errors import CaptrialError, StateError
 
 if TYPE_CHECKING:
-    from captrial.annotate.service import Room
+    from captrial.annotate.service import AnnotationService
     from captrial.compete.competition import Competition
     from captrial.compete.ranking.pair_scores import PairScorer
 
 REPLICATES = 200
-REST = 3
-PATIENCE = 600.0  # seconds
-METRICS = ("cider", "bleu_4", "rouge_l", "nw")  # to rank by; and whose agreement with people's preferences is shown
+REST = 3  # times as long as the computation took
+TIMEOUT = 600.0  # seconds
+METRICS = ("cider", "bleu_4", "rouge_l", "nw")  # to rank by, and to compare with people's preferences
 
 
 class LiveRanking:
-    """`live_ranking` of a room, remembered until the labels change."""
+    """`live_ranking` of an annotation, cached until the labels change."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, service: AnnotationService) -> None:
+        self.service = service
         self._computing = threading.Lock()
-        self._known: dict[str, tuple[object, dict[str, Any]]] = {}
-        self._rested = 0.0  # when it may be computed again
+        self._cache: dict[str, tuple[object, dict[str, Any]]] = {}
+        self._next_time = 0.0  # when it may be computed again
 
     def get(self, metric: str) -> dict[str, Any]:
-        """The ranking by the labels there are; while it is being computed, the one before, or none yet.
+        """The ranking by the labels so far; while it is being computed, the previous one, or none yet.
 
-        Nobody waits for somebody else's computation: the threads that serve people are few.
+        A request never waits for the computation of another one: there are only few threads for requests.
         """
-        self.room.flush()
-        if not self.room.competition.labels().references:
+        self.service.write_files()
+        if not self.service.competition.labels().references:
             return {"ready": False, "labelled": 0}
-        labels = [_version(self.room.directory / name) for name in (REFERENCES, JUDGEMENTS)]
-        known = self._known.get(metric)
-        if known and (known[0] == labels or time.monotonic() < self._rested):
-            return known[1]
+        labels = [_version(self.service.directory / name) for name in (REFERENCES, JUDGEMENTS)]
+        cached = self._cache.get(metric)
+        if cached and (cached[0] == labels or time.monotonic() < self._next_time):
+            return cached[1]
         if not self._computing.acquire(blocking=False):
-            return known[1] if known else {"ready": False, "labelled": 0}
+            return cached[1] if cached else {"ready": False, "labelled": 0}
         try:
             begun = time.monotonic()
-            found = _elsewhere(self.room.directory, metric)
-            self._known[metric] = labels, found
-            self._rested = begun + REST * (time.monotonic() - begun)
+            found = _in_subprocess(self.service.directory, metric)
+            self._cache[metric] = labels, found
+            self._next_time = begun + REST * (time.monotonic() - begun)
         finally:
             self._computing.release()
         return found
 
 
-def _elsewhere(directory: Path, metric: str) -> dict[str, Any]:
-    """`live_ranking` in another process: not in the way of the people who work meanwhile."""
+def _in_subprocess(directory: Path, metric: str) -> dict[str, Any]:
+    """`live_ranking` in another process, so that people who work meanwhile do not wait for it."""
     command = [sys.executable, "-m", __name__, str(directory), metric]
     try:
-        run = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+        run = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        raise StateError(f"the ranking takes more than {PATIENCE:.0f} s; use `captrial compete rank`") from None
+        raise StateError(f"the ranking takes more than {TIMEOUT:.0f} s; use `captrial compete rank`") from None
     if run.returncode:
         raise StateError(f"the ranking could not be computed: {run.stderr.decode(errors='replace').strip()[-500:]}")
     found: dict[str, Any] = orjson.loads(run.stdout)
@@ -79,7 +81,7 @@ def _elsewhere(directory: Path, metric: str) -> dict[str, Any]:
 
 
 def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, Any]:
-    """Ranks with intervals from the labels so far, and how many more labels until the winner is settled.
+    """Ranks with intervals from the labels so far, and how many more labels are needed until the winner is certain.
 
     `ready` is False where no selected image has a label yet.
     """
@@ -101,13 +103,13 @@ def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, A
         "risk": ahead.risk,
         "labels_needed": ahead.labels_needed,
         "notes": list(found.notes),
-        "sentences": sentence_agreement(labels.references),
+        "captions": caption_agreement(labels.references),
         **_preferences(competition, scorer),
     }
 
 
-def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
-    """How alike people's sentences are: each against the others of its image, the mean by CIDEr and ROUGE-L."""
+def caption_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
+    """Score each reference against the others of its image; returns the means of CIDEr and ROUGE-L."""
     from captrial.metrics import Corpus, cider, rouge_l
 
     candidates, others = [], []
@@ -123,7 +125,7 @@ def sentence_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, flo
 
 
 def _preferences(competition: Competition, scorer: PairScorer) -> dict[str, Any]:
-    """Where the judging round has begun: ranks by Bradley-Terry, and Kendall's tau of metrics with people."""
+    """Where there are judgements: ranks by Bradley-Terry, and Kendall's tau between metrics and people."""
     from captrial.compete.ranking.bradley_terry import metric_agreement, rank_by_judgements
     from captrial.compete.ranking.perron import ranks
 

@@ -1,90 +1,76 @@
-"""The room: everything people can do, each as one transaction. The web pages and the command line both call this."""
+"""`AnnotationService`: everything people can do in an annotation, each as one transaction.
+
+The web application and the command line both call this.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
-from captrial.annotate import selected
-from captrial.annotate.accounts import (
-    Person,
-    clean,
-    one_line,
+from captrial.annotate import accounts
+from captrial.annotate.accounts import Person
+from captrial.annotate.competition_sync import DirectorySync, refresh_images, write_competition_files
+from captrial.annotate.database.schema import drafts, images, leases, receipts
+from captrial.annotate.database.transactions import Store
+from captrial.annotate.import_export import export, import_references
+from captrial.annotate.progress_report import TimeLeft, annotator_statistics, done_by_person, progress, statistics
+from captrial.annotate.rounds.assignment import AssignmentRequest, assign, release, release_all
+from captrial.annotate.rounds.base import (
+    AnnotationRound,
+    Answer,
+    AnswerForm,
+    check_participation,
+    statement_values,
+    store_answer,
 )
-from captrial.annotate.assignment import Lease, assign, release, release_all
-from captrial.annotate.database.connection import Store
-from captrial.annotate.database.schema import (
-    drafts,
-    duels,
-    images,
-    judgements,
-    receipts,
-    refusals,
-    sentences,
-    votes,
-)
-from captrial.annotate.export import write_outcome
-from captrial.annotate.forecast import DONE, Outlook
-from captrial.annotate.rounds import qualification
-from captrial.annotate.rounds.drafts import MY_DRAFT, forget_draft, keep_draft
-from captrial.annotate.rounds.participation import require_consent, stand
-from captrial.annotate.rounds.rounds import (
-    WORK,
-    discard_if_wrong,
-    given,
-    take,
-)
-from captrial.annotate.rounds.undo import take_back
-from captrial.annotate.settings import Settings, read_settings
-from captrial.annotate.synchronisation import Keeper
-from captrial.annotate.writing_rules import check
+from captrial.annotate.rounds.registry import QUALIFICATION, ROUNDS, get_round
+from captrial.annotate.rounds.write import save_draft
+from captrial.annotate.settings import AnnotationSettings, read_settings, write_settings
 from captrial.compete.competition import Competition
-from captrial.errors import CaptrialError, InputError, NotAllowedError, StateError
+from captrial.errors import CaptrialError, InputError, StateError
 
-MAX_SENTENCE = 1000
-MAX_REASON = 300
-Answer = dict[str, Any]
-# What somebody sees of an item, and how many they have done.
-_SEEN = {
-    "write": select(select(drafts.c.text).where(MY_DRAFT).scalar_subquery().label("draft")),
-    "inspect": select(sentences.c.image, sentences.c.text).where(sentences.c.id == bindparam("item")),
-    "judge": select(duels, images.c.image.label("name")).join(images).where(duels.c.id == bindparam("item")),
-}
-_SEEN = {round_: seen.add_columns(DONE[round_].scalar_subquery().label("done")) for round_, seen in _SEEN.items()}
 _log = logging.getLogger(__name__)
-_NAME = select(images.c.image).where(images.c.id == bindparam("number"))
+_IMAGE_ID = select(images.c.image).where(images.c.id == bindparam("number"))
 
 
-class Room:
-    """An annotation of one competition."""
+class AnnotationService:
+    """The annotation of one competition.
+
+    `service.next("write", person)` assigns an item, `service.submit("write", person, CaptionForm(...))` stores an
+    answer and returns the next item.
+    """
 
     def __init__(self, directory: Path | str, store: Store | None = None, database: str | None = None) -> None:
         self.directory = Path(directory)
         self.competition = Competition.open(self.directory)
         self.store = store or Store.in_directory(self.directory, database)
         self._pairs = len(self.competition.selected_pairs())
-        self._flushing = threading.Lock()
-        self._outlook = Outlook(self.store)
+        self._writing_files = threading.Lock()
+        self._time_left = TimeLeft(self.store)
         self._queues: dict[tuple[str, int], list[int]] = {}
-        self._names: dict[int, str] = {}
+        self._image_ids: dict[int, str] = {}
         with self.store.change() as connection:
             self.refresh_images(connection)
-        self.flush()
-        self._keeper = Keeper(self.directory, self.flush, self.reopen)
+        self.write_files()
+        self._sync = DirectorySync(self.directory, self.write_files, self.reload_competition)
 
-    # Images ------------------------------------------------------------------------------------------------------
+    # Images ----------------------------------------------------------------------------------------------------------
 
     def refresh_images(self, connection: Connection) -> None:
-        """Make the active images those of D as it stands."""
-        if len(self.competition.selected_pairs()) >= self._pairs:  # fewer: they are being selected anew
-            selected.refresh(connection, self.competition, read_settings(self.store, connection))
+        """Make the selected images of the competition the active ones."""
+        if len(self.competition.selected_pairs()) >= self._pairs:  # fewer while images are being selected again
+            refresh_images(connection, self.competition, read_settings(self.store, connection))
 
-    def reopen(self) -> bool:
-        """Take over what `compete add` or `select` have done; False while images are being selected anew."""
+    def reload_competition(self) -> bool:
+        """Read what `compete add` or `select` have changed; False while images are being selected again."""
         fresh = Competition.open(self.directory)
         pairs = len(fresh.selected_pairs())
         if pairs < self._pairs:
@@ -92,223 +78,229 @@ class Room:
         self.competition, self._pairs = fresh, pairs
         with self.store.change() as connection:
             self.refresh_images(connection)
-        self.sync()
+        self.schedule_write()
         return True
 
     def image_id(self, number: int) -> str | None:
-        """The image behind the number that addresses show."""
-        if number not in self._names:
+        """The id of the image that has this number in addresses."""
+        if number not in self._image_ids:
             with self.store.read() as connection:
-                name = connection.execute(_NAME, {"number": number}).scalar_one_or_none()
-            if name is None:
+                found = connection.execute(_IMAGE_ID, {"number": number}).scalar_one_or_none()
+            if found is None:
                 return None
-            self._names[number] = name  # a number never means another image
-        return self._names[number]
+            self._image_ids[number] = found  # the number of an image never changes
+        return self._image_ids[number]
 
     def active_images(self) -> list[str]:
-        """What people may be shown: the images of D and of the qualification."""
+        """The images people may be shown: those of the selections and of the qualification."""
         with self.store.read() as connection:
             return list(connection.execute(select(images.c.image).where(images.c.active)).scalars())
 
-    # What next -----------------------------------------------------------------------------------------------------
+    # Rounds ----------------------------------------------------------------------------------------------------------
 
-    def next(self, round_: str, person: Person) -> Answer:
+    def next(self, round_name: str, person: Person) -> Answer:
         """The item this person works on now, with their draft; `item` is None where nothing is left for them."""
+        round_ = get_round(round_name)
         with self.store.change() as connection:
-            settings, _ = stand(connection, round_, person)
-            return self._next(connection, round_, person, settings)
+            settings, _ = check_participation(connection, round_, person)
+            return self._next(_Turn(connection, round_, person, settings))
 
-    def _next(
-        self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool = False
-    ) -> Answer:
-        lease = self._assign(connection, round_, person, settings, free)
-        if lease is None:
-            done = connection.execute(DONE[round_], {"person": person.id}).scalar_one()
-            return {"round": round_, "item": None, "done": done, "left": 0}
-        seen = connection.execute(_SEEN[round_], {"item": lease.item, "person": person.id}).one()
-        show = {"write": self._image, "inspect": self._sentence, "judge": self._duel}[round_]
-        return {
-            "round": round_,
-            "item": lease.item,
-            "expires": lease.expires,
-            "done": seen.done,
-            **self._outlook.left(connection, round_, person.id, settings, seen.done),
-            **show(lease.item, seen, person),
-        }
-
-    def _assign(
-        self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool
-    ) -> Lease | None:
-        values = given(settings, person.id)
-        queue = self._queues.setdefault((round_, person.id), [])
-        return assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, queue, free)
-
-    def _image(self, item: int, seen: Row[Any], person: Person) -> Answer:
-        return {"image": item, "draft": seen.draft or ""}
-
-    def _sentence(self, item: int, seen: Row[Any], person: Person) -> Answer:
-        return {"image": seen.image, "sentence": seen.text}
-
-    def _duel(self, item: int, seen: Row[Any], person: Person) -> Answer:
-        said = self.competition.captions_of(seen.name)
-        captions = [said[seen.first], said[seen.second]]
-        return {"image": seen.image, "captions": captions[::-1] if swapped(item, person.id) else captions}
-
-    # Submissions ---------------------------------------------------------------------------------------------------
-
-    def write(self, person: Person, item: int, text: str, key: str) -> Answer:
-        """A sentence about an image; answers with the next image."""
-        text = clean(text, MAX_SENTENCE, "a sentence")
-        hints = ",".join(str(hint.rule) for hint in check(text))
-        values = {"image": item, "text": text, "hints": hints, "state": "live"}
-        return self._submit("write", person, item, key, sentences, values)
-
-    def refuse(self, person: Person, item: int, reason: str, key: str) -> Answer:
-        """'Cannot be described'; enough such votes replace the image."""
-        values = {"image": item, "reason": one_line(reason)[:MAX_REASON]}
-        return self._submit("write", person, item, key, refusals, values)
-
-    def vote(self, person: Person, item: int, right: bool, reason: str, key: str) -> Answer:
-        """Right or wrong, about somebody else's sentence."""
-        values = {"sentence": item, "right": right, "reason": one_line(reason)[:MAX_REASON]}
-        return self._submit("inspect", person, item, key, votes, values)
-
-    def judge(self, person: Person, item: int, winner: str, key: str) -> Answer:
-        """Which of two captions is better, as shown: "left", "right" or "tie"."""
-        if winner not in ("left", "right", "tie"):
-            raise InputError(f"winner is left, right or tie, not {winner!r}")
-        left, right = ("second", "first") if swapped(item, person.id) else ("first", "second")
-        values = {"duel": item, "winner": {"left": left, "right": right}.get(winner, "tie")}
-        return self._submit("judge", person, item, key, judgements, values)
-
-    def _submit(self, round_: str, person: Person, item: int, key: str, table: Table, values: Answer) -> Answer:
-        """Take a submission if the item still needs it from this person, and answer with the next item."""
-        if not 8 <= len(key) <= 64:
-            raise InputError("a submission needs a key of 8 to 64 characters")
+    def submit(self, round_name: str, person: Person, form: AnswerForm) -> Answer:
+        """Store an answer if the item still needs it from this person; returns the next item."""
+        round_ = get_round(round_name)
         with self.store.change() as connection:
-            settings, standing = stand(connection, round_, person, item, key)
-            if not standing.seen:
-                row = {**values, "person": person.id, **self._when(standing)}
-                about = {**given(settings, person.id, item), "round": round_, "now": self.store.clock()}
-                if not take(connection, round_, table, row, about):
-                    raise StateError("this one has been finished by others in the meantime; here is the next")
-                self._tidy(connection, round_, person, item, key)
-                self._consequences(connection, settings, table, values)
-            free = not standing.seen and standing.started is not None  # they hold nothing any more
-            following = self._following(connection, round_, person, settings, free)
-        self.sync()
+            settings, found = check_participation(connection, round_, person, form.item, form.key)
+            turn = _Turn(connection, round_, person, settings)
+            if not found.received:
+                self._store(turn, form, found)
+            has_lease = bool(found.received) or found.started is None  # a submission ends the lease on its item
+            following = self._next_if_possible(turn, has_lease)
+        self.schedule_write()
         return {"taken": True, "next": following}
 
-    def _following(
-        self, connection: Connection, round_: str, person: Person, settings: Settings, free: bool
-    ) -> Answer | None:
-        """The next item; None where it cannot be shown now (images are being selected anew): ask for it later."""
+    def undo(self, person: Person, round_name: str, key: str) -> Answer:
+        """Undo the last submission, as long as nothing follows from it; a caption becomes the draft again.
+
+        With a key that was received before nothing more is undone: browsers ask again when no answer came.
+        """
+        round_ = get_round(round_name)
+        with self.store.change() as connection:
+            settings, found = check_participation(connection, round_, person, key=key)
+            turn = _Turn(connection, round_, person, settings)
+            if not found.received:
+                item = round_.undo(self.store, connection, person.id)
+                release_all(connection, round_.name, person.id)
+                self.store.note(connection, person.id, f"undo {round_.name}", f"item {item}")
+                assign(self.store, connection, turn.request(), [item])
+                connection.execute(receipts.insert(), self._receipt(person, key))
+            following = self._next(turn)
+        self.schedule_write()
+        return following
+
+    def save_draft(self, person: Person, item: int, text: str) -> None:
+        """Save a caption that is being written; after the caption itself was submitted a draft is ignored."""
+        with self.store.change() as connection:
+            check_participation(connection, ROUNDS["write"], person)
+            if self.image_id(item) is None:
+                raise InputError(f"there is no item {item}")
+            save_draft(self.store, connection, person.id, item, text)
+
+    def next_practice(self, person: Person) -> Answer:
+        """The next image of the qualification."""
+        with self.store.read() as connection:
+            return QUALIFICATION.next(self.store, connection, person)
+
+    def submit_practice(self, person: Person, item: int, text: str) -> Answer:
+        """Submit a caption of the qualification; returns what is good about it and what is not."""
+        return QUALIFICATION.submit(self.store, person, item, text)
+
+    def _next(self, turn: _Turn, has_lease: bool = True) -> Answer:
+        connection, round_, person = turn.connection, turn.round, turn.person.id
+        queue = self._queues.setdefault((round_.name, person), [])
+        lease = assign(self.store, connection, turn.request(), queue, has_lease)
+        if lease is None:
+            done = connection.execute(done_by_person(round_), {"person": person}).scalar_one()
+            return {"round": round_.name, "item": None, "done": done, "left": 0}
+        row = connection.execute(_shown(round_), {"item": lease.item, "person": person}).one()
+        return {
+            "round": round_.name,
+            "item": lease.item,
+            "expires": lease.expires,
+            "done": row.done,
+            **self._time_left.estimate(connection, round_, person, turn.settings, row.done),
+            **round_.show(lease.item, row, person, self.competition),
+        }
+
+    def _next_if_possible(self, turn: _Turn, has_lease: bool) -> Answer | None:
+        """The next item; None where it cannot be shown now (images are being selected again): ask for it later."""
         try:
-            return self._next(connection, round_, person, settings, free)
-        except CaptrialError:  # of the next item: what was submitted stands
+            return self._next(turn, has_lease)
+        except CaptrialError:  # about the next item: the submission is stored all the same
             _log.exception("the next item cannot be shown")
             return None
 
-    def _tidy(self, connection: Connection, round_: str, person: Person, item: int, key: str) -> None:
-        """What goes with every submission."""
-        with self.store.at_once(connection):
-            connection.execute(receipts.insert(), {"person": person.id, "key": key, "created": self.store.clock()})
-            release(connection, round_, person.id, item)
-            if round_ == "write":
-                forget_draft(connection, person.id, item)
-            self.store.note(connection, person.id, round_, f"item {item}")
-
-    def _consequences(self, connection: Connection, settings: Settings, table: Table, values: Answer) -> None:
-        """What may come of a submission."""
-        if table is refusals:
+    def _store(self, turn: _Turn, form: AnswerForm, found: Row[Any]) -> None:
+        connection, round_, person = turn.connection, turn.round, turn.person
+        now = self.store.clock()
+        timely = found.started is not None and found.expires > now
+        times = {"created": now, "seconds": round(now - found.started, 2) if timely else None}
+        row = {**form.row(person.id), "person": person.id, **times}
+        values = {**statement_values(turn.settings, person.id, form.item), "round": round_.name, "now": now}
+        if not store_answer(connection, round_, form.table, row, values):
+            raise StateError("others have finished this one in the meantime; here is the next")
+        with self.store.pipeline(connection):
+            connection.execute(receipts.insert(), self._receipt(person, form.key))
+            release(connection, round_.name, person.id, form.item)
+            round_.forget_draft(connection, person.id, form.item)
+            self.store.note(connection, person.id, round_.name, f"item {form.item}")
+        if round_.after_answer(connection, turn.settings, form):
             self.refresh_images(connection)
-        elif table is votes and not values["right"]:
-            discard_if_wrong(connection, settings, values["sentence"])
 
-    def undo(self, person: Person, round_: str, key: str) -> Answer:
-        """Take back the last submission, as long as nothing has come of it; a sentence becomes the draft again.
+    def _receipt(self, person: Person, key: str) -> Answer:
+        return {"person": person.id, "key": key, "created": self.store.clock()}
 
-        With a key that was seen before nothing more is taken back: people's browsers ask again when no answer came.
-        """
-        with self.store.change() as connection:
-            settings, standing = stand(connection, round_, person, key=key)
-            if not standing.seen:
-                self._take_back(connection, round_, person, settings)
-                connection.execute(receipts.insert(), {"person": person.id, "key": key, "created": self.store.clock()})
-            following = self._next(connection, round_, person, settings)
-        self.sync()
-        return following
+    # The lead --------------------------------------------------------------------------------------------------------
 
-    def _take_back(self, connection: Connection, round_: str, person: Person, settings: Settings) -> None:
-        """Undo, and give the person the same item again."""
-        item, text = take_back(connection, round_, person.id)
-        release_all(connection, round_, person.id)
-        if text is not None:
-            keep_draft(self.store, connection, person.id, item, text)
-        self.store.note(connection, person.id, f"undo {round_}", f"item {item}")
-        values = given(settings, person.id)
-        assign(self.store, connection, round_, WORK[round_], values, settings.lease_minutes, [item])
-
-    def save_draft(self, person: Person, item: int, text: str) -> None:
-        """Keep what is being written; a draft that comes after the sentence itself is too late to matter."""
-        with self.store.change() as connection:
-            stand(connection, "write", person)
-            if self.image_id(item) is None:
-                raise InputError(f"there is no item {item}")
-            keep_draft(self.store, connection, person.id, item, text.replace("\0", "")[:MAX_SENTENCE])
-
-    # Qualification -------------------------------------------------------------------------------------------------
-
-    def next_trial(self, person: Person) -> Answer:
-        """The next image of the qualification."""
-        self._may_practise(person)
+    def settings(self) -> AnnotationSettings:
+        """The settings as they are now."""
         with self.store.read() as connection:
-            return qualification.next_trial(self.store, connection, person)
+            return read_settings(self.store, connection)
 
-    def try_sentence(self, person: Person, item: int, text: str) -> Answer:
-        """A sentence of the qualification: answers with what is good about it and what is not."""
-        self._may_practise(person)
-        text = clean(text, MAX_SENTENCE, "a sentence")
-        with self.store.read() as connection:
-            known = qualification.known_captions(self.store, connection, item)
-        hints = qualification.mark(text, known)  # parses the sentences: not while others wait for the database
+    def change_settings(self, changes: Mapping[str, Any], by: int | None = None) -> None:
+        """Change some settings."""
         with self.store.change() as connection:
-            return qualification.take(self.store, connection, person, item, text, hints)
+            before = read_settings(self.store, connection)
+            write_settings(self.store, connection, AnnotationSettings(**{**vars(before), **changes}), by)
+            self.refresh_images(connection)
+        self.schedule_write()
 
-    def _may_practise(self, person: Person) -> None:
-        if person.role != "annotator":
-            raise NotAllowedError(f"the qualification is not for the role {person.role}")
-        require_consent(person)
+    def invite(self, name: str, role: str, by: int | None = None) -> tuple[Person, str]:
+        """Add a person; returns them and the path of their invitation link, which cannot be shown again."""
+        with self.store.change() as connection:
+            person, token = accounts.invite(self.store, connection, name, role, by)
+        return person, f"/join/{token}"
 
-    # Outcome -------------------------------------------------------------------------------------------------------
+    def invite_first_lead(self) -> str | None:
+        """The path of an invitation link for a lead; None where there is a lead already."""
+        with self.store.read() as connection:
+            if any(person.role == "lead" for person in accounts.all_people(connection)):
+                return None
+        return self.invite("lead", "lead")[1]
 
-    def sync(self) -> None:
-        """Ask for the files that `compete` reads to be brought up to date, which happens soon."""
-        self.store.afterwards(self._keeper.wake)
+    def remove_person(self, person: int, by: int | None = None) -> None:
+        """Remove a person's data on request: erase or delete all they did, and close the account."""
+        with self.store.change() as connection:
+            for round_ in (QUALIFICATION, *ROUNDS.values()):
+                round_.remove_person(connection, person)
+            for table in (leases, drafts, receipts):
+                connection.execute(table.delete().where(table.c.person == person))
+            accounts.close_account(self.store, connection, person, by)
+            self.refresh_images(connection)
+        self.schedule_write()
 
-    def flush(self) -> None:
-        """Bring the files up to date now; one at a time, so that an older state never replaces a newer one."""
-        with self._flushing, self.store.read() as connection:
-            write_outcome(connection, read_settings(self.store, connection), self.directory)
+    def report(self) -> dict[str, Any]:
+        """Progress of the rounds, statistics of the accepted captions, and what each person did."""
+        with self.store.read() as connection:
+            settings = read_settings(self.store, connection)
+            return {
+                "progress": progress(connection, settings),
+                "statistics": statistics(connection, settings),
+                "people": annotator_statistics(connection),
+            }
+
+    def export(self, form: str, names: bool = False, by: int | None = None) -> tuple[bytes, str]:
+        """Content and file name of an export (see `captrial.annotate.import_export.EXPORTS`)."""
+        with self.store.read() as connection:
+            found = export(connection, read_settings(self.store, connection), form, names)
+        with self.store.change() as connection:  # separate: an export takes long, and changes wait for each other
+            self.store.note(connection, by, "export", f"{form} with names" if names else form)
+        return found
+
+    def import_references(self, references: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+        """Store references that were written elsewhere (see `captrial.annotate.import_export.import_references`)."""
+        found = import_references(self.store, references)
+        self.write_files()
+        return found
+
+    # Files of the competition ----------------------------------------------------------------------------------------
+
+    def schedule_write(self) -> None:
+        """Have the files that `compete` reads written soon, by another thread."""
+        self.store.after_commit(self._sync.schedule)
+
+    def write_files(self) -> None:
+        """Write the files that `compete` reads now; one call at a time, so that no older state replaces a newer."""
+        with self._writing_files, self.store.read() as connection:
+            write_competition_files(connection, read_settings(self.store, connection), self.directory)
 
     @property
     def closed(self) -> threading.Event:
-        """Set when the room closes."""
-        return self._keeper.closed
+        """Set when the service closes."""
+        return self._sync.closed
 
     def close(self) -> None:
-        """Write what is waiting and close the database."""
-        self._keeper.close()
-        self.flush()
+        """Write the files and close the database."""
+        self._sync.close()
+        self.write_files()
         self.store.close()
 
-    def _when(self, standing: Row[Any]) -> Answer:
-        """Now; and how long it took, where the lease says so."""
-        now = self.store.clock()
-        timely = standing.started is not None and standing.expires > now
-        return {"created": now, "seconds": round(now - standing.started, 2) if timely else None}
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A person who takes part in a round, in a transaction."""
+
+    connection: Connection
+    round: AnnotationRound
+    person: Person
+    settings: AnnotationSettings
+
+    def request(self) -> AssignmentRequest:
+        """A request for an item."""
+        values = statement_values(self.settings, self.person.id)
+        return AssignmentRequest(self.round.name, self.round.work, values, self.settings.lease_minutes)
 
 
-def swapped(item: int, person: int) -> bool:
-    """Whether this person sees the second caption on the left: blind, and different for different people."""
-    return (item * 2654435761 + person * 40503) >> 7 & 1 == 1
+@cache
+def _shown(round_: AnnotationRound) -> Select[Any]:
+    """What a person sees of an item, and how many they have done."""
+    return round_.shown.add_columns(done_by_person(round_).scalar_subquery().label("done"))

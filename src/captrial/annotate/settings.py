@@ -1,14 +1,15 @@
-"""What the lead decides about an annotation."""
+"""What the lead can set for an annotation: how many people do what, limits, and the consent text."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection
 
-from captrial.annotate.database.connection import Store
+from captrial.annotate.database.transactions import Store
 from captrial.errors import InputError
 
 CONSENT = (
@@ -16,45 +17,53 @@ CONSENT = (
     "What you write is stored with a number, not with your name, and may be published with the results. "
     "You can stop at any time, and ask the lead to remove everything you did."
 )
+MAX_CONSENT = 5000
+
+
+def _setting(default: Any, label: str, least: float = 1, most: float = 50, step: float = 1) -> Any:
+    """A number with the label and the limits that the lead's page shows."""
+    return field(default=default, metadata={"label": label, "least": least, "most": most, "step": step})
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Numbers of Wan 2022's experiment, by default."""
+class AnnotationSettings:
+    """The settings of an annotation; by default those of the experiment of Wan 2022.
 
-    writers: int = 3  # people who describe an image
-    refusals: int = 2  # "cannot be described" votes that replace an image
-    inspectors: int = 3  # people who check a sentence; 0 skips that round
-    discards: int = 2  # "wrong" votes that discard a sentence
-    min_sentences: int = 2  # an image left with fewer is reopened
-    judges: int = 0  # people who compare each pair of captions; 0 skips that round
-    pass_mark: float = 0.7  # share of good captions in the qualification
-    lease_minutes: float = 15.0
+    The lead's page and the API take fields, labels and limits from here.
+    """
+
+    writers: int = _setting(3, "People who describe an image")
+    refusals: int = _setting(2, "“Cannot be described” votes that replace an image")
+    inspectors: int = _setting(3, "People who inspect a caption (0: no such round)", least=0)
+    discards: int = _setting(2, "“Wrong” votes that discard a caption")
+    min_captions: int = _setting(2, "Fewer captions than this reopen an image")
+    judges: int = _setting(0, "People who compare two captions (0: no such round)", least=0)
+    pass_mark: float = _setting(0.7, "Share of good captions that passes the qualification", 0, 1, 0.05)
+    lease_minutes: float = _setting(15.0, "Minutes before an item goes to somebody else", 0, 1440, 0.5)
     consent: str = CONSENT
 
     def __post_init__(self) -> None:
-        if self.writers < 1 or self.refusals < 1 or self.min_sentences < 1 or self.discards < 1:
-            raise InputError("writers, refusals, discards and min_sentences are at least 1")
+        if self.writers < 1 or self.refusals < 1 or self.min_captions < 1 or self.discards < 1:
+            raise InputError("writers, refusals, discards and min_captions must be at least 1")
         if self.inspectors < 0 or self.judges < 0 or (self.inspectors and self.discards > self.inspectors):
             raise InputError("discards cannot be more than inspectors, and no number can be negative")
         if not 0 <= self.pass_mark <= 1 or self.lease_minutes <= 0:
-            raise InputError("pass_mark is between 0 and 1, and lease_minutes more than 0")
+            raise InputError("pass_mark must be between 0 and 1, and lease_minutes more than 0")
 
 
-def read_settings(store: Store, connection: Connection) -> Settings:
+def read_settings(store: Store, connection: Connection) -> AnnotationSettings:
     """The settings as the lead left them."""
     return parse_settings(store.get_text(connection, "settings"))
 
 
 @lru_cache(maxsize=16)
-def parse_settings(kept: str | None) -> Settings:
-    """Settings as the database keeps them; defaults where it keeps none."""
-    kept = kept or "{}"
-    known = {entry.name for entry in fields(Settings)}
-    return Settings(**{name: value for name, value in orjson.loads(kept).items() if name in known})
+def parse_settings(stored: str | None) -> AnnotationSettings:
+    """Settings from the JSON in the database; defaults where there is none."""
+    known = {entry.name for entry in fields(AnnotationSettings)}
+    return AnnotationSettings(**{name: value for name, value in orjson.loads(stored or "{}").items() if name in known})
 
 
-def write_settings(store: Store, connection: Connection, changed: Settings, by: int | None = None) -> None:
-    """Keep the settings, and note who changed them."""
+def write_settings(store: Store, connection: Connection, changed: AnnotationSettings, by: int | None = None) -> None:
+    """Store the settings, and note in the audit log who changed them."""
     store.set_setting(connection, "settings", asdict(changed))
     store.note(connection, by, "settings", ", ".join(f"{k}={v}" for k, v in asdict(changed).items() if k != "consent"))

@@ -115,7 +115,7 @@ class Demo:
         """Simulated people write and inspect sentences, from the truth and with mistakes of their own."""
         truth = {captioners.file_id(sample, self.images): list(sample.captions) for sample in samples}
         write_references(self.out / "truth.json", truth)
-        outcome = simulate_experiment(directory, truth, crew=self.plan.crew, noise=0.05, seed=self.plan.seed)
+        outcome = simulate_experiment(directory, truth, people=self.plan.crew, noise=0.05, seed=self.plan.seed)
         if not outcome["images"]:
             raise StateError("no image was labelled; remove the demo's folder and run it again")
         atomic_write(labels, orjson.dumps(outcome))

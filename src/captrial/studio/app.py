@@ -1,4 +1,4 @@
-"""The studio as a web application: one page, jobs that it follows, the reports of competitions."""
+"""The studio as a web application: one page, tasks that it follows, and the reports of competitions."""
 
 from __future__ import annotations
 
@@ -8,109 +8,93 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-import captrial.annotate.web
 from captrial.attribution.page import source
 from captrial.html import Templates
-from captrial.studio.captioning import MAX_BYTES, METHODS, Workshop
-from captrial.studio.competitions import Rankings
-from captrial.studio.jobs import Jobs
+from captrial.studio.competition_reports import CompetitionReports
+from captrial.studio.image_explainer import MAX_BYTES, METHODS, ImageExplainer
+from captrial.studio.tasks import TaskQueue
 from captrial.version import __version__
 from captrial.web.security import protect
+from captrial.web.server import mount_static, render_error
 
-HERE = Path(__file__).parent / "static"
-SHARED = Path(captrial.annotate.web.__file__).parent / "static"  # scripts that the annotation pages use too
-FILES = {
-    "studio.css": HERE,
-    "studio.js": HERE,
-    "common.js": SHARED,
-    "icon.svg": SHARED,
-}
-PANEL = {"panel.css": "text/css", "panel.js": "text/javascript"}  # of the page of `captrial explain`
-HOSTS = ["127.0.0.1", "localhost"]  # another name that leads here is another site's trick (DNS rebinding)
+HOSTS = ["127.0.0.1", "localhost"]  # any other host name is refused: it could be DNS rebinding
+_templates = Templates("captrial.studio", "captrial.web")
 
 
 def create_app(models: Sequence[str] = (), competitions: Sequence[Path] = (), regions: str = "localiser") -> FastAPI:
-    """The studio for the shipped captioners, those named by `models`, and some competitions' directories."""
-    workshop, rankings, jobs = Workshop(models, regions), Rankings(competitions), Jobs()
+    """The studio with the shipped captioners, those named by `models`, and some competitions' directories."""
+    explainer, reports, tasks = ImageExplainer(models, regions), CompetitionReports(competitions), TaskQueue()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        jobs.close()
+        tasks.close()
 
     app = FastAPI(title="captrial studio", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.jobs = jobs
-    _add_pages(app, workshop, rankings)
-    _add_jobs(app, workshop, rankings, jobs)
+    _add_pages(app, explainer, reports)
+    _add_api(app, explainer, reports, tasks)
+    mount_static(app, Path(__file__).parent / "static")
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
-    protect(app, _sorry, max_body=MAX_BYTES)
+    protect(app, lambda message: render_error(_templates, message, version=__version__), max_body=MAX_BYTES)
     return app
 
 
-def _add_pages(app: FastAPI, workshop: Workshop, rankings: Rankings) -> None:
+def _add_pages(app: FastAPI, explainer: ImageExplainer, reports: CompetitionReports) -> None:
     @app.get("/")
     def studio() -> HTMLResponse:
-        """The one page."""
-        limit = MAX_BYTES >> 20
-        values = {"models": workshop.names, "methods": METHODS, "competitions": rankings.titles(), "megabytes": limit}
-        return HTMLResponse(_page("studio.html", **values), headers={"Cache-Control": "no-store"})
+        """The page."""
+        values = {"models": explainer.names, "methods": METHODS, "competitions": reports.titles()}
+        limits = {"megabytes": MAX_BYTES >> 20, "version": __version__}
+        page = _templates.render("studio.html", title="Studio", **values, **limits)
+        return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
-    @app.get("/static/{name}")
-    def static(name: str) -> Response:
-        """Style sheets and scripts, ours and those of other pages that are used here."""
-        if name in PANEL:
-            return Response(source(name), media_type=PANEL[name])
-        if name not in FILES:
-            raise HTTPException(404, "there is no such file")
-        return FileResponse(FILES[name] / name)
+    @app.get("/static/panel.css")
+    def panel_style() -> Response:
+        """The style sheet of the page of `captrial explain`."""
+        return Response(source("panel.css"), media_type="text/css")
+
+    @app.get("/static/panel.js")
+    def panel_script() -> Response:
+        """The script of the page of `captrial explain`."""
+        return Response(source("panel.js"), media_type="text/javascript")
 
     @app.get("/competition/{number}/{name:path}")
     def competition(number: int, name: str) -> Response:
-        """A report; written before by a job."""
-        return rankings.serve(number, name) if name else RedirectResponse(f"/competition/{number}/index.html")
+        """A file of a report, which a task has written."""
+        return reports.serve(number, name) if name else RedirectResponse(f"/competition/{number}/index.html")
 
 
-def _add_jobs(app: FastAPI, workshop: Workshop, rankings: Rankings, jobs: Jobs) -> None:
-    @app.post("/api/look")
-    async def look(
+def _add_api(app: FastAPI, explainer: ImageExplainer, reports: CompetitionReports, tasks: TaskQueue) -> None:
+    @app.post("/api/explain")
+    async def explain(
         request: Request, model: Annotated[list[str], Query()], method: str, file: str = "image"
     ) -> dict[str, Any]:
-        """Take an image (the body) and begin to describe and explain it."""
-        workshop.check(model, method)
+        """Start to caption and explain an image, which is the body of the request."""
+        explainer.check(model, method)
         content = await request.body()
         name = file[:120]
-        return jobs.add(lambda job: workshop.look(job, content, name, model, method), workshop.steps(model)).look()
+        total = explainer.count_steps(model)
+        return tasks.add(lambda task: explainer.run(task, content, name, model, method), total).status()
 
     @app.post("/api/competition/{number}")
     async def rank(number: int) -> dict[str, Any]:
-        """Begin to write the report of a competition."""
-        rankings.directory(number)
-        return jobs.add(lambda job: rankings.prepare(job, number), 3).look()
+        """Start to write the report of a competition."""
+        reports.directory(number)
+        return tasks.add(lambda task: reports.write(task, number), 3).status()
 
-    @app.get("/api/jobs/{number}")
+    @app.get("/api/tasks/{number}")
     async def follow(number: int, seen: int = 0) -> dict[str, Any]:
-        """How far a job is, and its results after the first `seen`."""
-        job = jobs.get(number)
-        if job is None:
-            raise HTTPException(404, "this is not remembered any more; ask again")
-        return job.look(max(0, seen))
+        """The status of a task, and its results after the first `seen`."""
+        task = tasks.get(number)
+        if task is None:
+            raise HTTPException(404, "this result is no longer kept; please start again")
+        return task.status(max(0, seen))
 
-    @app.delete("/api/jobs/{number}")
+    @app.delete("/api/tasks/{number}")
     async def cancel(number: int) -> dict[str, Any]:
-        """End a job that nobody waits for."""
-        jobs.cancel(number)
+        """Cancel a task."""
+        tasks.cancel(number)
         return {}
-
-
-_templates = Templates("captrial.studio")
-
-
-def _page(template: str, **values: object) -> str:
-    return _templates.render(template, version=__version__, **values)
-
-
-def _sorry(sentence: str) -> str:
-    return _page("sorry.html", sentence=sentence)

@@ -1,4 +1,4 @@
-"""Around every request: where it comes from and how large it is; around every answer: the headers."""
+"""Protection of a web application: origin and size of requests, security headers, error messages, rate limits."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 SAFE = ("GET", "HEAD", "OPTIONS")
-CLIENT_HEADER = "x-captrial-client"  # programs that are not browsers say so; a cross-site page cannot add it
-MAX_BODY = 64 * 1024  # bytes of a request; sentences are short
+CLIENT_HEADER = "x-captrial-client"  # sent by programs that are not browsers; a page of another site cannot add it
+MAX_BODY = 64 * 1024  # bytes of a request; captions are short
+JSON_PATHS = ("/api/", "/image/")  # requested by scripts, which get JSON
 
 
-class Guard:
-    """ASGI middleware: refuses with `refuse(request, error)` before the application sees the request."""
+class RequestGuard:
+    """ASGI middleware: refuses bad requests by `refuse(request, error)`, and adds the security headers to responses."""
 
     def __init__(
         self, app: ASGIApp, refuse: Callable[[Request, Exception], Awaitable[Response]], max_body: int = MAX_BODY
@@ -42,7 +43,7 @@ class Guard:
         self.app, self.refuse, self.max_body = app, refuse, max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, pass on, and add headers to whatever is answered."""
+        """Check the request, pass it on, and add headers to the response."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -65,54 +66,48 @@ class Guard:
         await self.app(scope, receive, send_with_headers)
 
 
-def _check_size(request: Request, most: int) -> None:
-    """The server reads no more of a body than its announced length, so that is what must be small."""
+def _check_size(request: Request, max_body: int) -> None:
+    """Check the announced length; the server reads no more of a body than that."""
     if "transfer-encoding" in request.headers:
-        raise HTTPException(411, "a request with a body needs its length")
+        raise HTTPException(411, "a request with a body needs a Content-Length")
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise HTTPException(400, "the length of the request is not a number")
-    if len(length) > 12 or int(length) > most:
+    if len(length) > 12 or int(length) > max_body:
         raise HTTPException(413, "the request is too large")
 
 
-# What protects a web application of ours: the guard around it, and errors that are one sentence for whoever asks.
-
-
-FOR_SCRIPTS = ("/api/", "/image/")  # paths that are asked by scripts and get JSON
-
-
 def protect(app: FastAPI, page: Callable[[str], str], max_body: int = MAX_BODY) -> None:
-    """Guard an application and make every error one sentence: JSON for scripts, `page(sentence)` for people."""
+    """Guard an application and make every error one message: JSON for scripts, HTML of `page(message)` for people."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
-        if request.url.path.startswith(FOR_SCRIPTS):
+        if request.url.path.startswith(JSON_PATHS):
             return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
         return HTMLResponse(page(error.detail), error.status_code, error.headers)
 
-    async def ours(request: Request, error: Exception) -> Response:
+    async def refuse_own(request: Request, error: Exception) -> Response:
         status = 403 if isinstance(error, NotAllowedError) else 409 if isinstance(error, StateError) else 422
         return await refuse(request, HTTPException(status, str(error)))
 
-    async def not_understood(request: Request, error: Exception) -> Response:
-        """Say what is wrong without repeating what was sent."""
+    async def refuse_invalid(request: Request, error: Exception) -> Response:
+        """Name the field and the problem without repeating what was sent."""
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return await refuse(request, HTTPException(422, f"{place or 'the request'}: {first['msg']}"))
 
-    app.add_middleware(Guard, refuse=refuse, max_body=max_body)
-    app.add_exception_handler(CaptrialError, ours)
+    app.add_middleware(RequestGuard, refuse=refuse, max_body=max_body)
+    app.add_exception_handler(CaptrialError, refuse_own)
     app.add_exception_handler(StarletteHTTPException, refuse)
-    app.add_exception_handler(RequestValidationError, not_understood)
+    app.add_exception_handler(RequestValidationError, refuse_invalid)
 
 
 def check_origin(request: Request) -> None:
     """Refuse a request that changes something and was not made by our own pages (CSRF).
 
-    Browsers say where a request comes from in `Sec-Fetch-Site` or `Origin`; a program without either must send a header
-    that another site's page cannot add without our consent.
+    Browsers send where a request comes from in `Sec-Fetch-Site` or `Origin`. A program that sends neither must send
+    `CLIENT_HEADER`, which a page of another site cannot add without our consent.
     """
     if request.method in SAFE:
         return
@@ -130,16 +125,16 @@ def check_origin(request: Request) -> None:
 
 @dataclass
 class RateLimit:
-    """A token bucket a key: `burst` requests at once, `rate` a second after that."""
+    """A token bucket for each key: `burst` requests at once, `rate` a second after that."""
 
     rate: float
     burst: float
     clock: Callable[[], float] = time.monotonic
-    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)  # what is left, and when that was
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)  # tokens left, and when that was
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, key: str) -> None:
-        """Refuse with 429 where a key asks too often."""
+        """Refuse with status 429 where a key makes too many requests."""
         now = self.clock()
         with self._lock:
             left, then = self._buckets.get(key, (self.burst, now))
@@ -151,7 +146,7 @@ class RateLimit:
             raise HTTPException(429, "too many requests; wait a moment", {"Retry-After": str(int(1 / self.rate) + 1)})
 
     def _forget_full(self, now: float) -> None:
-        """A full bucket says nothing that a new one would not."""
+        """Drop full buckets: they are the same as new ones."""
         kept = {
             key: (left, at) for key, (left, at) in self._buckets.items() if left + (now - at) * self.rate < self.burst
         }

@@ -1,4 +1,8 @@
-"""The tables, and migrations from one version of them to the next."""
+"""The tables of the annotation database, and the migrations from one version of them to the next.
+
+Every round stores what people answered in one table with the columns `person`, `created` and `seconds`. Missing tables
+are created when a database is opened, so a new table needs no migration; a changed table does.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from sqlalchemy import (
 
 from captrial.errors import MismatchError
 
-VERSION = 2
+VERSION = 3
 metadata = MetaData()
 
 schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
@@ -47,12 +51,12 @@ images = Table(
     metadata,
     Column("id", Integer, primary_key=True),  # the number people see in addresses; says nothing about the file
     Column("image", Text, nullable=False, unique=True),
-    Column("active", Boolean, nullable=False),  # in some D_ij as things stand
+    Column("active", Boolean, nullable=False),  # in some selection D_ij now
     Column("qualification", Boolean, nullable=False, default=False),
 )
 
-sentences = Table(
-    "sentences",
+captions = Table(  # of the writing round
+    "captions",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("image", ForeignKey("images.id"), nullable=False),
@@ -63,8 +67,8 @@ sentences = Table(
     Column("created", Float, nullable=False),
     Column("seconds", Float),
     UniqueConstraint("image", "person"),  # nobody describes an image twice
-    Index("sentences_of_image", "image", "state"),
-    sqlite_autoincrement=True,  # a number is never used again: somebody may be looking at the sentence that had it
+    Index("captions_of_image", "image", "state"),
+    sqlite_autoincrement=True,  # a number is never used again: an inspector may have that caption on screen
 )
 
 refusals = Table(  # "cannot be described"
@@ -76,10 +80,10 @@ refusals = Table(  # "cannot be described"
     Column("created", Float, nullable=False),
 )
 
-votes = Table(
+votes = Table(  # of the inspection round
     "votes",
     metadata,
-    Column("sentence", ForeignKey("sentences.id"), primary_key=True),
+    Column("caption", ForeignKey("captions.id"), primary_key=True),
     Column("person", ForeignKey("people.id"), primary_key=True),
     Column("right", Boolean, nullable=False),
     Column("reason", Text, nullable=False, default=""),
@@ -88,8 +92,8 @@ votes = Table(
     Index("votes_of_person", "person"),
 )
 
-duels = Table(  # two captions of one image, to be compared
-    "duels",
+caption_pairs = Table(  # captions of one image by two models, to be compared
+    "caption_pairs",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("image", ForeignKey("images.id"), nullable=False),
@@ -98,10 +102,10 @@ duels = Table(  # two captions of one image, to be compared
     UniqueConstraint("image", "first", "second"),
 )
 
-judgements = Table(
+judgements = Table(  # of the judging round
     "judgements",
     metadata,
-    Column("duel", ForeignKey("duels.id"), primary_key=True),
+    Column("pair", ForeignKey("caption_pairs.id"), primary_key=True),
     Column("person", ForeignKey("people.id"), primary_key=True),
     Column("winner", String(8), nullable=False),  # first, second, tie
     Column("created", Float, nullable=False),
@@ -109,8 +113,8 @@ judgements = Table(
     Index("judgements_of_person", "person"),
 )
 
-trials = Table(  # what people wrote in the qualification
-    "trials",
+practice_captions = Table(  # of the qualification
+    "practice_captions",
     metadata,
     Column("image", ForeignKey("images.id"), primary_key=True),
     Column("person", ForeignKey("people.id"), primary_key=True),
@@ -119,10 +123,10 @@ trials = Table(  # what people wrote in the qualification
     Column("created", Float, nullable=False),
 )
 
-leases = Table(  # who is working on what; an expired lease counts for nothing
+leases = Table(  # who is working on which item; an expired lease has no effect
     "leases",
     metadata,
-    Column("round", String(16), primary_key=True),  # write, inspect, judge
+    Column("round", String(16), primary_key=True),  # name of a round
     Column("item", Integer, primary_key=True),
     Column("person", ForeignKey("people.id"), primary_key=True),
     Column("started", Float, nullable=False),
@@ -140,7 +144,7 @@ drafts = Table(
     Column("saved", Float, nullable=False),
 )
 
-receipts = Table(  # idempotency: the same submission sent twice is done once
+receipts = Table(  # keys of submissions: the same submission sent twice is stored once
     "receipts",
     metadata,
     Column("person", ForeignKey("people.id"), primary_key=True),
@@ -158,22 +162,43 @@ audit = Table(
     Column("detail", Text, nullable=False, default=""),
 )
 
+RENAMED_TABLES = {  # in version 3
+    "pictures": "images",
+    "sentences": "captions",
+    "duels": "caption_pairs",
+    "trials": "practice_captions",
+}
+RENAMED_COLUMNS = (  # in version 3: table, old name, new name
+    ("images", "picture", "image"),
+    ("captions", "picture", "image"),
+    ("refusals", "picture", "image"),
+    ("caption_pairs", "picture", "image"),
+    ("practice_captions", "picture", "image"),
+    ("votes", "sentence", "caption"),
+    ("judgements", "duel", "pair"),
+)
 # MIGRATIONS[n] changes a database of version n into one of version n + 1.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE receipts DROP COLUMN answer",),  # it was always the same
+    2: (
+        *(f"ALTER TABLE {old} RENAME TO {new}" for old, new in RENAMED_TABLES.items()),
+        *(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}" for table, old, new in RENAMED_COLUMNS),
+        """UPDATE settings SET value = REPLACE(value, '"min_sentences":', '"min_captions":') WHERE name = 'settings'""",
+    ),
 }
 
 
 def migrate(connection: Connection) -> None:
-    """Create the tables, or bring those of an earlier version up to date; refuse a later version."""
-    if not inspect(connection).has_table(schema_version.name):
+    """Create missing tables and bring those of an earlier version up to date; refuse a later version."""
+    if inspect(connection).has_table(schema_version.name):
+        found = connection.execute(select(schema_version.c.version)).scalar_one()
+        if found > VERSION:
+            raise MismatchError(f"this database was made by a newer captrial (version {found}); upgrade captrial")
+        for version in range(found, VERSION):
+            for statement in MIGRATIONS[version]:
+                connection.exec_driver_sql(statement)
+        connection.execute(schema_version.update().values(version=VERSION))
+        metadata.create_all(connection)
+    else:
         metadata.create_all(connection)
         connection.execute(schema_version.insert().values(version=VERSION))
-        return
-    found = connection.execute(select(schema_version.c.version)).scalar_one()
-    if found > VERSION:
-        raise MismatchError(f"this database was made by a newer captrial (version {found}); upgrade captrial")
-    for version in range(found, VERSION):
-        for statement in MIGRATIONS[version]:
-            connection.exec_driver_sql(statement)
-    connection.execute(schema_version.update().values(version=VERSION))

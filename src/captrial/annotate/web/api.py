@@ -1,136 +1,199 @@
-"""The JSON API that the pages' scripts and simulated annotators use."""
+"""The JSON API that the scripts of the pages and simulated annotators use."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Response
+from pydantic import BaseModel, Field, create_model
 
 from captrial.annotate import accounts
-from captrial.annotate.accounts import Person
-from captrial.annotate.export import export
-from captrial.annotate.overview import progress, speeds, statistics
-from captrial.annotate.rounds.qualification import is_needed, qualify
-from captrial.annotate.settings import Settings, read_settings, write_settings
-from captrial.annotate.web.context import Lead, Member, Shared
-from captrial.annotate.web.forms import (
-    PROBLEMS,
-    Changes,
-    Choice,
-    Draft,
-    Invitation,
-    Refusal,
-    Sentence,
-    Text,
-    Undo,
-    Vote,
-)
-from captrial.annotate.writing_rules import RULES, check
+from captrial.annotate.accounts import MAX_NAME, Person
+from captrial.annotate.import_export import EXPORTS
+from captrial.annotate.rounds.base import Answer, AnswerForm, Form, Item, Key
+from captrial.annotate.rounds.qualification import is_needed
+from captrial.annotate.rounds.registry import ROUNDS, get_round, rounds_of
+from captrial.annotate.rounds.write import RULES, CaptionText, check
+from captrial.annotate.settings import MAX_CONSENT, AnnotationSettings
+from captrial.annotate.web.sessions import Context, Lead, Member
 from captrial.errors import ImageError, InputError
 
-router = APIRouter(responses=PROBLEMS)
-
-Round = Literal["write", "inspect", "judge"]
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-Answer = dict[str, Any]
 BINARY = {"type": "string", "format": "binary"}
 
 
-@router.get("/api/me")
-def me(person: Member, context: Shared) -> Answer:
+class ErrorForm(BaseModel):
+    """Why a request was refused."""
+
+    detail: str
+
+
+_REASONS = {
+    401: "Nobody is signed in.",
+    403: "The role may not do this, or not yet; or the request came from another site.",
+    404: "Not found.",
+    409: "Others have finished the item, or it is too early or too late for this.",
+    411: "The request has a body but no length.",
+    413: "The request is too large.",
+    422: "Something in the request is not valid.",
+    429: "Too many requests: wait as long as `Retry-After` says.",
+}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": ErrorForm, "description": reason} for code, reason in _REASONS.items()
+}
+
+
+class UndoForm(Form):
+    """Undo my last answer."""
+
+    key: Key
+
+
+class DraftForm(Form):
+    """A caption that is being written."""
+
+    item: Item
+    text: CaptionText
+
+
+class TextForm(Form):
+    """A text to check."""
+
+    text: CaptionText
+
+
+class InvitationForm(Form):
+    """A person to invite."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    role: Literal["annotator", "inspector", "lead"]
+
+
+def _settings_form() -> type[Form]:
+    """A form with every field of `AnnotationSettings`, all optional."""
+    consent = Annotated[str, Field(max_length=MAX_CONSENT, pattern=r"^[^\x00]*$")]
+    found: dict[str, Any] = {"consent": (consent | None, None)}
+    for entry in fields(AnnotationSettings):
+        if entry.metadata:
+            number = type(entry.default)
+            limits = Field(ge=entry.metadata["least"], le=entry.metadata["most"])
+            found[entry.name] = (Annotated[number, limits] | None, None)
+    return create_model("SettingsForm", __base__=Form, __doc__="Settings to change.", **found)
+
+
+SettingsForm = _settings_form()
+
+
+def create_router() -> APIRouter:
+    """All routes of the API, with those of every round in the registry."""
+    router = APIRouter(responses=ERRORS)
+    _add_round_routes(router)
+    router.include_router(_annotators)
+    router.include_router(_lead)
+    return router
+
+
+# Rounds --------------------------------------------------------------------------------------------------------------
+
+
+def _add_round_routes(router: APIRouter) -> None:
+    name = Annotated[str, Path(json_schema_extra={"enum": list(ROUNDS)})]
+    next_item.__annotations__["round_"] = undo.__annotations__["round_"] = name
+    router.add_api_route("/api/next/{round_}", next_item)
+    for round_ in ROUNDS.values():
+        for form in round_.forms:
+            path = f"/api/{form.action}"
+            router.add_api_route(path, _submit_to(round_.name, form), methods=["POST"], summary=form.__doc__)
+    router.add_api_route("/api/undo/{round_}", undo, methods=["POST"])
+
+
+def _submit_to(round_name: str, form: type[AnswerForm]) -> Callable[..., Awaitable[Answer]]:
+    async def submit(body: Any, person: Member, context: Context) -> Answer:
+        """Submit an answer; it is on disk when this returns."""
+        return await context.change(context.service.submit, round_name, person, body)
+
+    submit.__annotations__["body"] = form
+    submit.__name__ = form.action
+    return submit
+
+
+async def next_item(round_: str, person: Member, context: Context) -> Answer:
+    """The item I work on now."""
+    return await context.change(context.service.next, round_, person)
+
+
+async def undo(round_: str, body: UndoForm, person: Member, context: Context) -> Answer:
+    """Undo my last answer in a round; sent twice with the same key it undoes one."""
+    return await context.change(context.service.undo, person, round_, body.key)
+
+
+# Annotators ----------------------------------------------------------------------------------------------------------
+
+_annotators = APIRouter()
+
+
+@_annotators.get("/api/me")
+def me(person: Member, context: Context) -> Answer:
     """Who I am and what there is to do."""
-    with context.room.store.read() as connection:
-        settings = read_settings(context.room.store, connection)
-        return {
-            "name": person.name,
-            "role": person.role,
-            "consented": person.consented,
-            "qualified": person.qualified,
-            "consent": settings.consent,
-            "rounds": rounds_of(person, settings),
-            "qualification": is_needed(connection),
-            "rules": list(RULES),
-        }
+    settings = context.service.settings()
+    with context.service.store.read() as connection:
+        qualification = is_needed(connection)
+    return {
+        "name": person.name,
+        "role": person.role,
+        "consented": person.consented,
+        "qualified": person.qualified,
+        "consent": settings.consent,
+        "rounds": [round_.name for round_ in rounds_of(person, settings)],
+        "qualification": qualification,
+        "rules": list(RULES),
+    }
 
 
-@router.post("/api/consent")
-def agree(person: Member, context: Shared) -> Answer:
-    """Accept the consent text; where there is no qualification this is all that is needed."""
-    store = context.room.store
+@_annotators.post("/api/consent")
+def agree(person: Member, context: Context) -> Answer:
+    """Accept the consent text; where there is no qualification nothing else is needed."""
+    store = context.service.store
     with store.change() as connection:
         accounts.consent(store, connection, person.id)
         if not person.qualified and (person.role == "inspector" or not is_needed(connection)):
-            qualify(store, connection, person.id)
+            accounts.qualify(store, connection, person.id)
     return {"ok": True}
 
 
-@router.get("/api/next/{round_}")
-async def following(round_: Round, person: Member, context: Shared) -> Answer:
-    """The item I work on now."""
-    return await context.change(context.room.next, round_, person)
-
-
-@router.post("/api/write")
-async def write(body: Sentence, person: Member, context: Shared) -> Answer:
-    """Submit a sentence; it is on disk when this returns."""
-    return await context.change(context.room.write, person, body.item, body.text, body.key)
-
-
-@router.post("/api/refuse")
-async def refuse(body: Refusal, person: Member, context: Shared) -> Answer:
-    """Say that an image cannot be described."""
-    return await context.change(context.room.refuse, person, body.item, body.reason, body.key)
-
-
-@router.post("/api/vote")
-async def vote(body: Vote, person: Member, context: Shared) -> Answer:
-    """Vote on a sentence."""
-    return await context.change(context.room.vote, person, body.item, body.right, body.reason, body.key)
-
-
-@router.post("/api/judge")
-async def judge(body: Choice, person: Member, context: Shared) -> Answer:
-    """Choose the better caption."""
-    return await context.change(context.room.judge, person, body.item, body.winner, body.key)
-
-
-@router.post("/api/undo/{round_}")
-async def undo(round_: Round, body: Undo, person: Member, context: Shared) -> Answer:
-    """Take back my last sentence, vote or choice; sent twice with the same key it takes back one."""
-    return await context.change(context.room.undo, person, round_, body.key)
-
-
-@router.put("/api/draft")
-async def draft(body: Draft, person: Member, context: Shared) -> Answer:
-    """Keep what I am writing."""
-    await context.change(context.room.save_draft, person, body.item, body.text)
+@_annotators.put("/api/draft")
+async def draft(body: DraftForm, person: Member, context: Context) -> Answer:
+    """Save the caption I am writing."""
+    await context.change(context.service.save_draft, person, body.item, body.text)
     return {"ok": True}
 
 
-@router.post("/api/check")
-async def check_text(body: Text, person: Member) -> Answer:
-    """What the writing rules say about a text."""
+@_annotators.post("/api/check")
+async def check_text(body: TextForm, person: Member) -> Answer:
+    """Check a text against the writing rules."""
     return {"hints": [{"rule": hint.rule, "text": hint.text} for hint in check(body.text)]}
 
 
-@router.get("/api/qualification")
-def trial(person: Member, context: Shared) -> Answer:
+@_annotators.get("/api/qualification")
+def next_practice(person: Member, context: Context) -> Answer:
     """The next image of the qualification."""
-    return context.room.next_trial(person)
+    return context.service.next_practice(person)
 
 
-@router.post("/api/qualification")
-def try_sentence(body: Draft, person: Member, context: Shared) -> Answer:
-    """A sentence of the qualification."""
-    return context.room.try_sentence(person, body.item, body.text)
+@_annotators.post("/api/qualification")
+def submit_practice(body: DraftForm, person: Member, context: Context) -> Answer:
+    """Submit a caption of the qualification."""
+    return context.service.submit_practice(person, body.item, body.text)
 
 
-@router.get(
+@_annotators.get(
     "/image/{number}", response_class=Response, responses={200: {"content": {"image/jpeg": {"schema": BINARY}}}}
 )
-def image(number: Number, person: Member, context: Shared) -> Response:
+def image(number: Number, person: Member, context: Context) -> Response:
     """An image by number, re-encoded and without metadata."""
-    name = context.room.image_id(number)
+    name = context.service.image_id(number)
     if name is None:
         raise HTTPException(404, "there is no such image")
     try:
@@ -141,104 +204,95 @@ def image(number: Number, person: Member, context: Shared) -> Response:
     return Response(content, media_type="image/jpeg", headers=headers)
 
 
-@router.get("/api/lead/overview")
-def overview(person: Lead, context: Shared) -> Answer:
+# The lead ------------------------------------------------------------------------------------------------------------
+
+_lead = APIRouter()
+
+
+@_lead.get("/api/lead/overview")
+def overview(person: Lead, context: Context) -> Answer:
     """Progress, statistics, people."""
-    store = context.room.store
-    with store.read() as connection:
-        settings = read_settings(store, connection)
-        rounds = [
-            {"round": part.round, "done": part.done, "wanted": part.wanted, "hours_left": part.hours_left}
-            for part in progress(connection, settings)
-        ]
-        return {"progress": rounds, "statistics": statistics(connection, settings), "people": speeds(connection)}
+    found = context.service.report()
+    rounds = [
+        {
+            "round": part.round,
+            "title": get_round(part.round).progress_title,
+            "done": part.done,
+            "wanted": part.wanted,
+            "hours_left": part.hours_left,
+        }
+        for part in found["progress"]
+    ]
+    return {**found, "progress": rounds}
 
 
-@router.get("/api/lead/ranking")
-def ranking(person: Lead, context: Shared, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
-    """The ranking as labels stand, with intervals; how far people's sentences and preferences agree."""
-    return context.live.get(metric)
+@_lead.get("/api/lead/ranking")
+def ranking(person: Lead, context: Context, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
+    """The ranking by the labels so far, with intervals; the agreement of captions and of preferences."""
+    return context.live_ranking.get(metric)
 
 
-@router.post("/api/lead/invite")
-def invite(body: Invitation, person: Lead, context: Shared) -> Answer:
-    """Invite somebody: the link is shown once."""
-    store = context.room.store
-    with store.change() as connection:
-        invited, token = accounts.invite(store, connection, body.name, body.role, person.id)
-    return {"id": invited.id, "name": invited.name, "role": invited.role, "path": f"/join/{token}"}
+@_lead.post("/api/lead/invite")
+def invite(body: InvitationForm, person: Lead, context: Context) -> Answer:
+    """Invite a person; their link is shown only once."""
+    invited, path = context.service.invite(body.name, body.role, person.id)
+    return {"id": invited.id, "name": invited.name, "role": invited.role, "path": path}
 
 
-@router.post("/api/lead/people/{number}/renew")
-def renew(number: Number, person: Lead, context: Shared) -> Answer:
-    """A new link for somebody."""
-    store = context.room.store
+@_lead.post("/api/lead/people/{number}/renew")
+def renew(number: Number, person: Lead, context: Context) -> Answer:
+    """A new link for a person."""
+    store = context.service.store
     with store.change() as connection:
         _existing(accounts.by_id(connection, number), number)
         return {"path": f"/join/{accounts.renew_invitation(store, connection, number, person.id)}"}
 
 
-@router.post("/api/lead/people/{number}/qualify")
-def qualify_person(number: Number, person: Lead, context: Shared) -> Answer:
-    """Let somebody take part without the test."""
-    store = context.room.store
+@_lead.post("/api/lead/people/{number}/qualify")
+def qualify_person(number: Number, person: Lead, context: Context) -> Answer:
+    """Let a person take part without the qualification."""
+    store = context.service.store
     with store.change() as connection:
         _existing(accounts.by_id(connection, number), number)
-        qualify(store, connection, number, person.id)
+        accounts.qualify(store, connection, number, person.id)
     return {"ok": True}
 
 
-@router.delete("/api/lead/people/{number}")
-def remove(number: Number, person: Lead, context: Shared) -> Answer:
-    """Remove somebody's data."""
+@_lead.delete("/api/lead/people/{number}")
+def remove(number: Number, person: Lead, context: Context) -> Answer:
+    """Remove a person's data."""
     if number == person.id:
         raise InputError("you cannot remove yourself")
-    store = context.room.store
-    with store.change() as connection:
+    with context.service.store.read() as connection:
         _existing(accounts.by_id(connection, number), number)
-        accounts.remove(store, connection, number, person.id)
-        context.room.refresh_images(connection)
-    context.sessions.forget()
-    context.room.sync()
+    context.service.remove_person(number, person.id)
+    context.sessions.clear_cache()
     return {"ok": True}
 
 
-@router.patch("/api/lead/settings")
-def change_settings(body: Changes, person: Lead, context: Shared) -> Answer:
+@_lead.patch("/api/lead/settings")
+def change_settings(body: SettingsForm, person: Lead, context: Context) -> Answer:  # type: ignore[valid-type]
     """Change settings."""
-    store = context.room.store
-    with store.change() as connection:
-        before = read_settings(store, connection)
-        given = {name: value for name, value in body.model_dump().items() if value is not None}
-        write_settings(store, connection, Settings(**{**vars(before), **given}), person.id)
-        context.room.refresh_images(connection)
-    context.room.sync()
+    given: dict[str, Any] = dict(body)
+    context.service.change_settings({name: value for name, value in given.items() if value is not None}, person.id)
     return {"ok": True}
 
 
-@router.get(
+@_lead.get(
     "/api/lead/export/{form}",
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {"schema": BINARY}}}},
 )
 def download(
-    form: Literal["coco", "jsonl", "csv", "sentences", "audit"], person: Lead, context: Shared, names: bool = False
+    form: Annotated[str, Path(json_schema_extra={"enum": list(EXPORTS)})],
+    person: Lead,
+    context: Context,
+    names: bool = False,
 ) -> Response:
-    """Export what there is; people are numbers, unless their names are asked for."""
-    store = context.room.store
-    with store.read() as connection:
-        content, name = export(connection, read_settings(store, connection), form, names)
-    with store.change() as connection:  # apart: an export is long, and people who work wait for changes
-        store.note(connection, person.id, "export", f"{form} with names" if names else form)
+    """Download an export; people are numbers, unless their names are asked for."""
+    content, name = context.service.export(form, names, person.id)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type="application/octet-stream", headers=headers)
-
-
-def rounds_of(person: Person, settings: Settings) -> list[str]:
-    """The rounds a person takes part in."""
-    rounds = {"annotator": ["write"], "inspector": ["inspect"], "lead": []}[person.role]
-    rounds = [name for name in rounds if name != "inspect" or settings.inspectors]
-    return rounds + (["judge"] if settings.judges and person.role != "lead" else [])
 
 
 def _existing(person: Person | None, number: int) -> Person:

@@ -1,16 +1,16 @@
-// An image goes to the server, its job is followed, and every captioner's panel is shown as soon as it is ready.
-import { $, ask } from "./common.js";
+// Sends an image to the server, follows the task, and shows the panel of each captioner as soon as it is ready.
+import { $, request } from "./common.js";
 
-const PAUSE = 250; // milliseconds between two looks at a job
-let image = null; // what was dropped
-let current = null; // the number of the job that is followed
+const INTERVAL = 250; // milliseconds between two requests for the status of a task
+let image = null; // the file that was dropped or chosen
+let current = null; // the number of the task that is followed
 
-function complain(sentence) {
-  $("problem").textContent = sentence;
-  $("problem").hidden = !sentence;
+function showProblem(message) {
+  $("problem").textContent = message;
+  $("problem").hidden = !message;
 }
 
-function take(file) {
+function chooseFile(file) {
   if (!file) return;
   const megabytes = Number($("choices").dataset.megabytes);
   $("panels").replaceChildren();
@@ -19,74 +19,74 @@ function take(file) {
   if (file.size > megabytes * 2 ** 20) {
     image = null;
     stop();
-    complain(`${file.name || "This image"} has ${Math.ceil(file.size / 2 ** 20)} MB; at most ${megabytes} MB are taken. Please shrink it.`);
+    showProblem(`${file.name || "This image"} has ${Math.ceil(file.size / 2 ** 20)} MB; at most ${megabytes} MB are allowed. Please choose a smaller file.`);
     return;
   }
   image = file;
-  look();
+  explain();
 }
 
-async function look() {
+async function explain() {
   if (!image) return;
   const models = [...new Set([$("first").value, $("second").value].filter(Boolean))];
-  const asked = new URLSearchParams([...models.map((name) => ["model", name]), ["method", $("method").value], ["file", image.name || "image"]]);
-  const room = document.createElement("div");
-  room.className = models.length > 1 ? "pair" : "";
-  $("panels").replaceChildren(room);
-  await follow(() => fetch(`/api/look?${asked}`, { method: "POST", body: image }), (part) => {
-    if (part.preview) {
-      Object.assign($("preview"), { src: part.preview, hidden: false });
+  const query = new URLSearchParams([...models.map((name) => ["model", name]), ["method", $("method").value], ["file", image.name || "image"]]);
+  const panels = document.createElement("div");
+  panels.className = models.length > 1 ? "pair" : "";
+  $("panels").replaceChildren(panels);
+  await follow(() => fetch(`/api/explain?${query}`, { method: "POST", body: image }), (result) => {
+    if (result.preview) {
+      Object.assign($("preview"), { src: result.preview, hidden: false });
     } else {
-      room.append(part.words ? explanationPanel(part) : unexplained(part));
+      panels.append(result.words ? explanationPanel(result) : captionPanel(result));
     }
   });
 }
 
-// What a captioner said where its words could not be explained.
-function unexplained(part) {
-  return element("section", { class: "panel" }, element("h2", {}, part.captioner),
-    element("p", { class: "caption" }, part.caption), element("p", { class: "soft" }, part.problem));
+// The caption alone, where its words could not be explained.
+function captionPanel(result) {
+  return element("section", { class: "panel" }, element("h2", {}, result.captioner),
+    element("p", { class: "caption" }, result.caption), element("p", { class: "soft" }, result.problem));
 }
 
 function stop() {
-  if (typeof current === "number") ask("DELETE", `/api/jobs/${current}`).catch(() => {});
+  if (typeof current === "number") request("DELETE", `/api/tasks/${current}`).catch(() => {});
   current = null;
   $("work").hidden = true;
 }
 
-// Begin a job, show how far it is, and pass on its parts; one that was begun before is given up.
-async function follow(begin, show) {
+// Starts a task, shows its progress and passes on its results; a task that was started before is cancelled.
+async function follow(start, show) {
   stop();
-  complain("");
+  showProblem("");
   $("work").hidden = false;
   $("bar").removeAttribute("value");
   $("step").textContent = "sending";
-  let mine = (current = Symbol("not known yet"));
+  let mine = (current = Symbol("no number yet"));
   try {
-    const response = await begin();
-    let job = await response.json();
-    if (!response.ok) throw new Error(job.detail);
-    const number = job.number;
-    if (current !== mine) return void ask("DELETE", `/api/jobs/${number}`);
+    const response = await start();
+    let task = await response.json();
+    if (!response.ok) throw new Error(task.detail);
+    const number = task.number;
+    if (current !== mine) return void request("DELETE", `/api/tasks/${number}`);
     mine = current = number;
-    for (let seen = 0; ; await new Promise((resolve) => setTimeout(resolve, PAUSE)), job = await ask("GET", `/api/jobs/${number}?seen=${seen}`)) {
+    for (let seen = 0; ; await new Promise((resolve) => setTimeout(resolve, INTERVAL)), task = await request("GET", `/api/tasks/${number}?seen=${seen}`)) {
       if (current !== mine) return;
-      job.parts.forEach(show);
-      seen += job.parts.length;
-      Object.assign($("bar"), { max: job.total, value: job.done });
-      $("step").textContent = `${job.step} …`;
-      if (job.error) throw new Error(job.error);
-      if (job.state === "done" || job.state === "cancelled") break;
+      task.results.forEach(show);
+      seen += task.results.length;
+      Object.assign($("bar"), { max: task.total, value: task.done });
+      $("step").textContent = `${task.step} …`;
+      if (task.error) throw new Error(task.error);
+      if (task.state === "done" || task.state === "cancelled") break;
     }
   } catch (error) {
-    if (current === mine) complain(error.message);
+    if (current === mine) showProblem(error.message);
   }
   if (current !== mine) return;
   current = null;
   $("work").hidden = true;
 }
 
-// A word that both captioners say is shown in both panels: the same place in the sentence of each, if said twice.
+// A word of both captions is shown in both panels; if it occurs several times, at the same occurrence.
 function together(event) {
   const word = event.isTrusted && event.target.closest?.(".pair .word");
   if (!word) return;
@@ -102,21 +102,21 @@ function explainMethod() {
   $("meaning").textContent = $("method").selectedOptions[0].title;
 }
 
-$("file").addEventListener("change", () => take($("file").files[0]));
+$("file").addEventListener("change", () => chooseFile($("file").files[0]));
 for (const name of ["dragenter", "dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
     event.preventDefault(); // an image that misses the field must not replace the page
     $("drop").classList.toggle("over", name === "dragenter" || name === "dragover");
-    if (name === "drop") take(event.dataTransfer.files[0]);
+    if (name === "drop") chooseFile(event.dataTransfer.files[0]);
   });
 }
-document.addEventListener("paste", (event) => take(event.clipboardData.files[0]));
+document.addEventListener("paste", (event) => chooseFile(event.clipboardData.files[0]));
 for (const name of ["mouseover", "focusin", "click"]) $("panels").addEventListener(name, together);
-for (const id of ["first", "second", "method"]) $(id).addEventListener("change", look);
+for (const id of ["first", "second", "method"]) $(id).addEventListener("change", explain);
 $("method").addEventListener("change", explainMethod);
 $("choices").addEventListener("submit", (event) => event.preventDefault());
 $("competitions")?.addEventListener("click", (event) => {
   const number = event.target.dataset.competition;
-  if (number !== undefined) follow(() => fetch(`/api/competition/${number}`, { method: "POST" }), (part) => location.assign(part.address));
+  if (number !== undefined) follow(() => fetch(`/api/competition/${number}`, { method: "POST" }), (result) => location.assign(result.address));
 });
 explainMethod();

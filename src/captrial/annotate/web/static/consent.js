@@ -1,10 +1,10 @@
-import { $, ask, say } from "./common.js";
+import { $, request, notify } from "./common.js";
 
 $("agree").addEventListener("click", async () => {
   try {
-    await ask("POST", "/api/consent", {});
+    await request("POST", "/api/consent", {});
     location.href = "/";
   } catch (error) {
-    say(error.message, true);
+    notify(error.message, true);
   }
 });

@@ -1,5 +1,5 @@
-// The lead's page: refreshed every few seconds; everything people wrote is shown as text, never as HTML.
-import { $, ask, say } from "./common.js";
+// The lead's page, refreshed every few seconds. What people wrote is shown as text, never as HTML.
+import { $, request, notify } from "./common.js";
 
 function cell(content, tag = "td") {
   const made = document.createElement(tag);
@@ -15,7 +15,6 @@ function row(...cells) {
 
 const round = (value, digits = 1) => (value === null || value === undefined ? "–" : Number(value).toFixed(digits));
 const time = (hours) => (hours < 1 ? `${Math.ceil(60 * hours)} min` : `${round(hours)} h`);
-const NAMES = { write: "Sentences written", inspect: "Votes on sentences", judge: "Captions compared" };
 
 function showProgress(rounds) {
   $("progress").replaceChildren(
@@ -24,7 +23,7 @@ function showProgress(rounds) {
       made.className = "meter";
       const bar = Object.assign(document.createElement("progress"), { max: Math.max(part.wanted, 1), value: part.done });
       const left = part.hours_left ? `, about ${time(part.hours_left)} of one person’s work left` : "";
-      made.append(`${NAMES[part.round]}: ${part.done} of ${part.wanted}${left}`, bar);
+      made.append(`${part.title}: ${part.done} of ${part.wanted}${left}`, bar);
       return made;
     }),
   );
@@ -32,22 +31,22 @@ function showProgress(rounds) {
 
 function action(name, run) {
   const made = Object.assign(document.createElement("button"), { type: "button", textContent: name, className: "quiet" });
-  made.addEventListener("click", () => run().then(refresh, (error) => say(error.message, true)));
+  made.addEventListener("click", () => run().then(refresh, (error) => notify(error.message, true)));
   return made;
 }
 
 function showPeople(people) {
   const body = $("people").tBodies[0];
-  if (body.contains(document.activeElement)) return; // somebody is using its buttons
+  if (body.contains(document.activeElement)) return; // its buttons are in use
   body.replaceChildren(
     ...people.map((person) => {
       const actions = document.createElement("span");
       const path = `/api/lead/people/${person.id}`;
-      actions.append(action("New link", async () => link(person.name, await ask("POST", `${path}/renew`, {}))));
-      if (!person.qualified) actions.append(action("Qualify", () => ask("POST", `${path}/qualify`, {})));
+      actions.append(action("New link", async () => link(person.name, await request("POST", `${path}/renew`, {}))));
+      if (!person.qualified) actions.append(action("Qualify", () => request("POST", `${path}/qualify`, {})));
       actions.append(
         action("Remove data", async () => {
-          if (confirm(`Remove everything that ${person.name} did?`)) await ask("DELETE", path, {});
+          if (confirm(`Remove everything that ${person.name} did?`)) await request("DELETE", path, {});
         }),
       );
       const name = person.why ? `${person.name} (${person.why})` : person.name;
@@ -58,7 +57,7 @@ function showPeople(people) {
   );
 }
 
-const FACTS = { images: "images with references", refs: "references an image", words: "words a sentence", max_refs: "most references", min_refs: "fewest references", max_words: "longest sentence", min_words: "shortest sentence", discarded: "discarded sentences", replaced_images: "replaced images", vote_agreement: "agreement of votes (Krippendorff’s α)" };
+const FACTS = { images: "images with references", refs: "references an image", words: "words a caption", max_refs: "most references", min_refs: "fewest references", max_words: "longest caption", min_words: "shortest caption", discarded: "discarded captions", replaced_images: "replaced images", vote_agreement: "agreement of votes (Krippendorff’s α)" };
 
 function showStatistics(statistics) {
   $("statistics").replaceChildren(
@@ -86,14 +85,14 @@ function showRanking(found) {
   const scroll = Object.assign(document.createElement("div"), { className: "scroll" });
   scroll.append(table);
   const notes = [...found.notes, ...found.agreement.map(tau)];
-  if (judged) notes.push("By people: the rank by Bradley-Terry from captions they compared.");
-  const { cider, rouge_l } = found.sentences;
-  if (cider !== null) notes.push(`Each sentence against the others of its image: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
+  if (judged) notes.push("By people: the rank by Bradley-Terry from the captions that people compared.");
+  const { cider, rouge_l } = found.captions;
+  if (cider !== null) notes.push(`Each reference scored against the others of its image: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
   $("ranking").replaceChildren(scroll, ...notes.map((note) => Object.assign(cell(note, "p"), { className: "muted" })));
   $("stable").textContent =
     found.labels_needed === 0
-      ? `The winner is settled: the risk that more labels change it is ${round(100 * found.risk, 1)}%. You can stop.`
-      : `About ${found.labels_needed} more images until the winner is settled (risk now ${round(100 * found.risk, 0)}%).`;
+      ? `The winner is clear: the risk that more labels change it is ${round(100 * found.risk, 1)}%. You can stop.`
+      : `About ${found.labels_needed} more images until the winner is clear (risk now ${round(100 * found.risk, 0)}%).`;
 }
 
 const tau = (one) =>
@@ -102,11 +101,11 @@ const tau = (one) =>
 function link(name, answer) {
   const address = new URL(answer.path, location.href).href;
   const code = Object.assign(document.createElement("code"), { textContent: address });
-  $("invited").replaceChildren(`Send this link to ${name}; it is shown only once: `, code);
+  $("invited").replaceChildren(`Send this link to ${name}. It is shown only once: `, code);
 }
 
 async function refresh() {
-  const found = await ask("GET", "/api/lead/overview");
+  const found = await request("GET", "/api/lead/overview");
   showProgress(found.progress);
   showPeople(found.people);
   showStatistics(found.statistics);
@@ -116,12 +115,12 @@ $("invite").addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = new FormData(event.target);
   try {
-    const answer = await ask("POST", "/api/lead/invite", { name: form.get("name"), role: form.get("role") });
+    const answer = await request("POST", "/api/lead/invite", { name: form.get("name"), role: form.get("role") });
     link(answer.name, answer);
     event.target.reset();
     await refresh();
   } catch (error) {
-    say(error.message, true);
+    notify(error.message, true);
   }
 });
 
@@ -129,21 +128,21 @@ $("settings").addEventListener("submit", async (event) => {
   event.preventDefault();
   const values = Object.fromEntries([...new FormData(event.target)].map(([name, value]) => [name, name === "consent" ? value : Number(value)]));
   try {
-    await ask("PATCH", "/api/lead/settings", values);
-    say("Saved.");
+    await request("PATCH", "/api/lead/settings", values);
+    notify("Saved.");
     await refresh();
   } catch (error) {
-    say(error.message, true);
+    notify(error.message, true);
   }
 });
 
 $("names").addEventListener("change", (event) => {
-  for (const form of ["sentences", "audit"]) $(`export-${form}`).search = event.target.checked ? "?names=true" : "";
+  for (const link of document.querySelectorAll("[data-has-names]")) link.search = event.target.checked ? "?names=true" : "";
 });
 
-const rank = () => ask("GET", `/api/lead/ranking?metric=${$("metric").value}`).then(showRanking, () => {});
-const keepRanking = () => rank().finally(() => setTimeout(keepRanking, 15000)); // one question at a time
+const rank = () => request("GET", `/api/lead/ranking?metric=${$("metric").value}`).then(showRanking, () => {});
+const refreshRanking = () => rank().finally(() => setTimeout(refreshRanking, 15000)); // one request at a time
 $("metric").addEventListener("change", rank);
-refresh().catch((error) => say(error.message, true));
-keepRanking();
+refresh().catch((error) => notify(error.message, true));
+refreshRanking();
 setInterval(() => refresh().catch(() => {}), 5000);

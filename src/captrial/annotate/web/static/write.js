@@ -1,5 +1,5 @@
-// Describing images: live hints, drafts kept on the server, undo; and the practice round.
-import { $, ask, say } from "./common.js";
+// Describing images: hints while typing, drafts saved on the server, undo; and the practice round.
+import { $, request, notify } from "./common.js";
 import { Round, onKeys } from "./round.js";
 
 const practice = document.querySelector(".task").dataset.practice === "yes";
@@ -25,74 +25,74 @@ const round = new (practice ? Practice : Round)("write", async (next) => {
 
 async function hint() {
   const asked = text.value;
-  const { hints } = asked.trim() ? await ask("POST", "/api/check", { text: asked }) : { hints: [] };
-  if (asked !== text.value) return; // an answer that comes late is about another text
+  const { hints } = asked.trim() ? await request("POST", "/api/check", { text: asked }) : { hints: [] };
+  if (asked !== text.value) return; // a late response is about another text
   $("hints").replaceChildren(...list(hints.map((found) => found.text)));
   for (const rule of document.querySelectorAll("[data-rule]")) {
     rule.classList.toggle("broken", hints.some((found) => found.rule === Number(rule.dataset.rule)));
   }
 }
 
-// What the server has not heard of yet survives a reload in the tab itself.
+// Text that is not saved on the server yet is kept in the tab and survives a reload.
 const unsaved = {
-  keep: () => practice || sessionStorage.setItem(`draft ${round.item}`, text.value),
-  find: (of) => (practice ? null : sessionStorage.getItem(`draft ${of}`)),
-  forget: (of) => sessionStorage.removeItem(`draft ${of}`),
+  save: () => practice || sessionStorage.setItem(`draft ${round.item}`, text.value),
+  find: (item) => (practice ? null : sessionStorage.getItem(`draft ${item}`)),
+  forget: (item) => sessionStorage.removeItem(`draft ${item}`),
 };
 
 let waiting = null;
-async function keep() {
+async function saveDraft() {
   waiting = null;
-  const [of, written] = [round.item, text.value];
+  const [item, written] = [round.item, text.value];
   try {
-    await Promise.all([hint(), practice ? null : ask("PUT", "/api/draft", { item: of, text: written })]);
-    if (practice || of !== round.item || written !== text.value) return;
-    unsaved.forget(of);
+    await Promise.all([hint(), practice ? null : request("PUT", "/api/draft", { item, text: written })]);
+    if (practice || item !== round.item || written !== text.value) return;
+    unsaved.forget(item);
     $("saved").textContent = "draft saved";
   } catch (error) {
-    say(error.message, true);
+    notify(error.message, true);
   }
 }
 
 text.addEventListener("input", () => {
   $("saved").textContent = "";
-  unsaved.keep();
+  unsaved.save();
   clearTimeout(waiting);
-  waiting = setTimeout(keep, 600);
+  waiting = setTimeout(saveDraft, 600);
 });
 
-// Closing the tab within that moment loses nothing either: `keepalive` requests outlive their page.
+// Closing the tab before that loses nothing either: `keepalive` requests outlive their page.
 addEventListener("pagehide", () => {
   if (waiting === null || practice || round.item === null) return;
   const body = JSON.stringify({ item: round.item, text: text.value });
   fetch("/api/draft", { method: "PUT", headers: { "Content-Type": "application/json" }, body, keepalive: true });
 });
 
-async function decide(path, decision) {
+async function send(action, answer) {
   clearTimeout(waiting);
   waiting = null;
-  const of = round.item;
-  if (await round.submit(path, decision)) unsaved.forget(of);
+  const { item } = round;
+  if (await round.submit(action, answer)) unsaved.forget(item);
 }
 
 function submit() {
-  if (!text.value.trim()) say("Please write a sentence first.", true);
+  if (!text.value.trim()) notify("Please write a caption first.", true);
   else if (practice) round.act(practise);
-  else decide("/api/write", { text: text.value });
+  else send("write", { text: text.value });
 }
 
 async function practise() {
-  const answer = await ask("POST", "/api/qualification", { item: round.item, text: text.value });
-  $("feedback-title").textContent = answer.good ? "Well done" : "Nearly: please read this";
+  const answer = await request("POST", "/api/qualification", { item: round.item, text: text.value });
+  $("feedback-title").textContent = answer.good ? "Well done" : "Almost: please read this";
   $("feedback-list").replaceChildren(...list(answer.hints));
-  $("feedback-example").textContent = `A good sentence: “${answer.example}”`;
-  if (answer.standing.failed) $("feedback-example").textContent += " Not enough were good this time; please try the images again.";
-  $("feedback").addEventListener("close", () => round.load().catch((error) => say(error.message, true)), { once: true });
+  $("feedback-example").textContent = `A good caption: “${answer.example}”`;
+  if (answer.progress.failed) $("feedback-example").textContent += " Not enough captions were good this time. Please try the images again.";
+  $("feedback").addEventListener("close", () => round.load().catch((error) => notify(error.message, true)), { once: true });
   $("feedback").showModal();
 }
 
 function refuse() {
-  if (confirm("Is it really impossible to describe this image?")) decide("/api/refuse", {});
+  if (confirm("Is it really impossible to describe this image?")) send("refuse", {});
 }
 
 $("submit").addEventListener("click", submit);

@@ -1,0 +1,116 @@
+"""The inspection round: people say whether captions that others wrote are right."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sqlalchemy import Connection, Integer, Row, Table, bindparam, exists, func, select
+
+from captrial.annotate.accounts import one_line
+from captrial.annotate.database.schema import captions, images, votes
+from captrial.annotate.rounds.assignment import Items, Work
+from captrial.annotate.rounds.base import (
+    MAX_REASON,
+    PERSON,
+    AnnotationRound,
+    Answer,
+    AnswerForm,
+    Reason,
+    SimulatedAnnotator,
+    answers_per_item,
+    people_per_item,
+)
+from captrial.annotate.rounds.write import RULES, WRITERS, caption_counts, missing_captions
+from captrial.annotate.settings import AnnotationSettings
+from captrial.errors import StateError
+
+if TYPE_CHECKING:
+    from captrial.compete.competition import Competition
+
+
+class VoteForm(AnswerForm):
+    """Whether a caption is right."""
+
+    action: ClassVar[str] = "vote"
+    table: ClassVar[Table] = votes
+
+    right: bool
+    reason: Reason = ""
+
+    def row(self, person: int) -> Answer:
+        """The vote, with its reason."""
+        return {"caption": self.item, "right": self.right, "reason": one_line(self.reason)[:MAX_REASON]}
+
+
+class InspectRound(AnnotationRound):
+    """A caption needs inspectors until enough have voted or it is discarded."""
+
+    name = "inspect"
+    title = "Inspect"
+    description = "Check a caption that somebody else wrote."
+    progress_title = "Votes on captions"
+    roles = ("inspector",)
+    table, item = votes, votes.c.caption
+    forms = (VoteForm,)
+    shown = select(captions.c.image, captions.c.text).where(captions.c.id == bindparam("item"))
+
+    def page_values(self) -> dict[str, object]:
+        """The rules are shown on request."""
+        return {"rules": RULES}
+
+    def people_wanted(self, settings: AnnotationSettings) -> int:
+        """Inspectors of a caption."""
+        return settings.inspectors
+
+    def work(self, items: Items = ()) -> Work:
+        """Captions a person may inspect: live, by somebody else, of images that have enough captions."""
+        return _work(items)
+
+    def show(self, item: int, row: Row[Any], person: int, competition: Competition) -> Answer:
+        """The image and its caption."""
+        return {"image": row.image, "caption": row.text}
+
+    def after_answer(self, connection: Connection, settings: AnnotationSettings, form: AnswerForm) -> bool:
+        """Discard a caption that enough inspectors called wrong."""
+        if isinstance(form, VoteForm) and not form.right:
+            wrong = select(func.count()).select_from(votes).where(votes.c.caption == form.item, ~votes.c.right)
+            if connection.execute(wrong).scalar_one() >= settings.discards:
+                connection.execute(captions.update().where(captions.c.id == form.item).values(state="discarded"))
+        return False
+
+    def check_undo(self, connection: Connection, last: Row[Any]) -> None:
+        """A vote on a discarded caption stays: the image may be open again, and somebody may be writing."""
+        state = connection.execute(select(captions.c.state).where(captions.c.id == last.caption)).scalar_one()
+        if state != "live":
+            raise StateError("the caption has been discarded; your last vote can no longer be undone")
+
+    def progress(self, connection: Connection, settings: AnnotationSettings) -> tuple[int, int]:
+        """Votes on live captions, and how many these and those still to be written need."""
+        live = select(captions.c.id).join(images).where(captions.c.state == "live")
+        cast = answers_per_item(connection, votes.c.caption, live)
+        done = sum(min(people, settings.inspectors) for people in cast)
+        return done, settings.inspectors * (len(cast) + missing_captions(connection, settings))
+
+    def simulate(self, shown: Answer, person: SimulatedAnnotator) -> tuple[str, Answer]:
+        """A caption is right if it is one of the image's references."""
+        right = shown["caption"] in {" ".join(text.split()) for text in person.references_of(shown)}
+        return "vote", {"right": right, "reason": "" if right else "not this image"}
+
+
+@cache
+def _work(items: Items) -> Work:
+    same_image = captions.alias()
+    of_images = captions.c.image.in_(select(same_image.c.image).where(same_image.c.id.in_(items))) if items else None
+    counted, cast = caption_counts(of_images), people_per_item(votes.c.caption, items)
+    number, wanted = func.coalesce(cast.c.people, 0), bindparam("inspectors", type_=Integer)
+    voted = exists().where(votes.c.caption == captions.c.id, votes.c.person == PERSON)
+    work = (
+        select(captions.c.id.label("item"), (wanted - number).label("missing"), number.label("done"))
+        .join(images, images.c.id == captions.c.image)
+        .join(counted, counted.c.image == captions.c.image)
+        .outerjoin(cast, cast.c.item == captions.c.id)
+        .where(images.c.active, captions.c.state == "live", captions.c.person != PERSON)
+        .where(counted.c.written >= WRITERS, number < wanted, ~voted)
+    )
+    return work.where(captions.c.id.in_(items)) if items else work

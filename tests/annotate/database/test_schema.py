@@ -1,0 +1,50 @@
+"""Databases of earlier and later versions."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from annotate.annotation_world import CAPTION
+from captrial.annotate import accounts
+from captrial.annotate.database import schema
+from captrial.annotate.database.schema import images
+from captrial.annotate.database.transactions import Store
+from captrial.annotate.settings import read_settings
+from captrial.errors import MismatchError
+
+
+def test_a_database_of_the_first_version_is_brought_up_to_date(database: str) -> None:
+    store = Store(database)
+    with store.change() as connection:
+        person, _ = accounts.invite(store, connection, "ann", "annotator")
+        connection.execute(images.insert().values(id=7, image="p7.png", active=True, qualification=False))
+        caption = {"image": 7, "person": person.id, "text": CAPTION, "state": "live", "created": 1.0}
+        connection.execute(schema.captions.insert().values(**caption))
+        store.set_setting(connection, "settings", {"writers": 5, "min_sentences": 4})
+        connection.exec_driver_sql("ALTER TABLE receipts ADD COLUMN answer TEXT NOT NULL DEFAULT_CAPTIONER '{}'")
+        connection.exec_driver_sql(f"INSERT INTO receipts VALUES ({person.id}, 'an-old-key', 1.0, '{{}}')")
+        for table, old, new in schema.RENAMED_COLUMNS:
+            connection.exec_driver_sql(f"ALTER TABLE {table} RENAME COLUMN {new} TO {old}")
+        for old, new in schema.RENAMED_TABLES.items():
+            connection.exec_driver_sql(f"ALTER TABLE {new} RENAME TO {old}")
+        connection.execute(schema.schema_version.update().values(version=1))
+    store.close()
+    for _ in range(2):  # a column cannot be dropped twice
+        store = Store(database)
+        with store.change() as connection:
+            assert connection.execute(select(schema.receipts.c.key)).scalars().all() == ["an-old-key"]
+            assert connection.execute(select(schema.schema_version.c.version)).scalar_one() == schema.VERSION
+            assert connection.execute(select(schema.captions.c.image, schema.captions.c.text)).all() == [(7, CAPTION)]
+            kept = read_settings(store, connection)
+        assert (kept.writers, kept.min_captions) == (5, 4)
+        store.close()
+
+
+def test_a_database_of_a_later_version_is_refused(database: str) -> None:
+    store = Store(database)
+    with store.change() as connection:
+        connection.execute(schema.schema_version.update().values(version=schema.VERSION + 1))
+    store.close()
+    with pytest.raises(MismatchError, match="newer captrial"):
+        Store(database)

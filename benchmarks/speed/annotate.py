@@ -1,4 +1,6 @@
-"""Load on the annotation server, from a second process: `python -m benchmarks.speed.annotate [--people 200] [--seconds 60]`.
+"""Load on the annotation server, from a second process.
+
+    python -m benchmarks.speed.annotate [--people 200] [--seconds 60]
 
 People think for a while (exponential, mean 5 s), then submit a caption, or a vote, and fetch the next image. What is
 measured: how long they wait for an answer, errors, acknowledged submissions that are not in the database, and the

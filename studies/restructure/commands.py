@@ -43,6 +43,7 @@ ALL = "*"  # in the dicts below: every command
 # a path says which: {"compete": {"calls/2/stdout/pictures": "pool_images"}}. Hashes do not know of renamed values.
 RENAMED_KEYS: dict[str, dict[str, str]] = {
     ALL: {},
+    "annotate": {"sentence": "caption"},
     "compete": {"calls/2/stdout/pictures": "pool"},
     "models": {
         "sees": "features",
@@ -52,7 +53,10 @@ RENAMED_KEYS: dict[str, dict[str, str]] = {
     },
 }
 RENAMED_VALUES: dict[str, dict[str, str]] = {ALL: {}}  # whole strings, e.g. {"greedy upper bound": "upper bound"}
-RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {ALL: {"--pictures": "--images"}}  # whole words of a command line
+RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {
+    ALL: {"--pictures": "--images"},
+    "annotate": {"sentences": "captions"},
+}  # whole words of a command line
 
 # ---- values that depend on the machine or the hour, or are hashes of files with prose in them, by key
 MASKED = frozenset({"seconds", "seconds_each", "hours_left", "peak_megabytes", "version", "checkpoint"})

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from captrial.captioners.registry import shipped_captioners
 from captrial.compete import Competition, SelectionSettings
 from captrial.studio.app import create_app
 from captrial.studio.competition_reports import report_policy

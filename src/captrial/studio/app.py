@@ -11,10 +11,11 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from captrial.attribution.methods.registry import METHODS, explain_methods
 from captrial.attribution.page import source
 from captrial.html import Templates
 from captrial.studio.competition_reports import CompetitionReports
-from captrial.studio.image_explainer import MAX_BYTES, METHODS, ImageExplainer
+from captrial.studio.image_explainer import MAX_BYTES, ImageExplainer
 from captrial.studio.tasks import TaskQueue
 from captrial.version import __version__
 from captrial.web.security import protect
@@ -46,7 +47,11 @@ def _add_pages(app: FastAPI, explainer: ImageExplainer, reports: CompetitionRepo
     @app.get("/")
     def studio() -> HTMLResponse:
         """The page."""
-        values = {"models": explainer.names, "methods": METHODS, "competitions": reports.titles()}
+        values = {
+            "models": explainer.names,
+            "methods": [METHODS[name] for name in explain_methods()],
+            "competitions": reports.titles(),
+        }
         limits = {"megabytes": MAX_BYTES >> 20, "version": __version__}
         page = _templates.render("studio.html", title="Studio", **values, **limits)
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from captrial.attribution.methods.registry import explain_method
 from captrial.captioners.loading import check_source, load_captioner
 from captrial.captioners.protocols import AnyCaptioner
 from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
@@ -26,14 +27,6 @@ REGIONS = "localiser"
 MAX_BYTES = 32 << 20  # of an image
 MAX_PIXELS = 50_000_000
 LONGEST_SIDE = 2048  # larger images are shrunk: a screen does not show more
-METHODS = {
-    "integrated_gradients": "Integrated gradients: complete to 1% a word, takes longest",
-    "saliency": "Saliency: gradients at the image, quick",
-    "input_x_gradient": "Input × gradient: quick",
-    "guided_backprop": "Guided backpropagation: sharp maps, but less faithful to the model",
-    "attention": "Attention: the weights of the captioner itself",
-    "occlusion": "Occlusion: covers parts of the image; works for every captioner",
-}
 
 
 @dataclass
@@ -63,8 +56,7 @@ class ImageExplainer:
         for name in names:
             if name not in self.names:
                 raise InputError(f"there is no captioner {name!r}; the captioners are: {', '.join(self.names)}")
-        if method not in METHODS:
-            raise InputError(f"there is no method {method!r}; the methods are: {', '.join(METHODS)}")
+        explain_method(method)
 
     @staticmethod
     def count_steps(names: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(database: str) ->
         caption = {"image": 7, "person": person.id, "text": CAPTION, "state": "live", "created": 1.0}
         connection.execute(schema.captions.insert().values(**caption))
         store.set_setting(connection, "settings", {"writers": 5, "min_sentences": 4})
-        connection.exec_driver_sql("ALTER TABLE receipts ADD COLUMN answer TEXT NOT NULL DEFAULT_CAPTIONER '{}'")
+        connection.exec_driver_sql("ALTER TABLE receipts ADD COLUMN answer TEXT NOT NULL DEFAULT '{}'")
         connection.exec_driver_sql(f"INSERT INTO receipts VALUES ({person.id}, 'an-old-key', 1.0, '{{}}')")
         for table, old, new in schema.RENAMED_COLUMNS:
             connection.exec_driver_sql(f"ALTER TABLE {table} RENAME COLUMN {new} TO {old}")

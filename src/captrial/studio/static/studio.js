@@ -98,8 +98,8 @@ function together(event) {
   }
 }
 
-function explainMethod() {
-  $("meaning").textContent = $("method").selectedOptions[0].title;
+function describeMethod() {
+  $("description").textContent = $("method").selectedOptions[0].title;
 }
 
 $("file").addEventListener("change", () => chooseFile($("file").files[0]));
@@ -113,10 +113,10 @@ for (const name of ["dragenter", "dragover", "dragleave", "drop"]) {
 document.addEventListener("paste", (event) => chooseFile(event.clipboardData.files[0]));
 for (const name of ["mouseover", "focusin", "click"]) $("panels").addEventListener(name, together);
 for (const id of ["first", "second", "method"]) $(id).addEventListener("change", explain);
-$("method").addEventListener("change", explainMethod);
+$("method").addEventListener("change", describeMethod);
 $("choices").addEventListener("submit", (event) => event.preventDefault());
 $("competitions")?.addEventListener("click", (event) => {
   const number = event.target.dataset.competition;
   if (number !== undefined) follow(() => fetch(`/api/competition/${number}`, { method: "POST" }), (result) => location.assign(result.address));
 });
-explainMethod();
+describeMethod();

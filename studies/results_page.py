@@ -17,13 +17,13 @@ import orjson
 from PIL import Image
 
 from captrial.files import atomic_write
-from captrial.papers.exhibits import papers
-from captrial.papers.pages import markdown, summary
-from captrial.papers.runner import SETTINGS, Reproduction
+from captrial.papers.experiments import load_papers
+from captrial.papers.reproduction import SETTINGS, Reproduction
+from captrial.papers.reproduction_page import markdown, summary
 
 WIDTH = 1200  # pixels of a figure in the docs
 COLOURS = 128
-QUOTING = {  # exhibits that show captions or photographs of others
+QUOTING = {  # experiments that show captions or photographs of others
     "mad": ("figure-3", "figure-11"),
     "attention": ("figure-3", "figure-5", "figure-6"),
 }
@@ -33,7 +33,7 @@ INTRODUCTION = Path(__file__).with_name("results_introduction.md")
 def read(folder: Path) -> Reproduction:
     """The reproduction in a folder; its paper is the second word of the command that made it."""
     command = orjson.loads((folder / SETTINGS).read_bytes())["command"].split()
-    return Reproduction.read(papers()[command[2]], folder)
+    return Reproduction.read(load_papers()[command[2]], folder)
 
 
 def without_quotes(made: Reproduction) -> Reproduction:
@@ -42,7 +42,7 @@ def without_quotes(made: Reproduction) -> Reproduction:
     results = dict(made.results)
     for key in QUOTING.get(made.paper.name, ()):
         if key in results:
-            results[key] = replace(results[key], sheets=(), figures=(), notes=(note,))
+            results[key] = replace(results[key], tables=(), figures=(), notes=(note,))
     return replace(made, results=results)
 
 
@@ -59,7 +59,7 @@ def keep_figure(source: Path, target: Path) -> None:
 
 
 def section(made: Reproduction, number: int, out: Path) -> str:
-    """A paper's exhibits with their figures copied beside the page."""
+    """A paper's experiments with their figures copied beside the page."""
 
     def place(file: str) -> str:
         name = f"results/{made.paper.name}-{number}-{Path(file).name}"
@@ -70,8 +70,8 @@ def section(made: Reproduction, number: int, out: Path) -> str:
 
 
 def overview(made: Sequence[Reproduction]) -> str:
-    """Every exhibit of every run in one table."""
-    lines = ["| paper | exhibit | what | here | does what the paper says hold? |", "| --- | --- | --- | --- | --- |"]
+    """Every experiment of every run in one table."""
+    lines = ["| paper | experiment | what | here | does what the paper says hold? |", "| --- | --- | --- | --- | --- |"]
     for part in made:
         for label, title, state, holds in summary(part):
             where = "made" if state == "reused" else state

@@ -29,15 +29,11 @@ from captrial.cli.output import JsonFlag, console, console_err, print_json, prin
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from captrial.papers.captioners import Subject
-    from captrial.papers.runner import Maker
-    from captrial.records import Sample
+    from captrial.papers.reproduction import ExperimentFunction
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The tables and figures of the three papers, made here on your data, the papers' numbers beside them.",
+    help="Reproduce the tables and figures of the three papers on your data, with the papers' numbers beside them.",
 )
 
 DataOption = Annotated[Path, typer.Option("--data", help="Any data set that `captrial data show` reads.")]
@@ -52,33 +48,33 @@ def mad(
     data: Annotated[
         Path, typer.Option("--data", help="A folder: a file of captions a model, and references.json beside them.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results; finished ones are reused.")] = Path(
         "reproduce-mad"
     ),
     images: Annotated[Path | None, typer.Option("--images", help="Folder of the images, or a pool.")] = None,
     scores: Annotated[
         Path | None,
         typer.Option(
-            "--scores", help="Scores elsewhere, as `captrial score --json` prints; else computed, if possible."
+            "--scores", help="External scores, as `captrial score --json` prints; else computed, if possible."
         ),
     ] = None,
     objects: Annotated[
-        Path | None, typer.Option("--objects", help='What is on the images, {"id": \\[class, ...]}: for Fig. 5.')
+        Path | None, typer.Option("--objects", help='Objects of the images, {"id": \\[class, ...]}: for Fig. 5.')
     ] = None,
     metrics: Annotated[str, typer.Option("--metrics", help="The two metrics to rank by.")] = "cider,spice",
     k: Annotated[int, typer.Option("--k", min=5, help="Images a pair.")] = 70,
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Wan 2022: which captioner is best, by maximum discrepancy. Needs captions and references, no model.
+    """Wan 2022: rank captioners by maximum discrepancy competition. Needs captions and references, no model.
 
     captrial reproduce mad --data ../shared/data/captioners/karpathy_test
     """
     from captrial.compete.ranking.result import read_external_scores
-    from captrial.papers.trial import MadSettings
-    from captrial.papers.wan2022 import Mad
+    from captrial.papers.wan2022 import Wan2022
+    from captrial.papers.wan2022_competition import Wan2022Settings
 
-    settings = MadSettings(
+    settings = Wan2022Settings(
         data,
         images,
         read_external_scores(scores) if scores else None,
@@ -88,14 +84,14 @@ def mad(
         seed,
     )
     described = settings.describe()
-    _run("mad", Mad(settings, out).makers(), out, described, json)
+    _run("mad", Wan2022(settings, out).functions(), out, described, json)
 
 
 @app.command()
 def grounding(
     data: DataOption,
     models: ModelsOption,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results; finished ones are reused.")] = Path(
         "reproduce-grounding"
     ),
     methods: MethodsOption = METHODS,
@@ -122,15 +118,15 @@ def grounding(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Cornia 2022: does a captioner look at what it says? Captioners x features x attribution methods.
+    """Cornia 2022: grounding of captions, by captioner, features and attribution method.
 
     captrial reproduce grounding --data toyworld --models runs/transformer,runs/smart,runs/m2
     """
     from captrial.grounding.regions import DATA, check_regions, dataset_regions
     from captrial.grounding.study_data import DataSource, method_names
     from captrial.language.similarity import SimilaritySettings
-    from captrial.papers.captioners import Split
-    from captrial.papers.cornia2022 import Grounding, GroundingSettings
+    from captrial.papers.cornia2022 import Cornia2022, Cornia2022Settings
+    from captrial.papers.study_captioners import StudySplit, load_study_captioners
 
     check_regions(regions, DATA)
     asked = method_names(methods)
@@ -142,14 +138,16 @@ def grounding(
     if robot is not None:
         found["robot"] = read_images(DataSource(robot, limit=limit))
     splits = {
-        name: Split(name, *dataset_regions(part.samples, part.labels, regions, out)) for name, part in found.items()
+        name: StudySplit(name, *dataset_regions(part.samples, part.labels, regions, out))
+        for name, part in found.items()
     }
-    subjects = _subjects(models, [sample for part in splits.values() for sample in part.samples], features, out)
-    chosen = GroundingSettings(
+    samples = [sample for part in splits.values() for sample in part.samples]
+    captioners = load_study_captioners(models, samples, _stores(features), out)
+    chosen = Cornia2022Settings(
         tuple(asked), beam, threshold, seed, _sizes(batches), repeats, steps, objects=regions == DATA
     )
-    study = Grounding(subjects, splits, out, chosen, words)
-    _run("grounding", study.makers(), out, {"data": data.name, "regions": regions, **study.describe()}, json)
+    study = Cornia2022(captioners, splits, out, chosen, words)
+    _run("grounding", study.functions(), out, {"data": data.name, "regions": regions, **study.describe()}, json)
 
 
 @app.command()
@@ -158,7 +156,7 @@ def attention(
     models: Annotated[
         str, typer.Option("--models", help="The captioner with implicit attention, then supervised ones.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results; what is finished is used again.")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results; finished ones are reused.")] = Path(
         "reproduce-attention"
     ),
     images: ImagesOption = None,
@@ -174,7 +172,7 @@ def attention(
     seed: SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Liu 2017: is attention where a person would look, implicit against supervised?
+    """Liu 2017: attention correctness, implicit against supervised attention.
 
     captrial reproduce attention --data toyworld --split test --models runs/implicit,runs/strong,runs/weak
     """
@@ -183,35 +181,21 @@ def attention(
     from captrial.grounding.attention_correctness import check_samples
     from captrial.grounding.study_data import DataSource
     from captrial.language.similarity import SimilaritySettings
-    from captrial.papers.captioners import Split
-    from captrial.papers.liu2017 import Attention, AttentionSettings
+    from captrial.papers.liu2017 import Liu2017, Liu2017Settings
+    from captrial.papers.study_captioners import StudySplit, load_study_captioners
 
     dataset_method(method)
     words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
     found = read_images(DataSource(data, images, boxes, split, limit))
     check_samples(found.samples)
-    subjects = _subjects(models, found.samples, features, out)
-    shown = Split(split or "all", [with_size(sample) for sample in found.samples], found.labels)
-    study = Attention(subjects, shown, out, AttentionSettings(method, beam, seed, examples), words)
-    _run("attention", study.makers(), out, {"data": data.name, **study.describe()}, json)
+    captioners = load_study_captioners(models, found.samples, _stores(features), out)
+    shown = StudySplit(split or "all", [with_size(sample) for sample in found.samples], found.labels)
+    study = Liu2017(captioners, shown, out, Liu2017Settings(method, beam, seed, examples), words)
+    _run("attention", study.functions(), out, {"data": data.name, **study.describe()}, json)
 
 
-def _subjects(models: str, samples: Sequence[Sample], features: str | None, out: Path) -> list[Subject]:
-    """The captioners with their features: of the first store that fits, else extracted."""
-    from captrial.files import content_hash
-    from captrial.grounding.study_data import load_models
-    from captrial.papers.captioners import Subject
-
-    stores = features.split(",") if features else []
-    return [
-        Subject(
-            model.name,
-            model.checkpoint,
-            model.features_among(samples, stores, out),
-            content_hash((model.path / "model.safetensors").read_bytes()),
-        )
-        for model in load_models(models)
-    ]
+def _stores(features: str | None) -> list[str]:
+    return features.split(",") if features else []
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -220,25 +204,27 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def _run(name: str, makers: Mapping[str, Maker], out: Path, settings: Mapping[str, Any], json: bool) -> None:
-    """Make the exhibits, write the page, say what came out."""
-    from captrial.papers.exhibits import papers
-    from captrial.papers.pages import summary, write
-    from captrial.papers.runner import reproduce
+def _run(
+    name: str, functions: Mapping[str, ExperimentFunction], out: Path, settings: Mapping[str, Any], json: bool
+) -> None:
+    """Run the experiments, write the page, print a summary."""
+    from captrial.papers.experiments import load_papers
+    from captrial.papers.reproduction import reproduce
+    from captrial.papers.reproduction_page import summary, write_reproduction_page
 
     def say(text: str) -> None:
         console_err.print(f"captrial: {text}", style="dim", highlight=False, markup=False)
 
-    made = reproduce(papers()[name], makers, out, settings, say, _command())
-    page = write(made)
+    made = reproduce(load_papers()[name], functions, out, settings, say, _command())
+    page = write_reproduction_page(made)
     rows = summary(made)
     if json:
-        keys = ("exhibit", "title", "state", "claims")
+        keys = ("experiment", "title", "state", "claims")
         print_json(
-            {"page": str(page), "seconds": made.seconds, "exhibits": [dict(zip(keys, r, strict=True)) for r in rows]}
+            {"page": str(page), "seconds": made.seconds, "experiments": [dict(zip(keys, r, strict=True)) for r in rows]}
         )
         return
-    notes = [f"used again: {', '.join(made.reused)}"] if made.reused else []
+    notes = [f"reused: {', '.join(made.reused)}"] if made.reused else []
     print_table(
         f"paper {made.paper.number}: {made.paper.question}", ["in the paper", "what", "here", "holds?"], rows, notes
     )

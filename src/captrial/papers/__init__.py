@@ -1,6 +1,57 @@
-"""The experiments of the three papers as declared protocols: every table and figure, the papers' numbers beside ours.
+"""The experiments of Cornia 2022, Wan 2022 and Liu 2017: every table and figure, with the papers' numbers beside ours.
 
-`papers.json` declares what there is (exhibits: tables and figures, how ours are made, what stands in for what, what
-the paper printed); `mad`, `grounding` and `attention` make ours; `running` keeps what is finished; `writing` makes one
-page, tables and figures of it.
+`papers.json` declares the experiments (`experiments` reads it); `wan2022`, `cornia2022` and `liu2017` run them;
+`reproduction` keeps finished results; `reproduction_page` writes the page. Names are imported when first used: the
+competition of Wan 2022 needs no torch.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from captrial.papers.cornia2022 import Cornia2022, Cornia2022Settings
+    from captrial.papers.experiments import Experiment, ExperimentOutput, ExperimentResult, Paper, load_papers
+    from captrial.papers.liu2017 import Liu2017, Liu2017Settings
+    from captrial.papers.reproduction import Reproduction, reproduce
+    from captrial.papers.reproduction_page import write_reproduction_page
+    from captrial.papers.wan2022 import Wan2022
+    from captrial.papers.wan2022_competition import Wan2022Settings
+
+__all__ = [
+    "Cornia2022",
+    "Cornia2022Settings",
+    "Experiment",
+    "ExperimentOutput",
+    "ExperimentResult",
+    "Liu2017",
+    "Liu2017Settings",
+    "Paper",
+    "Reproduction",
+    "Wan2022",
+    "Wan2022Settings",
+    "load_papers",
+    "reproduce",
+    "write_reproduction_page",
+]
+_MODULES = {
+    "Cornia2022": "cornia2022",
+    "Cornia2022Settings": "cornia2022",
+    "Experiment": "experiments",
+    "ExperimentOutput": "experiments",
+    "ExperimentResult": "experiments",
+    "Liu2017": "liu2017",
+    "Liu2017Settings": "liu2017",
+    "Paper": "experiments",
+    "Reproduction": "reproduction",
+    "Wan2022": "wan2022",
+    "Wan2022Settings": "wan2022_competition",
+    "load_papers": "experiments",
+    "reproduce": "reproduction",
+    "write_reproduction_page": "reproduction_page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,7 @@
-"""Cornia 2022 on any data set with labelled regions: caption quality, GroundingScore, prediction time, examples."""
+"""The experiments of Cornia 2022 on any data set with labelled regions.
+
+Caption quality (Table 1), prediction time (Fig. 2), GroundingScore (Tables 2 to 4) and examples (Fig. 3 to 5).
+"""
 
 from __future__ import annotations
 
@@ -29,59 +32,61 @@ from captrial.grounding.study import (
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
-from captrial.papers.captioners import (
+from captrial.papers.decoding_time import Timing, time_batches, timing_chart
+from captrial.papers.experiments import ExperimentOutput, PaperClaim
+from captrial.papers.reproduction import ExperimentFunction
+from captrial.papers.study_captioners import (
     REGIONS,
-    Split,
-    Subject,
+    StudyCaptioner,
+    StudySplit,
     captions_of,
     score_columns,
     work_folder,
 )
-from captrial.papers.decoding_time import Timing, time_batches, timing_chart
-from captrial.papers.results import Claim, Made
-from captrial.papers.runner import Maker
 from captrial.records import Sample
 
-# What Cornia 2022 says of its tables and figures, held against the numbers here.
+# Claims of the paper --------------------------------------------------------------------------------------------
 
 
-def better_grounded(start: Mapping[tuple[str, str], float], method: str) -> list[Claim]:
-    """Of Tables 2 to 4: `start` is GroundingScore(0) by features and model."""
+def grounding_claims(start: Mapping[tuple[str, str], float], method: str) -> list[PaperClaim]:
+    """Claims about Tables 2 to 4; `start` is GroundingScore(0) by features and model."""
     claims = []
     plain, memory = start.get((REGIONS, "Transformer")), start.get((REGIONS, "SMArT"))
     if plain is not None and memory is not None:
         text = f"With regions SMArT is better grounded than the Transformer at δ = 0 ({method})"
-        claims.append(Claim(text, memory > plain, f"{100 * memory:.1f} against {100 * plain:.1f}"))
+        claims.append(PaperClaim(text, memory > plain, f"{100 * memory:.1f} against {100 * plain:.1f}"))
     regions = [value for (features, _), value in start.items() if features == REGIONS]
     others = [value for (features, _), value in start.items() if features != REGIONS]
     if regions and others:
         text = f"Captioners on patches are less grounded than those on regions at δ = 0 ({method})"
         inside, outside = float(np.mean(regions)), float(np.mean(others))
-        claims.append(Claim(text, outside < inside, f"{100 * outside:.1f} against {100 * inside:.1f}"))
+        claims.append(PaperClaim(text, outside < inside, f"{100 * outside:.1f} against {100 * inside:.1f}"))
     return claims
 
 
-def better_captions(ciders: Mapping[tuple[str, str, str], float]) -> list[Claim]:
-    """Of CIDEr by features, model and split."""
+def caption_claims(ciders: Mapping[tuple[str, str, str], float]) -> list[PaperClaim]:
+    """Claims about Table 1, from CIDEr by features, model and split."""
     claims = []
     for (features, model, split), value in ciders.items():
         plain = ciders.get((features, "Transformer", split))
         if model in ("SMArT", "M2") and plain is not None:
             text = f"{model} has better captions than the Transformer, {features}, {split} (CIDEr)"
-            claims.append(Claim(text, value > plain, f"{100 * value:.1f} against {100 * plain:.1f}"))
+            claims.append(PaperClaim(text, value > plain, f"{100 * value:.1f} against {100 * plain:.1f}"))
     return claims
 
 
-def slower(subjects: Sequence[Subject], timings: Sequence[Timing], batch: int) -> list[Claim]:
-    """SMArT fastest, M2 slowest: for every kind of features on which all three are there."""
+def speed_claims(captioners: Sequence[StudyCaptioner], timings: Sequence[Timing], batch: int) -> list[PaperClaim]:
+    """Claims about Fig. 2 (SMArT is fastest, M2 slowest), for all features that all three models use."""
     claims = []
     spent = {timing.name: timing.mean for timing in timings if timing.batch == batch}
-    for features in dict.fromkeys(subject.features for subject in subjects):
-        of = {subject.model: spent[subject.name] for subject in subjects if subject.features == features}
+    for features in dict.fromkeys(captioner.features for captioner in captioners):
+        of = {captioner.model: spent[captioner.name] for captioner in captioners if captioner.features == features}
         if {"Transformer", "SMArT", "M2"} <= of.keys():
             seen = ", ".join(f"{name} {1e3 * of[name]:.0f} ms" for name in ("SMArT", "Transformer", "M2"))
             holds = of["SMArT"] < of["Transformer"] < of["M2"]
-            claims.append(Claim(f"SMArT is the fastest and M2 the slowest ({features}, batch {batch})", holds, seen))
+            claims.append(
+                PaperClaim(f"SMArT is the fastest and M2 the slowest ({features}, batch {batch})", holds, seen)
+            )
     return claims
 
 
@@ -106,8 +111,8 @@ TABLES = {"table-2": "val", "table-3": "test", "table-4": "robot"}
 
 
 @dataclass(frozen=True)
-class GroundingSettings:
-    """What decides the numbers, beside captioners and images."""
+class Cornia2022Settings:
+    """Options that the numbers depend on, beside captioners and images."""
 
     methods: tuple[str, ...] = ("saliency", "guided_backprop", "integrated_gradients")
     beam: int = 5
@@ -116,25 +121,25 @@ class GroundingSettings:
     batches: tuple[int, ...] = (1, 5, 10, 25, 50)
     repeats: int = 5
     steps: int | None = None  # of integrated gradients; None: as many as a completeness error of 1% needs
-    objects: bool = True  # regions are the truth about the image: Coverage counts their classes
+    objects: bool = True  # regions are ground truth: Coverage counts their classes
 
 
 @dataclass
-class Grounding:
-    """The exhibits of Cornia 2022; `splits` are by name: val, test and robot, those that there are."""
+class Cornia2022:
+    """The experiments of Cornia 2022; `splits` are by name: val, test and robot, where available."""
 
-    subjects: Sequence[Subject]
-    splits: Mapping[str, Split]
+    captioners: Sequence[StudyCaptioner]
+    splits: Mapping[str, StudySplit]
     folder: Path
-    settings: GroundingSettings = field(default_factory=GroundingSettings)
+    settings: Cornia2022Settings = field(default_factory=Cornia2022Settings)
     similarity: Similarity = field(default_factory=Similarity.default)
 
     def __post_init__(self) -> None:
         self.result = cache(self._result)  # one measurement a captioner, split and method
         self.work = work_folder(self.folder, self.describe(), but=("models", "methods", "seed", "batches", "repeats"))
 
-    def makers(self) -> dict[str, Maker]:
-        """One a measured exhibit."""
+    def functions(self) -> dict[str, ExperimentFunction]:
+        """The functions that run the experiments, by key."""
         return {
             "table-1": self.quality,
             "figure-2": self.times,
@@ -145,10 +150,10 @@ class Grounding:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Everything that decides the numbers, for JSON."""
+        """Everything that the numbers depend on, for JSON."""
         chosen = self.settings
         return {
-            "models": {subject.name: subject.mark for subject in self.subjects},
+            "models": {captioner.name: captioner.mark for captioner in self.captioners},
             "images": {name: [len(split.samples), split.mark] for name, split in self.splits.items()},
             "methods": list(chosen.methods),
             "beam": chosen.beam,
@@ -160,34 +165,34 @@ class Grounding:
             "repeats": chosen.repeats,
         }
 
-    # What exhibits share ---------------------------------------------------------------------------------------
+    # Shared by experiments ----------------------------------------------------------------------------------------
 
-    def captions(self, subject: Subject, split: Split) -> dict[str, str]:
-        """What a captioner says of the images of a split."""
-        keep = self.work / "captions" / f"{split.name}-{subject.name}-{subject.mark}.json"
-        return captions_of(subject, split, self.settings.beam, keep)
+    def captions(self, captioner: StudyCaptioner, split: StudySplit) -> dict[str, str]:
+        """A captioner's captions of a split."""
+        keep = self.work / "captions" / f"{split.name}-{captioner.name}-{captioner.mark}.json"
+        return captions_of(captioner, split, self.settings.beam, keep)
 
-    def _result(self, subject: Subject, name: str, method: str) -> GroundingResult:
+    def _result(self, captioner: StudyCaptioner, name: str, method: str) -> GroundingResult:
         split = self.splits[name]
-        recalling = RecordedCaptions(self.attributor(subject, method), self.captions(subject, split))
-        keep = self.work / "nouns" / f"{name}-{subject.name}-{subject.mark}-{method}.jsonl"
-        return ground_dataset(recalling, split.samples, self.grounder(split), subject.features, keep)
+        recorded = RecordedCaptions(self.attributor(captioner, method), self.captions(captioner, split))
+        keep = self.work / "nouns" / f"{name}-{captioner.name}-{captioner.mark}-{method}.jsonl"
+        return ground_dataset(recorded, split.samples, self.grounder(split), captioner.features, keep)
 
-    def attributor(self, subject: Subject, method: str) -> CaptionAttributor:
-        """A captioner that is asked by one method where it looks."""
+    def attributor(self, captioner: StudyCaptioner, method: str) -> CaptionAttributor:
+        """A captioner with one attribution method."""
         chosen = self.settings
         settings = AttributionSettings(steps=chosen.steps)
         return DatasetAttributor(
-            subject.name, subject.checkpoint, subject.store, method, chosen.beam, settings=settings
+            captioner.name, captioner.checkpoint, captioner.store, method, chosen.beam, settings=settings
         )
 
-    def grounder(self, split: Split) -> Grounder:
+    def grounder(self, split: StudySplit) -> Grounder:
         """How nouns are compared with the labels of a split."""
         return Grounder(split.labels, self.similarity, self.settings.threshold)
 
-    # Exhibits --------------------------------------------------------------------------------------------------
+    # Experiments -----------------------------------------------------------------------------------------------
 
-    def quality(self) -> Made:
+    def quality(self) -> ExperimentOutput:
         """Table 1."""
         rows: list[tuple[Cell, ...]] = []
         ciders: dict[tuple[str, str, str], float] = {}
@@ -196,74 +201,79 @@ class Grounding:
             if split is None or not split.references:
                 continue
             objects = {sample.id: _classes(sample) for sample in split.samples} if self.settings.objects else None
-            for subject in self.subjects:
-                said = self.captions(subject, split)
-                found = score_columns(said, split.references, similarity=self.similarity, objects=objects)
-                ciders[subject.features, subject.model, name] = found["cider"]
-                rows.append((subject.features, subject.name, name, *(_shown(column, found) for column in QUALITY)))
+            for captioner in self.captioners:
+                found = score_columns(
+                    self.captions(captioner, split), split.references, similarity=self.similarity, objects=objects
+                )
+                ciders[captioner.features, captioner.model, name] = found["cider"]
+                rows.append((captioner.features, captioner.name, name, *(_shown(column, found) for column in QUALITY)))
         if not rows:
-            return Made(missing="no image has references")
+            return ExperimentOutput(missing="no image has references")
         table = Table("quality", "Here", ("features", "model", "split", *QUALITY), tuple(rows), _sizes(self.splits))
-        return Made([table], claims=better_captions(ciders))
+        return ExperimentOutput([table], claims=caption_claims(ciders))
 
-    def times(self) -> Made:
+    def times(self) -> ExperimentOutput:
         """Fig. 2."""
         split = self.splits.get("test") or next(iter(self.splits.values()))
         chosen = self.settings
         timings = [
             timing
-            for subject in self.subjects
-            for timing in time_batches(subject, split.ids, chosen.batches, chosen.repeats, chosen.beam)
+            for captioner in self.captioners
+            for timing in time_batches(captioner, split.ids, chosen.batches, chosen.repeats, chosen.beam)
         ]
         columns = ("model", *(f"batch {batch}" for batch in chosen.batches))
         rows: list[tuple[Cell, ...]] = []
-        for subject in self.subjects:
-            own = [timing for timing in timings if timing.name == subject.name]
-            rows.append((subject.name, *(f"{1e3 * t.mean:.0f} ± {1e3 * t.spread:.0f}" for t in own)))
+        for captioner in self.captioners:
+            own = [timing for timing in timings if timing.name == captioner.name]
+            rows.append((captioner.name, *(f"{1e3 * t.mean:.0f} ± {1e3 * t.spread:.0f}" for t in own)))
         notes = (f"milliseconds a batch; beam {chosen.beam}, {chosen.repeats} repetitions after one to warm up",)
-        claims = slower(self.subjects, timings, chosen.batches[-1])
-        return Made([Table("times", "Here", columns, tuple(rows), notes)], [timing_chart(timings)], claims=claims)
+        claims = speed_claims(self.captioners, timings, chosen.batches[-1])
+        return ExperimentOutput(
+            [Table("times", "Here", columns, tuple(rows), notes)], [timing_chart(timings)], claims=claims
+        )
 
-    def _table(self, name: str) -> Maker:
+    def _table(self, name: str) -> ExperimentFunction:
         return lambda: self.grounding(name)
 
-    def grounding(self, name: str) -> Made:
+    def grounding(self, name: str) -> ExperimentOutput:
         """Tables 2 to 4."""
         if name not in self.splits:
             return self._no_split(name)
-        made = Made()
+        made = ExperimentOutput()
         for checkable in (False, True):
             made.tables.append(self._scores(name, checkable))
-        results = [self.result(subject, name, method) for subject in self.subjects for method in self.settings.methods]
+        results = [
+            self.result(captioner, name, method) for captioner in self.captioners for method in self.settings.methods
+        ]
         made.tables.append(replace(verdict_table(results), title="Here, verdicts on nouns", notes=()))
         for method in self.settings.methods:
-            start = {(s.features, s.model): at_zero(self.result(s, name, method)) for s in self.subjects}
-            made.claims += better_grounded(start, title_of(method))
+            start = {(s.features, s.model): at_zero(self.result(s, name, method)) for s in self.captioners}
+            made.claims += grounding_claims(start, title_of(method))
         return made
 
     def _scores(self, name: str, checkable: bool) -> Table:
         """Rows are captioners and methods, columns δ; means x100 with intervals."""
         rows: list[tuple[Cell, ...]] = []
         notes: dict[str, None] = {}
-        for subject in self.subjects:
-            results = [self.result(subject, name, method) for method in self.settings.methods]
+        for captioner in self.captioners:
+            results = [self.result(captioner, name, method) for method in self.settings.methods]
             table = grounding_table(results, checkable=checkable, seed=self.settings.seed)
             notes |= dict.fromkeys(table.notes)
             for number, method in enumerate(self.settings.methods):
                 cells = table.rows[0][1 + number * len(DELTAS) :][: len(DELTAS)]
-                rows.append((subject.features, subject.name, title_of(method), *cells))
+                rows.append((captioner.features, captioner.name, title_of(method), *cells))
         columns = ("features", "model", "method", *(f"δ={name_delta(delta)}" for delta in DELTAS))
         title = f"Here, {'checkable nouns' if checkable else 'all nouns'}, {len(self.splits[name].samples)} images"
         return Table("scores", title, columns, tuple(rows), () if checkable else tuple(notes), (), {}, 100, 2)
 
-    def examples(self, key: str, name: str, model: str, otherwise: int) -> Made:
-        """Fig. 3 to 5: captions that the grounding picks, every word with the region looked at."""
+    def examples(self, key: str, name: str, model: str, otherwise: int) -> ExperimentOutput:
+        """Fig. 3 to 5: captions chosen by their verdicts, every word with the region it is attributed to."""
         if name not in self.splits:
             return self._no_split(name)
-        subject = next((s for s in self.subjects if s.model == model), self.subjects[otherwise])
+        captioner = next((s for s in self.captioners if s.model == model), self.captioners[otherwise])
         method = self.settings.methods[-1]
-        found = self.result(subject, name, method)
-        made = Made(notes=[f"{subject.name}, {title_of(method)}."])
+        found = self.result(captioner, name, method)
+        made = ExperimentOutput(notes=[f"{captioner.name}, {title_of(method)}."])
         samples = {sample.id: sample for sample in self.splits[name].samples}
         rows: list[tuple[Cell, ...]] = []
         for what, image in picked(found):
@@ -272,7 +282,7 @@ class Grounding:
             sample = samples[image.image]
             if sample.image.path is not None:
                 path = self.folder / "figures" / f"{key}-{what.replace(' ', '-')}.png"
-                view = self.view(subject, self.splits[name], sample, image.caption, method)
+                view = self.view(captioner, self.splits[name], sample, image.caption, method)
                 made.images.append((save_figure(words_figure(view), path), f"Here: {what}"))
         if not rows:
             made.missing = "no caption has a noun that can be grounded"
@@ -280,22 +290,26 @@ class Grounding:
         made.tables.append(Table("examples", "Here", columns, tuple(rows)))
         return made
 
-    def view(self, subject: Subject, split: Split, sample: Sample, caption: str, method: str) -> ExplanationView:
-        """Where a captioner looked with every word of a caption it said, as it is measured for the tables."""
+    def view(
+        self, captioner: StudyCaptioner, split: StudySplit, sample: Sample, caption: str, method: str
+    ) -> ExplanationView:
+        """The attribution of every word of a caption, computed as for the tables."""
         assert sample.image.path is not None
-        opened, attributor, words = open_image(sample.image.path), self.attributor(subject, method), tokenize(caption)
+        opened, attributor, words = open_image(sample.image.path), self.attributor(captioner, method), tokenize(caption)
         ((found,),) = attributor.attribute([sample.id], [[words]])
         window = seen_window(attributor.preprocess, *opened.size)
         boxes = on_image(found.boxes, window)
         attribution = Attribution(tuple(words), found.weights, boxes, method, grid=found.grid, window=window)
         regions = [region for region in sample.regions if region.label]
-        grounded = ground_explanation(Explanation(attribution, subject.name, opened), regions, self.grounder(split))
+        grounded = ground_explanation(Explanation(attribution, captioner.name, opened), regions, self.grounder(split))
         return grounded.view()
 
-    def _no_split(self, name: str) -> Made:
+    def _no_split(self, name: str) -> ExperimentOutput:
         extra = ", or robot sequences with --robot" if name == "robot" else ""
         there = ", ".join(self.splits) or "none"
-        return Made(missing=f"the data set has no {name} split (there are: {there}); give one that has{extra}")
+        return ExperimentOutput(
+            missing=f"the data set has no {name} split (there are: {there}); give one that has{extra}"
+        )
 
 
 def picked(found: GroundingResult) -> list[tuple[str, GroundedImage]]:
@@ -325,6 +339,6 @@ def _shown(column: str, found: Mapping[str, float]) -> Cell:
     return f"{value:.3f}" if column == "NW" else f"{100 * value:.1f}"
 
 
-def _sizes(splits: Mapping[str, Split]) -> tuple[str, ...]:
+def _sizes(splits: Mapping[str, StudySplit]) -> tuple[str, ...]:
     shown = ", ".join(f"{name} {len(split.samples)}" for name, split in splits.items() if name in ("val", "test"))
     return (f"images: {shown}; x100 but NW",)

@@ -12,7 +12,7 @@ import torch
 from matplotlib.axes import Axes
 
 from captrial.captioners.trained import generate
-from captrial.papers.captioners import Subject
+from captrial.papers.study_captioners import StudyCaptioner
 from captrial.report.charts import (
     COLOURS,
     GRID,
@@ -44,19 +44,21 @@ class Timing:
 
 
 @torch.inference_mode()
-def time_batches(subject: Subject, ids: Sequence[str], batches: Sequence[int], repeats: int, beam: int) -> list[Timing]:
+def time_batches(
+    study: StudyCaptioner, ids: Sequence[str], batches: Sequence[int], repeats: int, beam: int
+) -> list[Timing]:
     """Caption batches of every size, after one to warm up; where images are few, they are taken again."""
-    captioner, vocabulary = subject.checkpoint.captioner, subject.checkpoint.vocabulary
+    captioner, vocabulary = study.checkpoint.captioner, study.checkpoint.vocabulary
     device = next(captioner.parameters()).device
     found = []
     for batch in batches:
-        features = subject.store.get(list(islice(cycle(ids), batch))).to(device)
+        features = study.store.get(list(islice(cycle(ids), batch))).to(device)
         spent = []
         for _ in range(repeats + 1):
             start = clock()
             generate(captioner, vocabulary, captioner.encode(features), beam)
             spent.append(clock() - start)
-        found.append(Timing(subject.name, batch, tuple(spent[1:])))
+        found.append(Timing(study.name, batch, tuple(spent[1:])))
     return found
 
 

@@ -30,23 +30,23 @@ from captrial.grounding.attention_tables import (
 from captrial.grounding.figures import AttentionStudy, draw_histograms, draw_side_by_side, draw_targets
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
-from captrial.papers.captioners import (
-    Split,
-    Subject,
+from captrial.papers.experiments import ExperimentOutput, PaperClaim
+from captrial.papers.reproduction import ExperimentFunction
+from captrial.papers.study_captioners import (
+    StudyCaptioner,
+    StudySplit,
     captions_of,
     score_columns,
     work_folder,
 )
-from captrial.papers.results import Claim, Made
-from captrial.papers.runner import Maker
 
 COLUMNS = {"BLEU-3": "bleu_3", "BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider"}
 TARGETS = 4  # images in Fig. 3
 
 
 @dataclass(frozen=True)
-class AttentionSettings:
-    """What decides the numbers, beside captioners and images."""
+class Liu2017Settings:
+    """Options that the numbers depend on, beside captioners and images."""
 
     method: str = "attention"
     beam: int = 5
@@ -55,17 +55,17 @@ class AttentionSettings:
 
 
 @dataclass
-class Attention:
-    """The exhibits of Liu 2017: the first captioner is the implicit one, the others are supervised."""
+class Liu2017:
+    """The experiments of Liu 2017: the first captioner is the implicit one, the others are supervised."""
 
-    subjects: Sequence[Subject]
-    split: Split
+    captioners: Sequence[StudyCaptioner]
+    split: StudySplit
     folder: Path
-    settings: AttentionSettings = field(default_factory=AttentionSettings)
+    settings: Liu2017Settings = field(default_factory=Liu2017Settings)
     similarity: Similarity = field(default_factory=Similarity.default)
 
-    def makers(self) -> dict[str, Maker]:
-        """One a measured exhibit."""
+    def functions(self) -> dict[str, ExperimentFunction]:
+        """The functions that run the experiments, by key."""
         return {
             "figure-3": self.targets,
             "table-1": self.correctness,
@@ -79,9 +79,9 @@ class Attention:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Everything that decides the numbers, for JSON."""
+        """Everything that the numbers depend on, for JSON."""
         return {
-            "models": {subject.name: subject.mark for subject in self.subjects},
+            "models": {captioner.name: captioner.mark for captioner in self.captioners},
             "images": [len(self.split.samples), self.split.mark],
             "method": self.settings.method,
             "beam": self.settings.beam,
@@ -90,7 +90,7 @@ class Attention:
             "similarity": self.similarity.description,
         }
 
-    # What exhibits share ---------------------------------------------------------------------------------------
+    # Shared by experiments ----------------------------------------------------------------------------------------
 
     @cached_property
     def work(self) -> Path:
@@ -99,41 +99,41 @@ class Attention:
 
     @cached_property
     def attributors(self) -> list[CaptionAttributor]:
-        """Each captioner, and what it said."""
-        return [self._attributor(subject) for subject in self.subjects]
+        """Each captioner with its captions."""
+        return [self._attributor(captioner) for captioner in self.captioners]
 
-    def _attributor(self, subject: Subject) -> CaptionAttributor:
-        keep = self.work / "captions" / f"{subject.name}-{subject.mark}.json"
-        said = captions_of(subject, self.split, self.settings.beam, keep)
+    def _attributor(self, captioner: StudyCaptioner) -> CaptionAttributor:
+        keep = self.work / "captions" / f"{captioner.name}-{captioner.mark}.json"
+        captions = captions_of(captioner, self.split, self.settings.beam, keep)
         attributor = DatasetAttributor(
-            subject.name, subject.checkpoint, subject.store, self.settings.method, self.settings.beam
+            captioner.name, captioner.checkpoint, captioner.store, self.settings.method, self.settings.beam
         )
-        return RecordedCaptions(attributor, said)
+        return RecordedCaptions(attributor, captions)
 
     @cached_property
     def results(self) -> list[AttentionResult]:
-        """What each captioner scored, phrase by phrase."""
-        return [self._measure(*both) for both in zip(self.attributors, self.subjects, strict=True)]
+        """Attention correctness of each captioner, phrase by phrase."""
+        return [self._measure(*both) for both in zip(self.attributors, self.captioners, strict=True)]
 
-    def _measure(self, attributor: CaptionAttributor, subject: Subject) -> AttentionResult:
-        kept = self.work / "scores" / f"{subject.name}-{subject.mark}.json"
+    def _measure(self, attributor: CaptionAttributor, captioner: StudyCaptioner) -> AttentionResult:
+        kept = self.work / "scores" / f"{captioner.name}-{captioner.mark}.json"
         if not kept.is_file():
             found = measure_attention(attributor, self.split.samples, similarity=self.similarity)
             found.write(kept)
         return AttentionResult.read(kept)
 
-    # Exhibits --------------------------------------------------------------------------------------------------
+    # Experiments -----------------------------------------------------------------------------------------------
 
-    def targets(self) -> Made:
+    def targets(self) -> ExperimentOutput:
         """Fig. 3."""
         boxed = [s for s in self.split.samples if s.captions and any(region.label for region in s.regions)]
         if not boxed or boxed[0].image.path is None:
-            return Made(missing="no image has regions with labels")
+            return ExperimentOutput(missing="no image has regions with labels")
         path = self.folder / "figures" / "figure-3.png"
         draw_targets(boxed[:TARGETS], self.attributors[0].preprocess, path, self.similarity)
-        return Made(images=[(path, "Here")])
+        return ExperimentOutput(images=[(path, "Here")])
 
-    def correctness(self) -> Made:
+    def correctness(self) -> ExperimentOutput:
         """Table 1."""
         table = correctness_table(self.results, self.settings.seed)
         claims = []
@@ -143,30 +143,32 @@ class Attention:
                 continue
             base, first = means[0]
             claims.append(
-                Claim(f"Implicit attention beats uniform ({setting})", first > base, f"{first:.3f} against {base:.3f}")
+                PaperClaim(
+                    f"Implicit attention beats uniform ({setting})", first > base, f"{first:.3f} against {base:.3f}"
+                )
             )
             for result, found in zip(self.results[1:], means[1:], strict=True):
                 if found is not None:
                     seen = f"{found[1]:.3f} against {first:.3f}"
                     claims.append(
-                        Claim(
+                        PaperClaim(
                             f"Supervised attention beats implicit ({setting}, {result.model})", found[1] > first, seen
                         )
                     )
-        return Made([replace(table, title="Here")], claims=claims)
+        return ExperimentOutput([replace(table, title="Here")], claims=claims)
 
-    def histograms(self) -> Made:
+    def histograms(self) -> ExperimentOutput:
         """Fig. 4."""
-        made = Made()
+        made = ExperimentOutput()
         for setting in (FORCED, GENERATED):
             values = {result.model: improvements(result, setting) for result in self.results}
             path = self.folder / "figures" / f"figure-4-{setting}.png"
             made.images.append((draw_histograms(values, path, f"{setting} captions"), f"Here, {setting} captions"))
         return made
 
-    def sizes(self) -> Made:
+    def sizes(self) -> ExperimentOutput:
         """Table 2; the same for forced captions, of which there are more."""
-        made = Made()
+        made = ExperimentOutput()
         for setting in (GENERATED, FORCED):
             table = size_table(self.results, setting, self.settings.seed)
             if table is None:
@@ -177,8 +179,8 @@ class Attention:
                 gains = self._gains(setting, number)
                 seen = ", ".join(f"{size} {gain:+.3f}" for size, gain in zip(SIZES, gains, strict=True))
                 text = f"Supervision adds most on small regions ({setting}, {self.results[number].model})"
-                made.claims.append(Claim(text, gains[0] == max(gains), seen))
-        return made if made.tables else Made(missing=" ".join(made.notes).rstrip("."))
+                made.claims.append(PaperClaim(text, gains[0] == max(gains), seen))
+        return made if made.tables else ExperimentOutput(missing=" ".join(made.notes).rstrip("."))
 
     def _gains(self, setting: str, number: int) -> list[float]:
         """What a captioner adds to the first one's correctness, by tercile of size."""
@@ -187,16 +189,16 @@ class Attention:
         parts = terciles(np.array([score.area for score in shared[0]]))
         return [float(gains[parts == size].mean()) if (parts == size).any() else 0.0 for size in range(len(SIZES))]
 
-    def side_by_side(self, key: str, setting: str) -> Made:
+    def side_by_side(self, key: str, setting: str) -> ExperimentOutput:
         """Fig. 5 and 6."""
         path = self.folder / "figures" / f"{key}.png"
         study = AttentionStudy(self.attributors, self.results, self.split.samples, self.similarity)
         drawn = draw_side_by_side(study, setting, path, self.settings.examples)
         if drawn is None:
-            return Made(missing=f"no phrase of the {setting} captions is shared by all captioners")
-        return Made(images=[(drawn, f"Here, {setting} captions; red: where the phrase should look")])
+            return ExperimentOutput(missing=f"no phrase of the {setting} captions is shared by all captioners")
+        return ExperimentOutput(images=[(drawn, f"Here, {setting} captions; red: where the phrase should look")])
 
-    def captioning(self) -> Made:
+    def captioning(self) -> ExperimentOutput:
         """Table 3."""
         rows: list[tuple[Cell, ...]] = []
         bleu = []
@@ -205,7 +207,7 @@ class Attention:
             bleu.append(100 * found["bleu_4"])
             rows.append((result.model, *(f"{100 * found[name]:.2f}" for name in COLUMNS.values())))
         claims = [
-            Claim(
+            PaperClaim(
                 f"Supervision improves captions (BLEU-4, {result.model})",
                 value > bleu[0],
                 f"{value:.2f} against {bleu[0]:.2f}",
@@ -213,31 +215,31 @@ class Attention:
             for result, value in zip(self.results[1:], bleu[1:], strict=True)
         ]
         notes = (f"{len(self.split.samples)} images, x100",)
-        return Made([Table("captioning", "Here", ("model", *COLUMNS), tuple(rows), notes)], claims=claims)
+        return ExperimentOutput([Table("captioning", "Here", ("model", *COLUMNS), tuple(rows), notes)], claims=claims)
 
-    def quality(self) -> Made:
+    def quality(self) -> ExperimentOutput:
         """Table 4."""
         table = quality_table(self.results[0], self.split.samples)
         if table is None:
-            return Made(missing="fewer than three captions have a phrase that a reference has too")
+            return ExperimentOutput(missing="fewer than three captions have a phrase that a reference has too")
         column = table.columns.index("bleu_4")
         high, middle, low = (float(row[column] or 0) for row in table.rows)  # type: ignore[arg-type]
-        claim = Claim(
+        claim = PaperClaim(
             "Higher correctness goes with better captions (BLEU-4)",
             high > middle > low,
             f"{high:.1f}, {middle:.1f}, {low:.1f}",
         )
-        return Made([replace(table, title="Here")], claims=[claim])
+        return ExperimentOutput([replace(table, title="Here")], claims=[claim])
 
-    def spearman(self) -> Made:
+    def spearman(self) -> ExperimentOutput:
         """The text's correlations with other measures."""
         table = spearman_table(self.results)
         first = [value for value in table.rows[0][3:6] if isinstance(value, float)]
-        made = Made([replace(table, title="Here")])
+        made = ExperimentOutput([replace(table, title="Here")])
         if first:
             seen = ", ".join(f"{value:.3f}" for value in first)
             made.claims.append(
-                Claim("-L1, -L2 and -KL agree with correctness above 0.96 (implicit)", min(first) > 0.96, seen)
+                PaperClaim("-L1, -L2 and -KL agree with correctness above 0.96 (implicit)", min(first) > 0.96, seen)
             )
         return made
 

@@ -1,23 +1,29 @@
-"""Wan 2022 on any folder of captions: who wins by maximum discrepancy, and everything the paper shows of it."""
+"""The experiments of Wan 2022 (maximum discrepancy competition) on any folder of caption files."""
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
+from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 
+from captrial.attribution.page import save_figure
 from captrial.compete.analysis import statistics as facts
 from captrial.compete.analysis.stability import Stability, measure_stability, spearman
 from captrial.compete.ranking.result import rank_changes
 from captrial.errors import MissingExtraError
 from captrial.grounding.tables import Cell, Table
-from captrial.papers.caption_examples import Example, draw_examples
-from captrial.papers.results import Claim, Made
-from captrial.papers.runner import Maker
-from captrial.papers.trial import Trial
+from captrial.papers.experiments import ExperimentOutput, PaperClaim
+from captrial.papers.reproduction import ExperimentFunction
+from captrial.papers.wan2022_competition import StudyCompetition
 from captrial.report import charts
 from captrial.report.sections import (
     matrix_charts,
@@ -28,47 +34,49 @@ from captrial.report.sections import (
 )
 
 CLASSES_SHOWN = 60
-STUCK_SHOWN = 8
+REPETITIONS_SHOWN = 8
 SETTLED = 47 / 70  # of k: from here on the paper's SRCC stays above 0.9
 PAPER_METRICS = ("cider", "spice")
+EXAMPLE_COLUMNS = 3
+CAPTION_COLOURS = {1: "#1d6b43", 0: "#b3261e", None: "#1f2430"}  # right, wrong, not judged
 
 
-class Mad(Trial):
-    """The exhibits of Wan 2022."""
+class Wan2022(StudyCompetition):
+    """The experiments of Wan 2022: one method for each table or figure."""
 
-    def makers(self) -> dict[str, Maker]:
-        """One a measured exhibit."""
+    def functions(self) -> dict[str, ExperimentFunction]:
+        """The functions that run the experiments, by key."""
         return {
             "figure-3": self.examples,
             "figure-5": self.classes,
             "table-1": architectures,
             "table-2": self.annotations,
-            "figure-6": self.elsewhere_and_here,
+            "figure-6": self.external_and_on_d,
             "figure-7": lambda: self.dominance(0),
             "figure-8": lambda: self.dominance(1),
             "figure-9": self.ranking,
             "table-3": lambda: self.rank_changes(0),
             "table-4": lambda: self.rank_changes(1),
             "figure-10": self.stability,
-            "figure-11": self.stuck,
+            "figure-11": self.repetition_examples,
             "figure-12": self.repetition,
         }
 
     def _metric(self, number: int) -> str | None:
         return self.settings.metrics[number] if number < len(self.settings.metrics) else None
 
-    # Exhibits --------------------------------------------------------------------------------------------------
+    # Experiments -----------------------------------------------------------------------------------------------
 
-    def annotations(self) -> Made:
+    def annotations(self) -> ExperimentOutput:
         """Table 2."""
         found = facts.annotation_statistics(self.scorer.references)
         assert found is not None
         columns = ("images", "refs", "words", "max refs", "min refs", "max words", "min words")
         sets, images = len(self.competition.pairs), len(self.competition.selected_images())
         note = f"{sets} sets of {self.settings.k} are {images} different images, {len(self.scorer.images)} labelled"
-        return Made([Table("annotations", "Here", columns, (astuple(found),), (note,), decimals=2)])
+        return ExperimentOutput([Table("annotations", "Here", columns, (astuple(found),), (note,), decimals=2)])
 
-    def examples(self) -> Made:
+    def examples(self) -> ExperimentOutput:
         """Fig. 3: the two best captioners, side by side."""
         metric = self.settings.metrics[0]
         first, second = sorted(self.ranking_by(metric).order[:2])
@@ -76,7 +84,7 @@ class Mad(Trial):
         pair = next(part for part in pairwise.pairs if part.models == (first, second))
         threshold = facts.right_threshold(self.scorer, metric).value
         names = self.competition.models[first], self.competition.models[second]
-        said = self.competition.selected_captions()
+        selected = self.competition.selected_captions()
         chosen = []
         for what, right in (
             ("both right", (1, 1)),
@@ -87,12 +95,12 @@ class Mad(Trial):
             for number, scores in zip(pair.images, pair.per_image, strict=True):
                 if tuple(int(value >= threshold) for value in scores) == right:
                     image = pairwise.images[int(number)]
-                    captions = tuple(zip(names, (said[image][first], said[image][second]), right, strict=True))
-                    chosen.append(Example(image, what, captions))
+                    captions = tuple(zip(names, (selected[image][first], selected[image][second]), right, strict=True))
+                    chosen.append(CaptionExample(image, what, captions))
                     break
         same = self._same(first, second)
         examples = [
-            *([Example(same[0], "the same", tuple((name, same[1], None) for name in names))] if same else []),
+            *([CaptionExample(same[0], "the same", tuple((name, same[1], None) for name in names))] if same else []),
             *chosen,
         ]
         return self._shown(
@@ -100,7 +108,7 @@ class Mad(Trial):
         )
 
     def _same(self, first: int, second: int) -> tuple[str, str] | None:
-        """The first image of the pool on which two models said the same."""
+        """The first image of the pool on which the captions of two models are the same."""
         for index in range(self.competition.pool.blocks):
             block = self.competition.pool.block(index, [first, second])
             one, other = (texts.to_pylist() for texts in block.captions)
@@ -109,7 +117,7 @@ class Mad(Trial):
                     return block.ids[row].as_py(), a
         return None
 
-    def _shown(self, name: str, examples: Sequence[Example], notes: Sequence[str]) -> Made:
+    def _shown(self, name: str, examples: Sequence[CaptionExample], notes: Sequence[str]) -> ExperimentOutput:
         """Examples as a table and, where the images are there, as a figure."""
         marks = {None: "", 1: "✓ ", 0: "✗ "}
         rows: list[tuple[Cell, ...]] = [
@@ -120,7 +128,7 @@ class Mad(Trial):
             )
             for example in examples
         ]
-        made = Made([Table(name, "Here", ("image", "what", "captions"), tuple(rows), tuple(notes))])
+        made = ExperimentOutput([Table(name, "Here", ("image", "what", "captions"), tuple(rows), tuple(notes))])
         source = self.competition.image_source
         opened = [(example, source.open(example.image)) for example in examples] if source else []
         there = [(example, image) for example, image in opened if image is not None]
@@ -130,7 +138,7 @@ class Mad(Trial):
             made.notes.append("Without --images the captions alone are shown.")
         return made
 
-    def classes(self) -> Made:
+    def classes(self) -> ExperimentOutput:
         """Fig. 5."""
         pool, objects = self.competition.pool, self.settings.objects
         ids = [image for index in range(pool.blocks) for image in pool.block(index, ()).ids.to_pylist()]
@@ -141,20 +149,20 @@ class Mad(Trial):
         else:
             found, what = facts.class_distribution(map(self.competition.class_of, ids)), "images"
         if not found:
-            return Made(
+            return ExperimentOutput(
                 missing="the images of this pool have no classes; ids that name a folder, or --objects FILE, would"
             )
         shown = dict(list(found.items())[:CLASSES_SHOWN])
         chart = charts.bars("classes", f"Here: {what}, by class", {"images": list(shown.values())}, list(shown), what)
         columns = ("images in the pool", "classes", "largest class", "smallest class")
         row: tuple[Cell, ...] = (len(ids), len(found), max(found.values()), min(found.values()))
-        return Made([Table("classes", "Here", columns, (row,))], [chart])
+        return ExperimentOutput([Table("classes", "Here", columns, (row,))], [chart])
 
-    def elsewhere_and_here(self) -> Made:
+    def external_and_on_d(self) -> ExperimentOutput:
         """Fig. 6."""
-        if self.elsewhere is None:
+        if self.external_scores is None:
             return self._no_scores()
-        made = Made()
+        made = ExperimentOutput()
         rows: list[tuple[Cell, ...]] = []
         for metric in self.settings.metrics:
             on_d = {
@@ -162,7 +170,9 @@ class Mad(Trial):
                 for number, name in enumerate(self.competition.models)
             }
             both = [
-                (n, 100 * self.elsewhere[n][metric], 100 * on_d[n]) for n in on_d if metric in self.elsewhere.get(n, {})
+                (n, 100 * self.external_scores[n][metric], 100 * on_d[n])
+                for n in on_d
+                if metric in self.external_scores.get(n, {})
             ]
             if not both:
                 continue
@@ -174,12 +184,12 @@ class Mad(Trial):
             rows += [(metric_title(metric), *row, row[2] / row[1] if row[1] else None) for row in both]
             old, new = (np.array([row[column] for row in both]) for column in (1, 2))
             made.claims += [
-                Claim(
+                PaperClaim(
                     f"Every captioner scores less on D ({metric_title(metric)})",
                     bool((new < old).all()),
                     f"{old.min():.1f}–{old.max():.1f} on everything, {new.min():.1f}–{new.max():.1f} on D",
                 ),
-                Claim(
+                PaperClaim(
                     f"D tells captioners further apart ({metric_title(metric)})",
                     _apart(new) > _apart(old),
                     f"best over worst {_apart(old):.2f} on everything, {_apart(new):.2f} on D",
@@ -190,17 +200,17 @@ class Mad(Trial):
         )
         return made
 
-    def dominance(self, number: int) -> Made:
+    def dominance(self, number: int) -> ExperimentOutput:
         """Fig. 7 and 8."""
         metric = self._metric(number)
         if metric is None:
-            return Made(missing="only one metric was asked for; give two with --metrics")
+            return ExperimentOutput(missing="only one metric was asked for; give two with --metrics")
         found = self.ranking_by(metric)
         wins = found.dominance.f > 1
         best = found.models[found.order[0]]
-        made = Made(charts=matrix_charts(found), notes=[*_instead(metric, number), *found.notes])
+        made = ExperimentOutput(charts=matrix_charts(found), notes=[*_instead(metric, number), *found.notes])
         made.claims.append(
-            Claim(
+            PaperClaim(
                 "Few captioners dominate all others, one is dominated by all",
                 bool(wins[found.order[0]].sum() == len(wins) - 1 and wins[found.order[-1]].sum() == 0),
                 f"{best} beats {wins[found.order[0]].sum()} of {len(wins) - 1}, "
@@ -209,7 +219,7 @@ class Mad(Trial):
         )
         return made
 
-    def ranking(self) -> Made:
+    def ranking(self) -> ExperimentOutput:
         """Fig. 9."""
         found = [self.ranking_by(metric) for metric in self.settings.metrics]
         rows: list[tuple[Cell, ...]] = []
@@ -218,86 +228,88 @@ class Mad(Trial):
                 interval, places = f"{row['low']:.4f}–{row['high']:.4f}", f"{row['rank_low']}–{row['rank_high']}"
                 rows.append((metric_title(part.metric), row["rank"], row["model"], row["score"], interval, places))
         columns = ("metric", "rank", "model", "q", "95% interval", "95% of ranks")
-        made = Made([Table("ranking", "Here", columns, tuple(rows), decimals=4)], list(map(ranking_chart, found)))
+        made = ExperimentOutput(
+            [Table("ranking", "Here", columns, tuple(rows), decimals=4)], list(map(ranking_chart, found))
+        )
         if len(found) > 1:
             agreement = spearman(found[0].scores, found[1].scores)
             names = " and ".join(metric_title(part.metric) for part in found[:2])
             text = f"{names} agree on the ranking (0.93 in the paper)"
-            made.claims.append(Claim(text, agreement >= 0.9, f"SRCC {agreement:.3f}"))
+            made.claims.append(PaperClaim(text, agreement >= 0.9, f"SRCC {agreement:.3f}"))
         return made
 
-    def rank_changes(self, number: int) -> Made:
+    def rank_changes(self, number: int) -> ExperimentOutput:
         """Tables 3 and 4."""
         metric = self._metric(number)
         if metric is None:
-            return Made(missing="only one metric was asked for; give two with --metrics")
-        known = {n: row[metric] for n, row in (self.elsewhere or {}).items() if metric in row}
+            return ExperimentOutput(missing="only one metric was asked for; give two with --metrics")
+        known = {n: row[metric] for n, row in (self.external_scores or {}).items() if metric in row}
         if not known:
             return self._no_scores()
-        changes = rank_changes(self.ranking_by(metric), self.elsewhere or {})
+        changes = rank_changes(self.ranking_by(metric), self.external_scores or {})
         ordered = sorted(changes, key=lambda name: changes[name][0])
         rows = tuple((n, 100 * known[n], changes[n][0], changes[n][1], _signed(changes[n][2])) for n in ordered)
-        columns = ("model", f"{metric_title(metric)} elsewhere", "rank", "global rank", "change")
+        columns = ("model", f"external {metric_title(metric)}", "rank", "global rank", "change")
         old, new = (np.array([float(changes[name][column]) for name in ordered]) for column in (0, 1))
         agreement = spearman(old, new)
         moved = sum(change != 0 for _, _, change in changes.values())
-        claim = Claim(
-            "Ranks on D differ from ranks elsewhere", moved > 0, f"{moved} of {len(rows)} moved, SRCC {agreement:.3f}"
+        claim = PaperClaim(
+            "Ranks on D differ from external ranks", moved > 0, f"{moved} of {len(rows)} moved, SRCC {agreement:.3f}"
         )
         where = "scores given" if self.settings.scores is not None else "all images of the pool, the same references"
-        table = Table("changes", "Here", columns, rows, (f"elsewhere: {where}",), decimals=2)
-        return Made([table], claims=[claim], notes=_instead(metric, number))
+        table = Table("changes", "Here", columns, rows, (f"external scores: {where}",), decimals=2)
+        return ExperimentOutput([table], claims=[claim], notes=_instead(metric, number))
 
-    def stability(self) -> Made:
+    def stability(self) -> ExperimentOutput:
         """Fig. 10."""
         curves = [self._curve(metric) for metric in self.settings.metrics]
-        made = Made(charts=[stability_chart(curves)])
+        made = ExperimentOutput(charts=[stability_chart(curves)])
         if curves[0].weak:
-            made.notes.append(f"With {curves[0].models} captioners a rank correlation says little.")
+            made.notes.append(f"With {curves[0].models} captioners a rank correlation carries little information.")
         for curve in curves:
             settled = curve.settled()
             seen = f"from k = {settled} of {curve.k[-1]} on" if settled else "never for good"
             text = f"SRCC stays above 0.9 from two thirds of k on, or earlier ({metric_title(curve.metric)})"
-            made.claims.append(Claim(text, settled is not None and settled <= SETTLED * curve.k[-1], seen))
+            made.claims.append(PaperClaim(text, settled is not None and settled <= SETTLED * curve.k[-1], seen))
         return made
 
     def _curve(self, metric: str) -> Stability:
         return measure_stability(lambda k: self.scorer.score(metric, k))
 
-    def stuck(self) -> Made:
+    def repetition_examples(self) -> ExperimentOutput:
         """Fig. 11."""
-        stuck = [
-            Example(image, f"{part.model}: {word}", ((part.model, caption, None),))
+        examples = [
+            CaptionExample(image, f"{part.model}: {word}", ((part.model, caption, None),))
             for part in self.repeated
             for image, caption, word in part.examples[:2]
         ]
-        if not stuck:
-            return Made(notes=["No caption of this pool has a word three or more times in a row."])
-        return self._shown("stuck", stuck[:STUCK_SHOWN], [])
+        if not examples:
+            return ExperimentOutput(notes=["No caption of this pool has a word three or more times in a row."])
+        return self._shown("repetition-examples", examples[:REPETITIONS_SHOWN], [])
 
-    def repetition(self) -> Made:
+    def repetition(self) -> ExperimentOutput:
         """Fig. 12."""
         rows = tuple(
             (part.model, part.repeated, f"{100 * part.share:.2f}%", len(part.words), ", ".join(list(part.words)[:5]))
             for part in self.repeated
         )
         columns = ("model", "captions", "share", "different words", "most frequent")
-        made = Made([Table("repetition", "Here", columns, rows)], [repetition_chart(self.repeated)])
+        made = ExperimentOutput([Table("repetition", "Here", columns, rows)], [repetition_chart(self.repeated)])
         counts = [part.repeated for part in self.repeated]
         if len(counts) > 1:
             first, second = counts[:2]
             text = "One captioner repeats itself many times as often as the others (six times in the paper)"
-            made.claims.append(Claim(text, first >= 6 * max(second, 1), f"{first} and {second} captions"))
+            made.claims.append(PaperClaim(text, first >= 6 * max(second, 1), f"{first} and {second} captions"))
         return made
 
     @staticmethod
-    def _no_scores() -> Made:
-        return Made(
-            missing="there are no scores elsewhere: give --scores FILE, or references of all images of the pool"
+    def _no_scores() -> ExperimentOutput:
+        return ExperimentOutput(
+            missing="there are no external scores: give --scores FILE, or references of all images of the pool"
         )
 
 
-def architectures() -> Made:
+def architectures() -> ExperimentOutput:
     """Table 1: what our captioners are made of."""
     try:
         from captrial.captioners.registry import ARCHITECTURES
@@ -308,7 +320,7 @@ def architectures() -> Made:
         (entry.title, entry.features, entry.decoder, entry.encoder_attention, entry.decoder_attention)
         for entry in ARCHITECTURES.values()
     )
-    return Made([Table("architectures", "Here", columns, rows)])
+    return ExperimentOutput([Table("architectures", "Here", columns, rows)])
 
 
 def _apart(scores: NDArray[np.float64]) -> float:
@@ -317,10 +329,55 @@ def _apart(scores: NDArray[np.float64]) -> float:
 
 
 def _instead(metric: str, number: int) -> list[str]:
-    """What to say where the exhibit is not by the paper's metric."""
+    """What to say where the experiment is not by the paper's metric."""
     usual = PAPER_METRICS[number]
     return [] if metric == usual else [f"By {metric_title(metric)} in place of {metric_title(usual)}."]
 
 
 def _signed(change: int) -> str:
     return f"{change:+d}" if change else "0"
+
+
+# Examples ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CaptionExample:
+    """An image by id, why it is shown, and (captioner, caption, right: 1, wrong: 0, not judged: None)."""
+
+    image: str
+    what: str
+    captions: tuple[tuple[str, str, int | None], ...]
+
+
+def draw_examples(examples: Sequence[tuple[CaptionExample, Image.Image]], path: Path) -> Path:
+    """The images in rows of three, each with its captions; the format goes by the suffix."""
+    rows = math.ceil(len(examples) / EXAMPLE_COLUMNS)
+    figure = Figure(figsize=(3.4 * EXAMPLE_COLUMNS, 3.7 * rows))
+    grid = figure.subplots(rows, EXAMPLE_COLUMNS, squeeze=False).ravel()
+    figure.subplots_adjust(left=0.02, right=0.98, top=0.95, bottom=0.01, hspace=0.02, wspace=0.05)
+    for axes in grid:
+        axes.set_axis_off()
+    for axes, (example, image) in zip(grid, examples, strict=False):
+        _draw(axes, example, image)
+    return save_figure(figure, path)
+
+
+def _draw(axes: Axes, example: CaptionExample, image: Image.Image) -> None:
+    axes.imshow(image)
+    axes.set_anchor("N")
+    axes.set_title(example.what, fontsize=9)
+    place = -0.03
+    for name, caption, right in example.captions:
+        text = textwrap.fill(f"{name}: {caption}", 46)
+        axes.text(
+            0,
+            place,
+            text,
+            transform=axes.transAxes,
+            va="top",
+            fontsize=8,
+            color=CAPTION_COLOURS[right],
+            parse_math=False,
+        )
+        place -= 0.075 * (text.count("\n") + 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from captrial.papers.exhibits import Exhibit, papers
+from captrial.papers.experiments import Experiment, load_papers
 
-# Figure 1 of Wan 2022 plots the literature; the other numbers are all the papers have. `spearman` is a sentence of Liu 2017.
+# Figure 1 of Wan 2022 plots the literature; all other figures are declared. `spearman` is a sentence of Liu 2017.
 SHOWN = {
     "grounding": {"tables": 4, "figures": {1, 2, 3, 4, 5}, "more": set()},
     "mad": {"tables": 4, "figures": set(range(2, 13)), "more": set()},
@@ -16,25 +16,27 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_table_and_figure_is_declared(name: str) -> None:
-    shown, exhibits = SHOWN[name], papers()[name].exhibits
+    shown, experiments = SHOWN[name], load_papers()[name].experiments
     wanted = {f"table-{number}" for number in range(1, shown["tables"] + 1)}
     wanted |= {f"figure-{number}" for number in shown["figures"]} | shown["more"]
-    assert sorted(exhibit.key for exhibit in exhibits) == sorted(wanted)
-    for exhibit in exhibits:
-        assert exhibit.how, exhibit.key
-        assert (exhibit.kind == "described") == bool(exhibit.see), exhibit.key
-        assert exhibit.printed or not exhibit.key.startswith("table"), exhibit.key
+    assert sorted(experiment.key for experiment in experiments) == sorted(wanted)
+    for experiment in experiments:
+        assert experiment.how, experiment.key
+        assert (experiment.kind == "described") == bool(experiment.see), experiment.key
+        assert experiment.printed or not experiment.key.startswith("table"), experiment.key
 
 
-@pytest.mark.parametrize("exhibit", [e for paper in papers().values() for e in paper.exhibits if e.printed], ids=str)
-def test_printed_tables_are_rectangular(exhibit: Exhibit) -> None:
-    assert exhibit.printed is not None
-    assert {len(row) for row in exhibit.printed.rows} == {len(exhibit.printed.columns)}
+@pytest.mark.parametrize(
+    "experiment", [e for paper in load_papers().values() for e in paper.experiments if e.printed], ids=str
+)
+def test_printed_tables_are_rectangular(experiment: Experiment) -> None:
+    assert experiment.printed is not None
+    assert {len(row) for row in experiment.printed.rows} == {len(experiment.printed.columns)}
 
 
 @pytest.mark.parametrize("key", ["table-2", "table-3", "table-4"])
 def test_grounding_scores_rise_with_delta_but_for_the_misprint(key: str) -> None:
-    printed = papers()["grounding"].exhibit(key).printed
+    printed = load_papers()["grounding"].experiment(key).printed
     assert printed is not None
     assert len(printed.rows) == 18
     falling = []
@@ -49,7 +51,7 @@ def test_grounding_scores_rise_with_delta_but_for_the_misprint(key: str) -> None
 
 @pytest.mark.parametrize("key", ["table-3", "table-4"])
 def test_rank_changes_are_old_minus_new(key: str) -> None:
-    printed = papers()["mad"].exhibit(key).printed
+    printed = load_papers()["mad"].experiment(key).printed
     assert printed is not None
     assert all(int(old) - int(new) == int(change) for _, _, old, new, change in printed.rows)
     for column in (2, 3):
@@ -59,7 +61,7 @@ def test_rank_changes_are_old_minus_new(key: str) -> None:
 
 
 def test_gains_in_the_text_of_003_are_those_of_its_table() -> None:
-    printed = papers()["attention"].exhibit("table-1").printed
+    printed = load_papers()["attention"].experiment("table-1").printed
     assert printed is not None
     gains = [100 * (float(correct) - float(base)) for _, _, base, correct in printed.rows]
     assert gains == pytest.approx([6.22, 11.14, 12.07, 18.19], abs=0.02)

@@ -1,4 +1,4 @@
-"""The competition behind the exhibits of Wan 2022: made once, labelled by the references, judged by each metric."""
+"""The competition that the experiments of Wan 2022 share: created once, labelled by the references."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CAPTION_FILES = {".json", ".jsonl", ".csv", ".tsv", ".parquet"}
 
 
 @dataclass(frozen=True)
-class MadSettings:
-    """What decides a competition."""
+class Wan2022Settings:
+    """Inputs and options of the competition."""
 
-    data: Path  # a folder: a file of captions a model, references.json beside them
+    data: Path  # a folder with a caption file for each model and references.json
     images: Path | None = None
-    scores: Mapping[str, Mapping[str, float]] | None = None  # model -> metric -> score elsewhere, fractions
-    objects: Mapping[str, Sequence[str]] | None = None  # image -> what is on it
+    scores: Mapping[str, Mapping[str, float]] | None = None  # model -> metric -> external score, a fraction
+    objects: Mapping[str, Sequence[str]] | None = None  # image -> classes of its objects
     metrics: tuple[str, ...] = ("cider", "spice")
     k: int = 70
     seed: int = 0
@@ -51,7 +51,7 @@ class MadSettings:
         return found
 
     def describe(self) -> dict[str, Any]:
-        """Everything that decides the numbers, for JSON."""
+        """Everything that the numbers depend on, for JSON."""
         files = {**self.caption_files(), "references": self.data / REFERENCES}
         return {
             "data": self.data.name,
@@ -65,19 +65,19 @@ class MadSettings:
         }
 
 
-class Trial:
-    """What several exhibits need, each worked out once."""
+class StudyCompetition:
+    """Results that several experiments use, each computed once."""
 
-    def __init__(self, settings: MadSettings, folder: Path) -> None:
+    def __init__(self, settings: Wan2022Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
         self._rankings: dict[str, RankingResult] = {}
 
     @cached_property
     def competition(self) -> Competition:
-        """The competition in the folder, made anew where it is not of these files and settings."""
+        """The competition in the folder; created again where it has other files or settings."""
         chosen, directory = self.settings, self.folder / "competition"
         made = Competition.open(directory) if (directory / "competition.json").is_file() else None
-        if made is not None and not self._is_asked_for(made):
+        if made is not None and not self._is_same(made):
             if (directory / "annotations.sqlite").exists():
                 raise StateError(f"{directory} was made of other captions, and people have annotated it; choose --out")
             shutil.rmtree(directory)
@@ -88,7 +88,7 @@ class Trial:
         made.select(SelectionSettings(chosen.k, chosen.k), again=again)
         return made
 
-    def _is_asked_for(self, made: Competition) -> bool:
+    def _is_same(self, made: Competition) -> bool:
         chosen = self.settings
         images = None if chosen.images is None else chosen.images.resolve()
         kept = None if made.image_root is None else made.image_root.resolve()
@@ -98,12 +98,12 @@ class Trial:
 
     @cached_property
     def labels(self) -> Labels:
-        """What people said."""
+        """The reference captions."""
         return self.competition.labels(self.settings.data / REFERENCES)
 
     @cached_property
     def scorer(self) -> PairScorer:
-        """Who scores the selected images."""
+        """The scorer of the selected images."""
         found = self.competition.scorer(self.labels)
         if not found.images:
             raise InputError(f"{self.settings.data / REFERENCES}: no selected image is in it; check the ids")
@@ -116,8 +116,8 @@ class Trial:
         return self._rankings[metric]
 
     @cached_property
-    def elsewhere(self) -> Mapping[str, Mapping[str, float]] | None:
-        """Scores on everything: those given, or of all images where all have references; None where neither."""
+    def external_scores(self) -> Mapping[str, Mapping[str, float]] | None:
+        """Scores on other data: those given, or on all images where all have references; None where neither."""
         if self.settings.scores is not None:
             return self.settings.scores
         known = self.labels.references
@@ -125,17 +125,17 @@ class Trial:
             return None
         from captrial.metrics import score
 
-        said = gather(self.competition.pool, list(known))
-        if len(said) < self.competition.manifest.image_count:
+        gathered = gather(self.competition.pool, list(known))
+        if len(gathered) < self.competition.manifest.image_count:
             return None
         captions = {
-            name: {image: texts[number] for image, texts in said.items()}
+            name: {image: texts[number] for image, texts in gathered.items()}
             for number, name in enumerate(self.competition.models)
         }
-        table = score(captions, {image: known[image] for image in said}, list(self.settings.metrics)).to_dict()
+        table = score(captions, {image: known[image] for image in gathered}, list(self.settings.metrics)).to_dict()
         return {name: {key: value for key, value in row.items() if value is not None} for name, row in table.items()}
 
     @cached_property
     def repeated(self) -> list[ModelRepetition]:
-        """Who repeats itself, most first."""
+        """Repetition by model, most first."""
         return sorted(find_repetition(self.competition.pool), key=lambda part: -part.repeated)

@@ -1,4 +1,4 @@
-"""`captrial reproduce mad|grounding|attention` on tiny data: all exhibits, one page, finished ones used again."""
+"""`captrial reproduce mad|grounding|attention` on tiny data: all experiments, one page, finished ones are reused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from captrial.cli.app import app
 from captrial.compete import Competition
 from captrial.errors import InputError
-from captrial.papers.exhibits import papers
-from captrial.papers.trial import MadSettings, Trial
+from captrial.papers.experiments import load_papers
+from captrial.papers.wan2022_competition import StudyCompetition, Wan2022Settings
 from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
 from explain.toys import VISION, ToyFeatures, toy_checkpoint
@@ -31,21 +31,21 @@ def run(*arguments: str | Path) -> str:
 
 
 def states(printed: str) -> dict[str, str]:
-    return {row["exhibit"]: row["state"] for row in orjson.loads(printed)["exhibits"]}
+    return {row["experiment"]: row["state"] for row in orjson.loads(printed)["experiments"]}
 
 
 def holding(folder: Path, key: str) -> dict[str, bool]:
-    claims = orjson.loads((folder / "exhibits" / f"{key}.json").read_bytes())["result"]["claims"]
+    claims = orjson.loads((folder / "experiments" / f"{key}.json").read_bytes())["result"]["claims"]
     return {claim["text"]: claim["holds"] for claim in claims}
 
 
 def check_page(folder: Path, name: str) -> str:
-    """One page that needs nothing else, with every exhibit on it."""
+    """One page that needs nothing else, with every experiment on it."""
     page = (folder / "index.html").read_text()
     assert not re.search(r'(src|href)="(?!data:|#)', page)
-    for exhibit in papers()[name].exhibits:
-        assert f'id="{exhibit.key}"' in page
-        assert f"### {exhibit.label}: {exhibit.title}" in (folder / "results.md").read_text()
+    for experiment in load_papers()[name].experiments:
+        assert f'id="{experiment.key}"' in page
+        assert f"### {experiment.label}: {experiment.title}" in (folder / "results.md").read_text()
     return page
 
 
@@ -53,9 +53,9 @@ def check_page(folder: Path, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def speakers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three speakers about thirty images: one is right, one errs on every second, one is stuck or wrong."""
-    folder = tmp_path_factory.mktemp("speakers")
+def caption_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models for thirty images: one is right, one errs on every second, one repeats words or is wrong."""
+    folder = tmp_path_factory.mktemp("captions")
     (folder / "images" / "park").mkdir(parents=True)
     said: dict[str, dict[str, str]] = {"right": {}, "half": {}, "wrong": {}}
     references = {}
@@ -74,19 +74,19 @@ def speakers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_mad(speakers: Path, tmp_path: Path) -> None:
-    arguments = ["reproduce", "mad", "--data", speakers, "--images", speakers / "images", "--out", tmp_path]
+def test_mad(caption_folder: Path, tmp_path: Path) -> None:
+    arguments = ["reproduce", "mad", "--data", caption_folder, "--images", caption_folder / "images", "--out", tmp_path]
     arguments += ["--metrics", "cider,rouge_l", "--k", "8", "--json"]
     made = states(run(*arguments))
     assert {label for label, state in made.items() if state == "made"} == {
         *(f"Fig. {number}" for number in (3, 5, 6, 7, 8, 9, 10, 11, 12)),
         *(f"Table {number}" for number in (1, 2, 3, 4)),
     }
-    ranking = orjson.loads((tmp_path / "exhibits" / "figure-9.json").read_bytes())["values"][0]["rows"]
+    ranking = orjson.loads((tmp_path / "experiments" / "figure-9.json").read_bytes())["values"][0]["rows"]
     assert [row["model"] for row in ranking if row["metric"] == "CIDEr"] == ["right", "half", "wrong"]
-    statistics = orjson.loads((tmp_path / "exhibits" / "table-2.json").read_bytes())["values"][0]["rows"][0]
+    statistics = orjson.loads((tmp_path / "experiments" / "table-2.json").read_bytes())["values"][0]["rows"][0]
     assert (statistics["refs"], statistics["max refs"]) == (3.0, 3)
-    stuck = orjson.loads((tmp_path / "exhibits" / "figure-12.json").read_bytes())["values"][0]["rows"][0]
+    stuck = orjson.loads((tmp_path / "experiments" / "figure-12.json").read_bytes())["values"][0]["rows"][0]
     assert (stuck["model"], stuck["captions"], stuck["most frequent"]) == ("wrong", 8, "dog")
     assert holding(tmp_path, "figure-7") == {"Few captioners dominate all others, one is dominated by all": True}
     page = check_page(tmp_path, "mad")
@@ -94,43 +94,43 @@ def test_mad(speakers: Path, tmp_path: Path) -> None:
     assert "By ROUGE-L in place of SPICE." in page
     with Image.open(tmp_path / "figures" / "examples.png") as image:
         assert min(image.size) > 200
-    assert (tmp_path / "tables" / "table-3.csv").read_text().startswith("model,CIDEr elsewhere,rank,global rank,change")
+    assert (tmp_path / "tables" / "table-3.csv").read_text().startswith("model,external CIDEr,rank,global rank,change")
 
     again = states(run(*arguments))
     assert {state for state in again.values() if not state.startswith("described")} == {"reused"}
-    assert "used again: Fig. 3" in run(*arguments[:-1])
+    assert "reused: Fig. 3" in run(*arguments[:-1])
     changed = states(run(*arguments[:-2], "6", "--json"))
     assert "reused" not in changed.values()
 
 
-def test_mad_says_what_is_missing(speakers: Path, tmp_path: Path) -> None:
+def test_mad_says_what_is_missing(caption_folder: Path, tmp_path: Path) -> None:
     few = tmp_path / "few"
     few.mkdir()
     for name in ("right", "wrong"):
-        (few / f"{name}.json").write_bytes((speakers / f"{name}.json").read_bytes())
+        (few / f"{name}.json").write_bytes((caption_folder / f"{name}.json").read_bytes())
     with pytest.raises(InputError, match=r"references\.json \(captions by people\) beside them"):
         run("reproduce", "mad", "--data", few, "--out", tmp_path / "out")
-    known = dict(list(orjson.loads((speakers / "references.json").read_bytes()).items())[:20])
+    known = dict(list(orjson.loads((caption_folder / "references.json").read_bytes()).items())[:20])
     (few / "references.json").write_bytes(orjson.dumps(known))
     arguments = ["--data", few, "--out", tmp_path / "out", "--metrics", "rouge_l", "--k", "8", "--json"]
     made = states(run("reproduce", "mad", *arguments))
-    assert made["Table 3"].startswith("not made: there are no scores elsewhere")
+    assert made["Table 3"].startswith("not made: there are no external scores")
     assert made["Fig. 8"].startswith("not made: only one metric")
     scores = tmp_path / "scores.json"
     scores.write_text('{"right": {"rouge_l": 0.3}, "wrong": {"rouge_l": 0.4}}')
     assert states(run("reproduce", "mad", *arguments, "--scores", scores))["Table 3"] == "made"
-    changes = orjson.loads((tmp_path / "out" / "exhibits" / "table-3.json").read_bytes())["values"][0]["rows"]
+    changes = orjson.loads((tmp_path / "out" / "experiments" / "table-3.json").read_bytes())["values"][0]["rows"]
     assert [(row["model"], row["change"]) for row in changes] == [("wrong", "-1"), ("right", "+1")]
 
 
-def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path, tmp_path: Path) -> None:
+def test_a_competition_of_other_settings_or_captions_is_made_anew(caption_folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     for name in ("right", "half", "references"):
-        (data / f"{name}.json").write_bytes((speakers / f"{name}.json").read_bytes())
+        (data / f"{name}.json").write_bytes((caption_folder / f"{name}.json").read_bytes())
 
     def made(**options: Any) -> Competition:
-        return Trial(MadSettings(data, k=4, **options), tmp_path).competition
+        return StudyCompetition(Wan2022Settings(data, k=4, **options), tmp_path).competition
 
     first = (made().directory / "pool.parquet").stat().st_ino
     assert (made().directory / "pool.parquet").stat().st_ino == first
@@ -138,7 +138,7 @@ def test_a_competition_of_other_settings_or_captions_is_made_anew(speakers: Path
     said = orjson.loads((data / "half.json").read_bytes())
     (data / "half.json").write_bytes(orjson.dumps({**said, "park/00.png": "something else"}))
     assert "something else" in [said["half"] for said in map(made(seed=7).captions_of, made(seed=7).selected_images())]
-    (data / "wrong.json").write_bytes((speakers / "wrong.json").read_bytes())
+    (data / "wrong.json").write_bytes((caption_folder / "wrong.json").read_bytes())
     assert made(seed=7).models == ("half", "right", "wrong")
 
 
@@ -173,7 +173,7 @@ def test_grounding(place: Path, tmp_path: Path) -> None:
     made = states(run(*arguments))
     assert made["Table 2"].startswith("not made: the data set has no val split (there are: test, robot)")
     assert {made[label] for label in ("Table 1", "Table 3", "Table 4", "Fig. 2")} == {"made"}
-    rows = orjson.loads((tmp_path / "exhibits" / "table-4.json").read_bytes())["values"][0]["rows"]
+    rows = orjson.loads((tmp_path / "experiments" / "table-4.json").read_bytes())["values"][0]["rows"]
     assert [(row["features"], row["model"], row["method"]) for row in rows] == [
         ("regions", "transformer", "Saliency"),
         ("regions", "smart", "Saliency"),
@@ -182,7 +182,7 @@ def test_grounding(place: Path, tmp_path: Path) -> None:
     for row in rows:
         values = [row[f"δ={delta}"]["value"] for delta in ("0", "1", "3", "5", "∞")]
         assert values == sorted(values)
-    spent = orjson.loads((tmp_path / "exhibits" / "figure-2.json").read_bytes())["values"][0]["rows"]
+    spent = orjson.loads((tmp_path / "experiments" / "figure-2.json").read_bytes())["values"][0]["rows"]
     assert set(spent[0]) == {"model", "batch 1", "batch 4"}
     assert len(holding(tmp_path, "table-3")) == 2
     page = check_page(tmp_path, "grounding")
@@ -210,7 +210,7 @@ def test_attention(place: Path, tmp_path: Path) -> None:
     arguments += ["--beam", "1", "--examples", "2", "--json"]
     made = states(run(*arguments))
     assert {made[label] for label in ("Table 1", "Table 2", "Table 3", "Fig. 3", "Fig. 4", "Fig. 5")} == {"made"}
-    rows = orjson.loads((tmp_path / "exhibits" / "table-1.json").read_bytes())["values"][0]["rows"]
+    rows = orjson.loads((tmp_path / "experiments" / "table-1.json").read_bytes())["values"][0]["rows"]
     forced = {row["model"]: row for row in rows if row["captions"] == "forced"}
     assert forced["implicit"]["phrases"] == forced["strong"]["phrases"] > 0
     better = forced["implicit"]["correctness"]["value"] > forced["implicit"]["baseline"]["value"]
@@ -224,6 +224,6 @@ def test_attention(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no attribution method 'gaze' for a whole data set"):
         run(*arguments, "--method", "gaze", "--out", tmp_path / "gaze")
     assert not (tmp_path / "gaze").exists()  # said before anything was done
-    (tmp_path / "exhibits" / "table-1.json").unlink()
+    (tmp_path / "experiments" / "table-1.json").unlink()
     again = states(run(*arguments))
     assert (again["Table 1"], again["Table 2"]) == ("made", "reused")

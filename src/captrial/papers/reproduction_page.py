@@ -8,16 +8,15 @@ from pathlib import Path
 from captrial.data.images import data_url
 from captrial.files import atomic_write
 from captrial.html import Templates
-from captrial.papers.exhibits import Exhibit
-from captrial.papers.results import Result
-from captrial.papers.runner import Reproduction
+from captrial.papers.experiments import Experiment, ExperimentResult
+from captrial.papers.reproduction import Reproduction
 from captrial.version import __version__
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 _TEMPLATES = Templates("captrial.papers", "captrial.report", trim=True)
 
 
-def write(made: Reproduction) -> Path:
+def write_reproduction_page(made: Reproduction) -> Path:
     """Write `index.html` and `results.md` into the folder; returns the page."""
     page = _TEMPLATES.render(
         "reproduction.html",
@@ -35,7 +34,7 @@ def write(made: Reproduction) -> Path:
 
 
 def markdown(made: Reproduction, place: Callable[[str], str] = str) -> str:
-    """All exhibits as Markdown; `place` says where the page finds a figure's file."""
+    """All experiments as Markdown; `place` says where the page finds a figure's file."""
     lines = [f"## {made.paper.question}", f"Paper {made.paper.number}: {made.paper.cite}.", ""]
     if made.command:
         lines += [
@@ -46,21 +45,23 @@ def markdown(made: Reproduction, place: Callable[[str], str] = str) -> str:
             "",
         ]
     lines += [*(f"- {text}" for text in made.paper.differences), ""]
-    for exhibit in made.paper.exhibits:
-        lines += _section(exhibit, made.results.get(exhibit.key), place)
+    for experiment in made.paper.experiments:
+        lines += _section(experiment, made.results.get(experiment.key), place)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(exhibit: Exhibit, result: Result | None, place: Callable[[str], str]) -> Iterator[str]:
-    yield f"### {exhibit.label}: {exhibit.title}"
-    yield f"{exhibit.how}." + (f" See [{exhibit.see}]({exhibit.see.removeprefix('docs/')})." if exhibit.see else "")
-    if exhibit.stand_in:
-        yield f"*Stands in:* {exhibit.stand_in}."
+def _section(experiment: Experiment, result: ExperimentResult | None, place: Callable[[str], str]) -> Iterator[str]:
+    yield f"### {experiment.label}: {experiment.title}"
+    yield f"{experiment.how}." + (
+        f" See [{experiment.see}]({experiment.see.removeprefix('docs/')})." if experiment.see else ""
+    )
+    if experiment.stand_in:
+        yield f"*Stands in:* {experiment.stand_in}."
     yield ""
     if result is not None:
         if result.missing:
             yield f"Not made: {result.missing}.\n"
-        for sheet in result.sheets:
+        for sheet in result.tables:
             yield f"**{sheet.title}**\n"
             yield sheet.markdown()
         for drawn in result.figures:
@@ -69,26 +70,26 @@ def _section(exhibit: Exhibit, result: Result | None, place: Callable[[str], str
         yield from (f"- {_mark(claim.holds)} {claim.text}: {claim.seen}." for claim in result.claims)
         if result.notes or result.claims:
             yield ""
-    if exhibit.printed is not None:
+    if experiment.printed is not None:
         yield "**In the paper**\n"
-        yield exhibit.printed.markdown()
-    yield from (f"In the paper: {text}\n" for text in exhibit.said)
+        yield experiment.printed.markdown()
+    yield from (f"In the paper: {text}\n" for text in experiment.said)
 
 
 def summary(made: Reproduction) -> list[tuple[str, str, str, str]]:
-    """One row an exhibit: label, title, what became of it, and what of the paper's claims holds."""
+    """One row an experiment: label, title, what became of it, and what of the paper's claims holds."""
     rows = []
-    for exhibit in made.paper.exhibits:
-        result = made.results.get(exhibit.key)
+    for experiment in made.paper.experiments:
+        result = made.results.get(experiment.key)
         if result is None:
-            rows.append((exhibit.label, exhibit.title, f"described: {exhibit.see}", ""))
+            rows.append((experiment.label, experiment.title, f"described: {experiment.see}", ""))
             continue
         state = f"not made: {result.missing}" if result.missing else "reused" if result.reused else "made"
-        rows.append((exhibit.label, exhibit.title, state, "; ".join(_claim(result))))
+        rows.append((experiment.label, experiment.title, state, "; ".join(_claim(result))))
     return rows
 
 
-def _claim(result: Result) -> Iterator[str]:
+def _claim(result: ExperimentResult) -> Iterator[str]:
     yield from (f"{_mark(claim.holds)} {claim.seen}" for claim in result.claims)
 
 

@@ -1,4 +1,4 @@
-"""The captioners of a study, and what they said about its images: asked once, remembered."""
+"""The captioners and images of a study; captions are computed once and kept in files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from captrial.attribution.dataset_attribution import (
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import ARCHITECTURES, architecture_of
 from captrial.files import atomic_write, content_hash
+from captrial.grounding.study_data import load_models
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.features.visual_features import FeatureSource
@@ -24,13 +25,13 @@ BATCH = 16  # images at once
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """A captioner under its name, with features of all images."""
+class StudyCaptioner:
+    """A captioner with its name and the features of all images."""
 
     name: str
     checkpoint: Checkpoint
     store: FeatureSource
-    mark: str  # of its weights
+    mark: str  # hash of its weights
 
     @property
     def model(self) -> str:
@@ -39,13 +40,13 @@ class Subject:
 
     @property
     def features(self) -> str:
-        """`regions`, or the backbone whose cells or patches it looks at."""
+        """`regions`, or the backbone whose cells or patches it uses."""
         vision = self.checkpoint.vision
         return REGIONS if vision.get("regions") or vision.get("detector") else str(vision.get("backbone", "features"))
 
 
 @dataclass(frozen=True)
-class Split:
+class StudySplit:
     """Some images, and all labels that their regions can have."""
 
     name: str
@@ -59,7 +60,7 @@ class Split:
 
     @property
     def references(self) -> dict[str, list[str]]:
-        """What people said; empty where an image has no caption."""
+        """Reference captions; empty where an image has none."""
         if not all(sample.captions for sample in self.samples):
             return {}
         return {sample.id: list(sample.captions) for sample in self.samples}
@@ -74,31 +75,46 @@ class Split:
         return content_hash(orjson.dumps([parts, list(self.labels)]))
 
 
-def work_folder(folder: Path, settings: Mapping[str, Any], but: Sequence[str]) -> Path:
-    """Where measurements are kept that depend on these settings `but` some; files there name captioner and weights.
+def load_study_captioners(
+    models: str, samples: Sequence[Sample], stores: Sequence[str], out: Path
+) -> list[StudyCaptioner]:
+    """The captioners of `--models`, with features of the first store that fits, else extracted below `out`."""
+    return [
+        StudyCaptioner(
+            model.name,
+            model.checkpoint,
+            model.features_among(samples, stores, out),
+            content_hash((model.path / "model.safetensors").read_bytes()),
+        )
+        for model in load_models(models)
+    ]
 
-    So one more captioner, or another exhibit, costs its own measurements only.
+
+def work_folder(folder: Path, settings: Mapping[str, Any], but: Sequence[str]) -> Path:
+    """The folder of measurements that depend on these settings, without those named in `but`.
+
+    Its files name captioner and weights, so that one more captioner or experiment costs only its own measurements.
     """
     decisive = {name: value for name, value in settings.items() if name not in but}
     return folder / "work" / content_hash(orjson.dumps(decisive, option=orjson.OPT_SORT_KEYS))
 
 
-def captions_of(subject: Subject, split: Split, beam: int, keep: Path) -> dict[str, str]:
-    """What a captioner says of every image, by beam search; read from `keep` (JSON) where it was asked before."""
-    said: dict[str, str] = orjson.loads(keep.read_bytes()) if keep.is_file() else {}
-    todo = [image for image in split.ids if image not in said]
-    attributor = DatasetAttributor(subject.name, subject.checkpoint, subject.store, beam=beam)
-    for start in track(range(0, len(todo), BATCH), f"{subject.name}, captioning {split.name}"):
+def captions_of(captioner: StudyCaptioner, split: StudySplit, beam: int, keep: Path) -> dict[str, str]:
+    """A captioner's captions of all images, by beam search; those in `keep` (JSON) are read, new ones added to it."""
+    captions: dict[str, str] = orjson.loads(keep.read_bytes()) if keep.is_file() else {}
+    todo = [image for image in split.ids if image not in captions]
+    attributor = DatasetAttributor(captioner.name, captioner.checkpoint, captioner.store, beam=beam)
+    for start in track(range(0, len(todo), BATCH), f"{captioner.name}, captioning {split.name}"):
         part = todo[start : start + BATCH]
-        said.update(zip(part, attributor.caption(part), strict=True))
-        atomic_write(keep, orjson.dumps(said))
-    return {image: said[image] for image in split.ids}
+        captions.update(zip(part, attributor.caption(part), strict=True))
+        atomic_write(keep, orjson.dumps(captions))
+    return {image: captions[image] for image in split.ids}
 
 
 def score_columns(
     captions: Mapping[str, str], references: Mapping[str, Sequence[str]], **options: Any
 ) -> dict[str, float]:
-    """All usual metrics of one captioner that can be had here; METEOR under one name."""
+    """All default metrics of one captioner; METEOR under one name."""
     from captrial.metrics import score
 
     found = next(iter(score(captions, dict(references), **options).to_dict().values()))

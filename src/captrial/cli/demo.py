@@ -1,4 +1,4 @@
-"""`captrial demo`: a whole trial on rendered images, offline, in a few minutes."""
+"""`captrial demo`: train, rank, ground and explain captioners on rendered images, offline, in a few minutes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from captrial.cli.output import console, print_table
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for everything the demonstration makes.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for all results of the demonstration.")] = Path("demo"),
 ) -> None:
-    """Render a toy world, train five captioners on it, put them on trial, and tell it all on one page."""
-    from captrial.demo.demonstration import Demo
+    """Render a toy world, train five captioners on it, rank and analyse them, and write one page."""
+    from captrial.demo import Demo
 
     started = time.monotonic()
     made = Demo(out, lambda text: console.print(f"[{time.monotonic() - started:5.1f} s]", text, markup=False))
@@ -26,9 +26,9 @@ def demo(
     ]
     labels = result["labels"]
     notes = [
-        f"{labels['people']} simulated people labelled {labels['images']} images over HTTP: {labels['refs']:.2f} "
-        f"sentences an image stand, {labels['discarded']} were discarded",
-        f"reused from the last run: {', '.join(made.steps.reused)}" if made.steps.reused else "all made in this run",
+        f"{labels['people']} simulated annotators labelled {labels['images']} images over HTTP: {labels['refs']:.2f} "
+        f"captions an image kept, {labels['discarded']} discarded",
+        f"reused from the last run: {', '.join(made.steps.reused)}" if made.steps.reused else "all steps were run",
         f"{time.monotonic() - started:.0f} s; open {result['report']}",
     ]
     print_table("which captioner is best?", ["rank", "captioner", "score", "95% of ranks", "first in"], rows, notes)

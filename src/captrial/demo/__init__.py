@@ -1,7 +1,23 @@
 """The demonstration: a whole trial on rendered images, offline, in a few minutes.
 
-Five captioners are trained on the toy world's tidy images and let loose on its wild ones. captrial then asks its
-three questions: which is best (simulated people label the few images that decide, over the real web application), do
-they look at what they say, and do they look where a person would. The captioners that ship with the package are shown
-on photographs. One page tells it all.
+Five captioners are trained on the toy world's tidy images and tested on its wild ones. They are ranked by a competition
+(simulated annotators label the selected images over the real web application), their words are grounded, and their
+attention is compared with annotated regions. The shipped captioners are shown on photographs. One page shows the
+results. Names are imported when first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from captrial.demo.demo_plan import DemoCaptioner, DemoPlan
+    from captrial.demo.demonstration import Demo
+
+__all__ = ["Demo", "DemoCaptioner", "DemoPlan"]
+_MODULES = {"Demo": "demonstration", "DemoCaptioner": "demo_plan", "DemoPlan": "demo_plan"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

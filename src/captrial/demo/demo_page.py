@@ -1,8 +1,9 @@
-"""The page that tells the whole trial: what was asked, what was done, what came out; images first."""
+"""The page of the demonstration: the questions, how they were answered, and the results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import orjson
 from captrial.attribution.page import source
 from captrial.compete import Competition, RankingResult
 from captrial.data.images import image_data_url, open_image
-from captrial.demo.plan import Plan
+from captrial.demo.demo_plan import DemoPlan
 from captrial.files import atomic_write
 from captrial.html import Templates
 from captrial.report import charts
@@ -23,52 +24,55 @@ CARDS = 6
 _TEMPLATES = Templates("captrial.demo", "captrial.report", trim=True)
 
 
-def write_page(
-    out: Path,
-    report: Path,
-    plan: Plan,
-    competition: Competition,
-    ranking: RankingResult,
-    labels: Mapping[str, Any],
-    seconds: Mapping[str, float],
-) -> Path:
-    """Write `report/index.html` from what the demonstration left in `out`."""
-    looking = out / "looking"
-    grounding = orjson.loads((looking / "grounding" / "tables.json").read_bytes())
-    attention = orjson.loads((looking / "attention" / "tables.json").read_bytes())
-    examples = looking / "attention" / "examples.png"
+@dataclass(frozen=True)
+class DemoResults:
+    """What the steps of the demonstration produced."""
+
+    plan: DemoPlan
+    competition: Competition
+    ranking: RankingResult
+    labels: Mapping[str, Any]  # summary of the simulated annotation
+    analysis: Path  # folder of grounding, attention and explanations
+    seconds: Mapping[str, float]  # by step
+
+
+def write_demo_page(results: DemoResults, sheet: Path, path: Path) -> Path:
+    """Write the page; `sheet` is an image of some toy world images."""
+    folder = results.analysis
+    grounding = orjson.loads((folder / "grounding" / "tables.json").read_bytes())
+    attention = orjson.loads((folder / "attention" / "tables.json").read_bytes())
+    examples = folder / "attention" / "examples.png"
     page = _TEMPLATES.render(
         "demo.html",
-        plan=plan,
-        ranking=ranking.rows(),
-        labels=labels,
+        plan=results.plan,
+        ranking=results.ranking.rows(),
+        labels=results.labels,
         charts={
-            "ranking": _ranking_chart(ranking),
+            "ranking": _ranking_chart(results.ranking),
             "grounding": _grounding_chart(grounding["grounding-checkable"]["rows"]),
             "attention": _attention_chart(attention["correctness"]["rows"]),
         },
-        sheet=image_data_url(open_image(out / "toyworld.png"), side=SHEET_SIDE),
-        cards=_cards(competition, ranking),
+        sheet=image_data_url(open_image(sheet), side=SHEET_SIDE),
+        cards=_cards(results.competition, results.ranking),
         examples=image_data_url(open_image(examples), side=SHEET_SIDE) if examples.exists() else None,
         grounding=[_grounding_row(row) for row in grounding["grounding-checkable"]["rows"]],
         verdicts=grounding["verdicts"]["rows"],
         notes=grounding["verdicts"]["notes"][:2],  # how words were compared
         correctness=attention["correctness"]["rows"],
-        toys=(looking / "toys.json").read_text(),
-        photographs=(looking / "photographs.json").read_text(),
-        seconds=seconds,
+        toyworld=(folder / "toyworld.json").read_text(),
+        photographs=(folder / "photographs.json").read_text(),
+        seconds=results.seconds,
         panel_css=source("panel.css"),
         panel_js=source("panel.js"),
         version=__version__,
     )
-    path = report / "index.html"
     atomic_write(path, page)
     return path
 
 
 def _ranking_chart(ranking: RankingResult) -> Chart:
     rows = [(row["model"], row["score"], row["low"], row["high"]) for row in ranking.rows()]
-    return charts.intervals("ranking", "Who captions best?", rows, "ranking score")
+    return charts.intervals("ranking", "Ranking of the captioners", rows, "ranking score")
 
 
 def _grounding_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
@@ -79,7 +83,7 @@ def _grounding_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
         for name, value in found
         if value and value["value"] is not None
     ]
-    return charts.intervals("grounding", "Do they look at what they say?", shown, "GroundingScore")
+    return charts.intervals("grounding", "Grounding of the captions", shown, "GroundingScore")
 
 
 def _grounding_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,13 +96,13 @@ def _grounding_row(row: Mapping[str, Any]) -> dict[str, Any]:
 def _attention_chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
     forced = [row for row in rows if row["captions"] == "forced"]
     uniform = forced[0]["baseline"]
-    shown = [("looking everywhere alike", uniform["value"], uniform["low"], uniform["high"])]
+    shown = [("uniform attention", uniform["value"], uniform["low"], uniform["high"])]
     shown += [(row["model"], *(row["correctness"][part] for part in ("value", "low", "high"))) for row in forced]
-    return charts.intervals("attention", "Do they look where a person would?", shown, "attention correctness")
+    return charts.intervals("attention", "Attention correctness", shown, "attention correctness")
 
 
 def _cards(competition: Competition, ranking: RankingResult) -> list[dict[str, Any]]:
-    """The first image of some pairs: what all captioners say of it, and what people say."""
+    """The first image of some pairs, with all captions and two references."""
     labels, captions, cards, shown = competition.labels(), competition.selected_captions(), [], set()
     root = competition.image_root
     assert root is not None
@@ -107,10 +111,12 @@ def _cards(competition: Competition, ranking: RankingResult) -> list[dict[str, A
         if image is None:
             continue
         shown.add(image)
-        said = [(competition.models[index], captions[image][index], index in pair) for index in ranking.order]
-        people = labels.references[image]
         cards.append(
-            {"image": image_data_url(open_image(root / image), side=CARD_SIDE), "said": said, "people": people[:2]}
+            {
+                "image": image_data_url(open_image(root / image), side=CARD_SIDE),
+                "captions": [(competition.models[i], captions[image][i], i in pair) for i in ranking.order],
+                "references": labels.references[image][:2],
+            }
         )
         if len(cards) == CARDS:
             break

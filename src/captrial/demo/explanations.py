@@ -1,4 +1,4 @@
-"""Do the captioners look at what they say, and where a person would? Tables, and explanations to look at."""
+"""Grounding and attention correctness of the demonstration's captioners as tables, and explained captions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from captrial.attribution.page import ExplanationView, panel
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
 from captrial.data.images import open_image
-from captrial.demo.plan import IMPLICIT, SUPERVISED, Plan
+from captrial.demo.demo_plan import IMPLICIT, SUPERVISED, DemoPlan
 from captrial.files import atomic_write
 from captrial.grounding import attention_correctness
 from captrial.grounding.attention_correctness import FORCED
@@ -35,7 +35,7 @@ EXAMPLES = 3  # phrases drawn side by side
 
 
 def measure_grounding(
-    plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
+    plan: DemoPlan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
 ) -> None:
     """GroundingScore and verdicts of every captioner, as tables."""
     grounder = Grounder(labels_of(samples))
@@ -49,7 +49,7 @@ def measure_grounding(
 
 
 def measure_attention(
-    plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
+    plan: DemoPlan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
 ) -> None:
     """Attention correctness, implicit against supervised; the phrases that gained most, side by side."""
     attributors, results = [], []
@@ -62,10 +62,10 @@ def measure_attention(
     write_tables([correctness_table(results)], folder)
 
 
-def explain_toys(
-    plan: Plan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, path: Path
+def explain_toyworld(
+    plan: DemoPlan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, path: Path
 ) -> None:
-    """What two captioners of the trial say about some images of the toy world, for `panel.js`."""
+    """Explained captions of some toy world images by two captioners, for `panel.js`."""
     grounder = Grounder(labels_of(samples))
     panels = []
     for sample in samples[: plan.explained]:
@@ -79,13 +79,13 @@ def explain_toys(
     atomic_write(path, orjson.dumps(panels))
 
 
-def explain_photographs(plan: Plan, path: Path) -> None:
-    """What the shipped captioners say about photographs; nothing where scikit-image is not installed."""
+def explain_photographs(plan: DemoPlan, path: Path) -> None:
+    """Explained captions of photographs by the shipped captioners; none where scikit-image is not installed."""
     panels = [panel(view) for image in photographs(plan) for view in _views(image, plan.shipped)]
     atomic_write(path, orjson.dumps(panels))
 
 
-def photographs(plan: Plan) -> list[Path]:
+def photographs(plan: DemoPlan) -> list[Path]:
     """Photographs that come with scikit-image."""
     spec = find_spec("skimage")
     if spec is None or spec.origin is None:

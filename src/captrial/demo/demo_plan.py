@@ -1,4 +1,4 @@
-"""What the demonstration does, in numbers: everything here is chosen for two cores and a few minutes."""
+"""Sizes and settings of the demonstration, chosen for a few minutes on two cores."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PHOTOGRAPHS = ("chelsea.png", "motorcycle_left.png", "coffee.png")  # of scikit-
 
 
 @dataclass(frozen=True)
-class Trainee:
-    """A captioner of the demonstration: a preset, and what is changed about it."""
+class DemoCaptioner:
+    """A captioner of the demonstration: a preset and the options that differ from it."""
 
     name: str
     preset: str
@@ -19,30 +19,30 @@ class Trainee:
 
     @property
     def slug(self) -> str:
-        """Its name as a folder's."""
+        """Its name, as the name of a folder."""
         return self.name.replace(", ", "-")
 
 
 _LSTM = {"width": "160", "attention": "96"}
 _TRANSFORMER = {"width": "128", "heads": "4", "hidden": "256"}
 
-TRAINEES = (
-    Trainee(IMPLICIT, "show_attend_tell-small", {**_LSTM, "embedding": "96"}),
-    Trainee(SUPERVISED, "show_attend_tell-small", {**_LSTM, "embedding": "96", "supervision": "strong"}),
-    Trainee("top-down", "top_down-small", _LSTM),
-    Trainee("transformer", "transformer-small", _TRANSFORMER),
-    Trainee("m2", "m2-small", _TRANSFORMER),
+CAPTIONERS = (
+    DemoCaptioner(IMPLICIT, "show_attend_tell-small", {**_LSTM, "embedding": "96"}),
+    DemoCaptioner(SUPERVISED, "show_attend_tell-small", {**_LSTM, "embedding": "96", "supervision": "strong"}),
+    DemoCaptioner("top-down", "top_down-small", _LSTM),
+    DemoCaptioner("transformer", "transformer-small", _TRANSFORMER),
+    DemoCaptioner("m2", "m2-small", _TRANSFORMER),
 )
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """Sizes of the demonstration; the tests run a smaller one."""
 
     images: Mapping[str, int] = field(default_factory=lambda: {"train": 400, "val": 40, "test": 60, "wild": 320})
     size: int = 224
     backbone: str = "efficientnet-lite0"
-    trainees: tuple[Trainee, ...] = TRAINEES
+    captioners: tuple[DemoCaptioner, ...] = CAPTIONERS
     recipe: Mapping[str, str] = field(
         default_factory=lambda: {
             "epochs": "10",
@@ -54,10 +54,10 @@ class Plan:
             "patience": "100",
         }
     )
-    k: int = 15  # images a pair that people label
-    crew: int = 4  # simulated people of each role
+    k: int = 15  # images a pair that are labelled
+    annotators: int = 4  # simulated annotators of each role
     beam: int = 3
     explained: int = 2  # wild images whose captions are explained
     photographs: tuple[str, ...] = PHOTOGRAPHS
-    shipped: tuple[str, ...] = ("show_attend_tell", "m2")  # who captions them
+    shipped: tuple[str, ...] = ("show_attend_tell", "m2")  # captioners of the photographs
     seed: int = 0

@@ -1,4 +1,4 @@
-"""The demonstration tells its story from end to end, and is quick the second time."""
+"""The demonstration runs from end to end, and reuses everything the second time."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from pathlib import Path
 
 import pytest
 
+from captrial.demo.demo_plan import CAPTIONERS, IMPLICIT, SUPERVISED, DemoPlan
 from captrial.demo.demonstration import Demo
-from captrial.demo.plan import IMPLICIT, SUPERVISED, TRAINEES, Plan
 
-CHOSEN = tuple(trainee for trainee in TRAINEES if trainee.name in (IMPLICIT, SUPERVISED, "transformer"))
+CHOSEN = tuple(captioner for captioner in CAPTIONERS if captioner.name in (IMPLICIT, SUPERVISED, "transformer"))
 
 
-def small() -> Plan:
+def small() -> DemoPlan:
     """Three captioners, a few images: enough for every step, too little to learn."""
-    plan = Plan(trainees=CHOSEN, k=4, crew=3, explained=1, photographs=(), size=96)
+    plan = DemoPlan(captioners=CHOSEN, k=4, annotators=3, explained=1, photographs=(), size=96)
     images = {"train": 32, "val": 4, "test": 6, "wild": 16}
     return replace(plan, images=images, recipe={**plan.recipe, "epochs": "2", "min_count": "1"})
 
 
 @pytest.mark.slow
-def test_a_small_trial_from_end_to_end_and_once_more(tmp_path: Path) -> None:
-    said: list[str] = []
-    first = Demo(tmp_path, said.append, small())
+def test_a_small_demonstration_from_end_to_end_and_once_more(tmp_path: Path) -> None:
+    messages: list[str] = []
+    first = Demo(tmp_path, messages.append, small())
     result = first.run()
-    assert {row["model"] for row in result["ranking"]} == {trainee.name for trainee in CHOSEN}
+    assert {row["model"] for row in result["ranking"]} == {captioner.name for captioner in CHOSEN}
     assert result["labels"]["images"] > 0
     page = result["report"].read_text()
     for name in (IMPLICIT, SUPERVISED, "transformer", "GroundingScore", "competition/index.html"):
         assert name in page
     assert (tmp_path / "report" / "competition" / "index.html").exists()
     assert not first.steps.reused
-    again = Demo(tmp_path, said.append, small())
+    again = Demo(tmp_path, messages.append, small())
     assert again.run()["ranking"] == result["ranking"]
-    assert not again.steps.seconds  # nothing was made again
+    assert not again.steps.seconds  # no step was repeated

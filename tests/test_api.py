@@ -1,4 +1,4 @@
-"""What `import captrial` gives: five names, light until they are used."""
+"""What `import captrial` gives: six names, light until they are used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_importing_it_imports_nothing_else() -> None:
     code = f"import captrial, sys; print([name for name in {HEAVY} if name in sys.modules], dir(captrial))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.startswith("[]")
-    for name in ("load", "caption", "score", "explain", "Competition"):
+    for name in ("load", "caption", "score", "explain", "ground", "Competition"):
         assert f"'{name}'" in found.stdout
 
 
@@ -102,3 +102,6 @@ def test_the_shipped_captioner_is_loaded_once_and_explained(image: Path) -> None
     explanation = captrial.explain(captioner, image, method="saliency")
     assert explanation.caption == said == captrial.caption(image, captioner)
     assert explanation.to_numpy().shape[0] == len(said.split())
+    grounded = captrial.ground(captioner, image, method="saliency", regions="localiser")
+    assert grounded.caption == said
+    assert [noun.verdict for noun in grounded.nouns] == [grounded.verdict(noun.position) for noun in grounded.nouns]

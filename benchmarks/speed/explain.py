@@ -35,8 +35,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from benchmarks.measuring import Row, compare, environment, peak_memory, show
 from captrial.attribution.explain import VocabularyTokenizer
 from captrial.attribution.gradients.path_gradients import PathGradients
-from captrial.attribution.integrated_gradients.integration import ALPHAS, completeness_errors, integrate, path_scores
-from captrial.attribution.integrated_gradients.quadrature import Bend, QuadratureRule, find_bend, gauss_legendre
+from captrial.attribution.integrated_gradients.integration import (
+    ALPHAS,
+    Bend,
+    QuadratureRule,
+    completeness_errors,
+    find_bend,
+    gauss_legendre,
+    integrate,
+    path_scores,
+)
 from captrial.attribution.methods.integrated_gradients import integrated_gradients
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, Targets, from_features, from_pixels, word_targets

@@ -2,7 +2,8 @@
 
 captrial.load(source)                        a captioner: shipped, trained, from the hub, or behind an endpoint
 captrial.caption(images, model)            what it says
-captrial.explain(captioner, image)         where it looked with every word
+captrial.explain(captioner, image)         what every word is attributed to
+captrial.ground(captioner, image)          the same, with a verdict on every noun
 captrial.score(captions, references)         BLEU, METEOR, ROUGE-L, CIDEr, SPICE ... without Java
 captrial.Competition                         which of several is best on your images, with few labels
 """
@@ -16,14 +17,16 @@ if TYPE_CHECKING:
     from captrial.captioners.loading import caption
     from captrial.captioners.loading import load_captioner as load
     from captrial.compete import Competition
+    from captrial.grounding.ground import ground
     from captrial.metrics import ScoreTable, score
 
-__all__ = ["Competition", "ScoreTable", "__version__", "caption", "explain", "load", "score"]
+__all__ = ["Competition", "ScoreTable", "__version__", "caption", "explain", "ground", "load", "score"]
 _FROM = {  # imported when first used: `import captrial` is instant and needs no torch
     "Competition": "captrial.compete",
     "ScoreTable": "captrial.metrics",
     "caption": "captrial.captioners.loading",
     "explain": "captrial.attribution.explain",
+    "ground": "captrial.grounding.ground",
     "load": "captrial.captioners.loading",
     "score": "captrial.metrics",
 }

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from captrial.attribution.gradients.path_gradients import PathGradients, input_gradients
-from captrial.attribution.integrated_gradients.integration import integrate
-from captrial.attribution.integrated_gradients.quadrature import gauss_legendre
+from captrial.attribution.integrated_gradients.integration import gauss_legendre, integrate
 from captrial.attribution.methods.guided_backprop import guided_gradients
 from captrial.attribution.methods.integrated_gradients import integrated_gradients
 from captrial.attribution.methods.registry import AttributionSettings, attribute, gradient_methods

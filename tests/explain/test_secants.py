@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from captrial.attribution.gradients.path_gradients import PathGradients
 from captrial.attribution.integrated_gradients.backbone_path import BackbonePath
-from captrial.attribution.integrated_gradients.integration import Integral, integrate
-from captrial.attribution.integrated_gradients.quadrature import even_ends
+from captrial.attribution.integrated_gradients.integration import Integral, even_ends, integrate
 from captrial.attribution.methods.integrated_gradients import integrated_gradients
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, decoder_of

@@ -1,7 +1,6 @@
 """Integrated gradients: by quadrature (`integration`), and over pixels through a backbone (`backbone_path`)."""
 
 from captrial.attribution.integrated_gradients.backbone_path import BackbonePath
-from captrial.attribution.integrated_gradients.integration import Integral, integrate
-from captrial.attribution.integrated_gradients.quadrature import QuadratureRule, gauss_legendre
+from captrial.attribution.integrated_gradients.integration import Integral, QuadratureRule, gauss_legendre, integrate
 
 __all__ = ["BackbonePath", "Integral", "QuadratureRule", "gauss_legendre", "integrate"]

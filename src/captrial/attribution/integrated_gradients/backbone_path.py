@@ -27,13 +27,14 @@ from torch import Tensor
 from captrial.attribution.gradients.path_gradients import PathGradients, ScaledNorms
 from captrial.attribution.gradients.relus import ReluMode, plain_relu
 from captrial.attribution.integrated_gradients.integration import (
+    Bend,
     Integral,
     Refinement,
     completeness_errors,
     error_scale,
+    even_ends,
     refine,
 )
-from captrial.attribution.integrated_gradients.quadrature import Bend, even_ends
 from captrial.attribution.subject import Subject, Targets
 
 SEGMENTS, PORTION = 16, 2  # of the path, and how many of them are in flight at a time

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from captrial.attribution.methods import cross_attention
 from captrial.captioners.architectures.layers import MultiHeadAttention
 from captrial.captioners.base import Captioner
 from captrial.errors import InputError
@@ -24,7 +23,7 @@ from captrial.vision.features.visual_features import Features
 def attend(captioner: Captioner, features: Features, tokens: Tensor) -> Tensor:
     """Rolled-out attention (b, n, t, k) while the captioner is fed (b, n, t) tokens."""
     with recorded_self_attention(captioner) as recorded:
-        attention = cross_attention.attend(captioner, features, tokens)
+        attention: Tensor = captioner(features, tokens).attention
     return torch.einsum("bntk,bkj->bntj", attention, roll_out(recorded, features.mask))
 
 

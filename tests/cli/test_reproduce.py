@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from attribution.toyworld_captioner import VISION, ToyFeatures, toy_checkpoint
 from captrial.cli.app import app
 from captrial.compete import Competition
 from captrial.errors import InputError
@@ -18,7 +19,6 @@ from captrial.papers.experiments import load_papers
 from captrial.papers.wan2022_competition import StudyCompetition, Wan2022Settings
 from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
-from explain.toys import VISION, ToyFeatures, toy_checkpoint
 
 THINGS = ("dog", "cat", "boat", "tree", "house")
 ACTS = ("runs along a long beach", "sits near a small table", "stands in the tall green grass")

@@ -6,10 +6,11 @@
 The quadrature was chosen by measurement on trained captioners (`python -m benchmarks.speed.explain --quadrature`). Two
 things make the integrand hard. Nearly all change happens close to the baseline: on trained captioners half of it lies
 below one to seven per cent of the path. So nodes are placed in `v`, with `alpha = bend * ((1 + 1 / bend)^v - 1)`, which
-gives every power of ten between `bend` and 1 its share of the nodes (`Bend`). And thousands of ReLUs switch along the path; each makes every gradient jump, which no choice of nodes can see. So each
-node of a Gauss-Legendre rule lets every ReLU act with its mean derivative over the node's share of the path
-(`relus.AveragedRelus`) instead of that at the node. Steps grow until the completeness error of every word is under the
-tolerance: sums of attributions are compared with S(image) - S(baseline), computed directly.
+gives every power of ten between `bend` and 1 its share of the nodes (`Bend`). And thousands of ReLUs switch along the
+path; each makes every gradient jump, which no choice of nodes can see. So each node of a Gauss-Legendre rule lets every
+ReLU act with its mean derivative over the node's share of the path (`relus.AveragedRelus`) instead of that at the node.
+Steps grow until the completeness error of every word is under the tolerance: sums of attributions are compared with
+S(image) - S(baseline), computed directly.
 
 On some models scores jump: a fine-tuned ViT may turn from one word to another within a ten-thousandth of the path,
 which no rule over the whole path sees. But the integral over any panel of the path is known without gradients: it is

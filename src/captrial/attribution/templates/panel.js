@@ -1,12 +1,12 @@
 "use strict";
 // One explanation: the caption's words as buttons, the image with the map of the word pointed at.
-// Used by the page of `captrial explain` and by the studio; `data` is what captrial.attribution.page.panel makes.
+// Used by the page of `captrial explain` and by the studio; `data` is the result of captrial.attribution.page.panel.
 
 const VERDICTS = {
-  "grounded": ["grounded", "it looked at this while saying it"],
-  "grounded early": ["early", "it looked at this before saying it"],
-  "not checkable": ["unknown", "no region label could show it"],
-  "hallucinated": ["wrong", "it never looked at such a thing"],
+  "grounded": ["grounded", "the top region of the word is of this class"],
+  "grounded early": ["early", "only the top region of an earlier word is of this class"],
+  "not checkable": ["unknown", "no region label could confirm it"],
+  "hallucinated": ["wrong", "no top region up to the word is of this class"],
 };
 
 function element(name, attributes = {}, ...children) {
@@ -23,7 +23,7 @@ function explanationPanel(data) {
   boxes.setAttribute("viewBox", `0 0 ${data.width} ${data.height}`);
   boxes.setAttribute("aria-hidden", "true");
   stage.append(map, boxes);
-  const looked = element("div", { "aria-live": "polite" });
+  const details = element("div", { "aria-live": "polite" });
   const caption = element("p", { class: "caption" });
   const buttons = data.words.map((word, number) => {
     const button = element("button", { class: "word", type: "button", "aria-pressed": "false" }, word.text);
@@ -48,17 +48,17 @@ function explanationPanel(data) {
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
     boxes.replaceChildren(...word.top.flatMap(({ region }, rank) => drawBox(data, data.regions[region], rank)));
-    looked.replaceChildren(element("h3", {}, `While saying “${word.text}”`), listOfRegions(data, word), ...completeness(word));
+    details.replaceChildren(element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...completeness(word));
   }
 
-  const side = element("div", { class: "side" }, looked, ...groundingBars(data));
+  const side = element("div", { class: "side" }, details, ...groundingBars(data));
   const heading = [data.captioner, data.method.replaceAll("_", " ")].filter(Boolean).join(" · ");
   const panel = element(
     "section", { class: "panel" }, element("h2", {}, heading), caption,
     element("div", { class: "columns" }, stage, side), legend(data),
     ...data.notes.map((note) => element("p", { class: "soft small" }, note)),
   );
-  if (buttons.length) show(Math.max(0, data.words.findIndex((word) => word.verdict)));  // a noun says more than “a”
+  if (buttons.length) show(Math.max(0, data.words.findIndex((word) => word.verdict)));  // the first noun
   return panel;
 }
 
@@ -86,7 +86,7 @@ function listOfRegions(data, word) {
 
 function completeness(word) {
   if (word.error === null) return [];
-  return [element("p", { class: "soft small" }, `added up, all parts of the image miss the change of the word’s score by ${(100 * word.error).toFixed(2)}%`)];
+  return [element("p", { class: "soft small" }, `completeness error: ${(100 * word.error).toFixed(2)}% of the change of the word’s score`)];
 }
 
 function groundingBars(data) {
@@ -98,7 +98,7 @@ function groundingBars(data) {
     filled.style.width = `${Math.max(0, 100 * score)}%`;
     bars.append(element("span", {}, `δ = ${delta}`), element("span", { class: "bar" }, filled), element("span", {}, (100 * score).toFixed(1)));
   }
-  return [heading, bars, element("p", { class: "soft small" }, "how near what it looked at in the last δ words came to each noun, 100 at best")];
+  return [heading, bars, element("p", { class: "soft small" }, "similarity of each noun to the top regions of the last δ words, mean over nouns, at most 100")];
 }
 
 function legend(data) {

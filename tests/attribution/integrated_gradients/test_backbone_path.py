@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from attribution.small_captioners import SIZE, TOKENS, make_features, targets_of, tiny
 from captrial.attribution.gradients.path_gradients import PathGradients
 from captrial.attribution.integrated_gradients.backbone_path import BackbonePath
-from captrial.attribution.integrated_gradients.integration import Integral, even_ends, integrate
+from captrial.attribution.integrated_gradients.integration import Integral, integrate
 from captrial.attribution.methods.integrated_gradients import integrated_gradients
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, decoder_of
-from explain.small import SIZE, TOKENS, make_features, targets_of, tiny
 
 
 class Eye(nn.Module):
@@ -114,18 +113,8 @@ def test_a_backbone_of_another_kind_is_integrated_otherwise() -> None:
     assert float(integrated_gradients(smooth, targets_of()).errors.max()) < 0.01
 
 
-def test_a_image_that_is_the_baseline_has_no_attribution(subject: Subject) -> None:
+def test_an_image_that_is_the_baseline_has_no_attribution(subject: Subject) -> None:
     nothing = replace(subject, inputs=torch.zeros_like(subject.inputs))
     found = integrated_gradients(nothing, targets_of(TOKENS[:1]))
     assert not found.attribution.any()
     assert not found.errors.any()
-
-
-def test_segments_are_short_where_scores_change() -> None:
-    alphas = np.array([0.0, 0.1, 1.0])
-    ends = even_ends(alphas, np.array([[0.0, 1.0], [9.0, 10.0], [10.0, 11.0]]), 10)
-    assert ends[0] == 0
-    assert ends[-1] == 1
-    assert (np.diff(ends) > 0).all()
-    assert ends[5] == pytest.approx(0.1)
-    assert np.allclose(even_ends(alphas, np.ones((3, 2)), 4), np.linspace(0, 1, 5))

@@ -1,38 +1,36 @@
-"""Regions, GroundingScore and verdicts against their formulae, written out slowly here."""
+"""GroundingScore and verdicts against their formulae, written out slowly here."""
 
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
-from captrial.attribution.elements import (
-    grid_regions,
-    region_scores,
-    relative_boxes,
-    top_labels,
-    top_regions,
-)
-from captrial.attribution.maps import stretch_contrast
-from captrial.errors import InputError
+import captrial.grounding
 from captrial.grounding.score import (
     DELTAS,
     CaptionGrounding,
     Grounder,
     Verdict,
+    calibrate_threshold,
     grounding_threshold,
 )
 from captrial.language.similarity import Similarity
-from captrial.records import Box, Region
+from captrial.language.vectors import WordVectors
+from studies.grounding_threshold import calibrated_thresholds, calibration_words
 
 WORDS = ("dog", "puppy", "cat", "car", "person", "man", "table", "sky", "qxqz", "teddy bear")
+
+
 LABELS = ("dog", "cat", "car", "person", "table", "bicycle")
-finite = st.floats(0, 1e3, allow_nan=False, width=32)
 
 
 @st.composite
@@ -92,7 +90,7 @@ def test_score_lies_in_range_and_never_falls_with_delta(
 
 
 @given(captions())
-def test_what_is_looked_at_later_does_not_count(caption: tuple[list[str], list[tuple[int, str]], list[str]]) -> None:
+def test_regions_after_the_noun_do_not_count(caption: tuple[list[str], list[tuple[int, str]], list[str]]) -> None:
     words, nouns, labels = caption
     grounder = Grounder(LABELS, threshold=0.9)
     if nouns:
@@ -145,79 +143,23 @@ def test_the_threshold_is_calibrated_and_printed() -> None:
     assert "tau_g 0.5 (given)" in Grounder(LABELS, threshold=0.5).description
 
 
-# regions ------------------------------------------------------------------------------------------------------------
+def test_stored_thresholds_are_those_of_the_toy_world() -> None:
+    document = orjson.loads((Path(captrial.grounding.__file__).parent / "thresholds.json").read_bytes())
+    assert document == {**calibration_words(), "thresholds": calibrated_thresholds()}
 
 
-def slow_mean_inside(scores: np.ndarray, elements: np.ndarray, box: np.ndarray, side: int) -> float:
-    """Average over points of a fine lattice inside the box, each with the score of the cell it lies in."""
-    total, count = 0.0, 0
-    for i in range(side):
-        for j in range(side):
-            x, y = (j + 0.5) / side, (i + 0.5) / side
-            if not (box[0] <= x < box[2] and box[1] <= y < box[3]):
-                continue
-            for score, cell in zip(scores, elements, strict=True):
-                if cell[0] <= x < cell[2] and cell[1] <= y < cell[3]:
-                    total, count = total + score, count + 1
-    return total / count
+def test_other_vectors_are_calibrated_on_the_stored_nouns(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = Similarity(WordVectors.open(components=None), mode="vectors")
+    assert 0 < grounding_threshold(raw) < 1
+    assert grounding_threshold(raw) != grounding_threshold(Similarity(mode="vectors"))
+    assert grounding_threshold(raw) == calibrate_threshold(raw)
 
 
-@settings(max_examples=30)
-@given(
-    arrays.arrays(np.float64, (1, 9), elements=finite),
-    st.lists(st.integers(0, 12), min_size=4, max_size=4).filter(lambda b: b[0] != b[2] and b[1] != b[3]),
-)
-def test_a_region_has_the_mean_inside_it(scores: np.ndarray, corners: list[int]) -> None:
-    x1, y1, x2, y2 = corners
-    box = np.array([[min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)]]) / 12
-    cells = relative_boxes(grid_regions(3, 3, 12, 12), 12, 12)
-    expected = slow_mean_inside(scores[0], cells, box[0], 24)
-    assert region_scores(scores, cells, box)[0, 0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-def test_regions_that_are_the_elements_keep_their_scores() -> None:
-    boxes = np.array([[0, 0, 0.5, 0.5], [0.2, 0.2, 0.9, 0.9]])
-    scores = np.array([[3.0, 1.0]])
-    assert region_scores(scores, boxes, boxes).tolist() == scores.tolist()
-    assert region_scores(scores, boxes, boxes[::-1]).tolist() == [[1.0, 3.0]]
-    assert region_scores(scores, boxes, boxes[1:]).tolist() == [[1.0]]  # the one without a label was left out
-    whole = np.concatenate([[[0, 0, 1, 1]], boxes]).astype(np.float16)  # as a store keeps them, the image before them
-    assert region_scores(np.array([[9.0, *scores[0]]]), whole, boxes + 1e-4).tolist() == [[3.0, 1.0]]
-    assert region_scores(scores, boxes, boxes[[0, 0]]).tolist() == [[3.0, 3.0]]
-    assert region_scores(scores, boxes, np.array([[0.95, 0.95, 1, 1]])).tolist() == [[0.0]]  # unseen
-
-
-@given(arrays.arrays(np.float64, (2, 5), elements=finite))
-def test_the_top_region_is_the_first_of_the_highest(scores: np.ndarray) -> None:
-    for row, top in zip(scores.tolist(), top_regions(scores), strict=True):
-        assert row[top] == max(row)
-        assert max(row) not in row[:top]
-
-
-@given(arrays.arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(1, 60)), elements=finite))
-def test_stretched_scores_lie_in_the_unit_interval_in_the_same_order(scores: np.ndarray) -> None:
-    stretched = stretch_contrast(scores)
-    assert np.all((stretched >= 0) & (stretched <= 1))
-    for row, flat in zip(scores, stretched, strict=True):
-        order = np.argsort(row, kind="stable")
-        assert np.all(np.diff(flat[order]) >= -1e-9)
-        if np.ptp(row) == 0:
-            assert np.all(flat == 0.5)
-
-
-def test_stretching_by_hand() -> None:
-    scores = np.arange(101, dtype=float)[None]
-    stretched = stretch_contrast(scores)[0]
-    assert stretched[2] == 0 and stretched[98] == 1 and stretched[50] == pytest.approx(0.5)  # noqa: PT018
-    outlier = np.zeros((1, 100))
-    outlier[0, 7] = 1
-    assert stretch_contrast(outlier)[0].tolist() == [0.5] * 7 + [1.0] + [0.5] * 92
-    assert stretch_contrast(np.zeros((2, 0))).shape == (2, 0)
-
-
-def test_no_region_is_said() -> None:
-    with pytest.raises(InputError, match="no detection"):
-        top_regions(np.zeros((3, 0)))
-    regions = (Region(Box(0, 0, 5, 5)), Region(Box(0, 0, 2, 2), "dog"))
-    for elements, labels in (([[0, 0, 1, 1]], ["dog"]), ([[0.5, 0.5, 1, 1]], []), (np.zeros((0, 4)), [])):
-        assert top_labels(np.ones((1, len(elements))), np.array(elements, float), regions, 10, 10) == labels
+def test_grounding_imports_no_toy_world() -> None:
+    code = """
+import sys
+from captrial.grounding.score import Grounder
+assert Grounder(["dog"]).threshold == 0.947
+assert not [name for name in sys.modules if name.startswith("captrial.toyworld")]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

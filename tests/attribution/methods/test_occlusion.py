@@ -1,0 +1,48 @@
+"""Occlusion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attribution.small_captioners import (
+    noise_image,
+)
+from captrial.attribution.explain import explain
+from captrial.attribution.methods.occlusion import occlude
+from captrial.errors import InputError
+
+
+@pytest.fixture
+def image() -> Image.Image:
+    return noise_image()
+
+
+class BlackBox:
+    """Says *dog* while the upper left of the image is bright, and nothing else."""
+
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        corners = [np.asarray(image.crop((0, 0, 10, 10))).mean() for image in images]
+        return ["two dogs run" if corner > 200 else "a man runs" for corner in corners]
+
+
+def bright_corner() -> Image.Image:
+    image = Image.new("RGB", (50, 50))
+    image.paste((255, 255, 255), (0, 0, 10, 10))
+    return image
+
+
+def test_occlusion_needs_captions_only() -> None:
+    found = occlude(BlackBox(), bright_corner())
+    assert found.words == ("two", "dogs", "run")
+    assert found.maps()[1].ravel().tolist() == [1] + [0] * 24  # the dog is in the first of 25 cells
+    assert not found.scores[2].any()  # it runs in any case: the lemma is the same
+    named = explain(BlackBox(), bright_corner(), "occlusion", words="a dog sleeps", boxes=np.array([[0, 0, 0.2, 0.2]]))
+    assert named.to_numpy()[:, 0].tolist() == [0, 1, 0]  # what it never said cannot be lost
+    blurred = occlude(BlackBox(), bright_corner(), covers=("mean", "grey", "blur"))
+    assert blurred.scores[1, 0] == 1
+    with pytest.raises(InputError, match="no cover 'paint'"):
+        occlude(BlackBox(), bright_corner(), covers=("paint",))

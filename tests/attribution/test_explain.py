@@ -1,0 +1,152 @@
+"""`captrial.explain`: our captioners, captioners that implement `Explainable`, and black boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import captrial
+from attribution.small_captioners import (
+    Patches,
+    noise_image,
+    trained_captioner,
+)
+from captrial.attribution.explain import explain
+from captrial.attribution.methods.registry import explain_methods
+from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
+from captrial.captioners.trained import TrainedCaptioner
+from captrial.errors import InputError
+
+
+@pytest.fixture
+def captioner() -> TrainedCaptioner:
+    return trained_captioner()
+
+
+@pytest.fixture
+def image() -> Image.Image:
+    return noise_image()
+
+
+@pytest.mark.parametrize("method", explain_methods())
+def test_every_method_explains_the_models_own_caption(
+    captioner: TrainedCaptioner, image: Image.Image, method: str
+) -> None:
+    found = captrial.explain(captioner, image, method=method)
+    if method != "occlusion":
+        assert found.caption == captioner.caption([image])[0]
+        assert found.log_probabilities is not None
+        assert (found.log_probabilities < 0).all()
+    assert found.attribution.grid is not None
+    assert np.isfinite(found.to_numpy()).all()
+    assert (found.to_numpy() >= 0).all()
+
+
+def test_pixels_through_the_backbone(captioner: TrainedCaptioner, image: Image.Image) -> None:
+    over = explain(captioner, image, words="a red dog", over="pixels").attribution
+    assert over.grid == (24, 24)
+    assert over.maps().shape == (3, 24, 24)
+    assert over.error is not None
+    assert over.error < 0.01
+    features = explain(captioner, image, words="a red dog").attribution
+    assert features.grid == (3, 3)
+
+
+def test_a_cropped_image_is_explained_where_the_crop_was(captioner: TrainedCaptioner, image: Image.Image) -> None:
+    cropped = TrainedCaptioner(captioner.checkpoint, Patches("crop"))
+    found = explain(cropped, image, "saliency", words="a dog").attribution
+    left, top, right, bottom = found.window
+    assert (right - left) * 60 == pytest.approx((bottom - top) * 40)  # a square
+    assert right - left < bottom - top < 1
+    assert found.boxes.min(0)[:2] == pytest.approx([left, top])
+    assert found.boxes.max(0)[2:] == pytest.approx([right, bottom])
+
+
+def test_any_caption_and_a_contrast(captioner: TrainedCaptioner, image: Image.Image) -> None:
+    plain = explain(captioner, image, words="A man, a zeppelin.")
+    assert plain.words == ("a", "man", "a", "zeppelin")  # unknown words keep their name
+    lead = explain(captioner, image, words="a man runs", contrast={"man": "dog"})
+    assert lead.contrast == {"man": "dog"}
+    single = explain(captioner, image, words="a man runs")
+    assert not np.allclose(lead.to_numpy()[1], single.to_numpy()[1])
+    assert np.allclose(lead.to_numpy()[0], single.to_numpy()[0], rtol=0.05)
+    with pytest.raises(InputError, match="'zeppelin' is not in the vocabulary"):
+        explain(captioner, image, words="a man runs", contrast={"man": "zeppelin"})
+    with pytest.raises(InputError, match="'horse' is not a word of: a man runs"):
+        explain(captioner, image, words="a man runs", contrast={"horse": "dog"})
+    with pytest.raises(InputError, match="nothing can be explained over 'elements'; there are: features, pixels"):
+        explain(captioner, image, over="elements")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no word 9 to contrast"):
+        explain(captioner, image, words="a man runs", contrast={9: "dog"})
+    for method in ("attention", "occlusion"):
+        with pytest.raises(InputError, match=f"{method} does not use scores, so it has no contrast"):
+            explain(captioner, image, method, words="a man runs", contrast={"man": "dog"})
+
+
+class BlackBox:
+    """Says *dog* while the upper left of the image is bright, and nothing else."""
+
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        corners = [np.asarray(image.crop((0, 0, 10, 10))).mean() for image in images]
+        return ["two dogs run" if corner > 200 else "a man runs" for corner in corners]
+
+
+def bright_corner() -> Image.Image:
+    image = Image.new("RGB", (50, 50))
+    image.paste((255, 255, 255), (0, 0, 10, 10))
+    return image
+
+
+def test_a_black_box_has_no_gradients() -> None:
+    with pytest.raises(InputError, match=r"BlackBox gives captions but no gradients; use method='occlusion'"):
+        explain(BlackBox(), bright_corner())
+    with pytest.raises(InputError, match="no attribution method 'magic'"):
+        explain(BlackBox(), bright_corner(), "magic")
+    with pytest.raises(InputError, match="unexpected keyword argument 'stepz'"):
+        explain(BlackBox(), bright_corner(), stepz=3)
+
+
+class SubWords(nn.Module):
+    """A captioner of another library: pixels in, pieces of words out (`run` + `ning`), no attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.eye, self.embed, self.head = nn.Linear(3 * 16, 8), nn.Embedding(10, 8), nn.Linear(8, 10)
+
+    def visual_input(self, image: Image.Image) -> VisualInput:
+        return VisualInput(torch.from_numpy(np.asarray(image.resize((4, 4))).copy()).permute(2, 0, 1) / 255.0)
+
+    def encode(self, inputs: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(self.eye(inputs.flatten(1)))
+
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
+        past = self.embed(tokens).cumsum(1) - self.embed(tokens)  # (n, t, d)
+        return TokenLogits(self.head(torch.tanh(past.unsqueeze(0) + memory[:, None, None])))
+
+    def generate(self, image: Image.Image) -> list[int]:
+        return [1, 2, 3]
+
+    def tokenize(self, caption: str) -> list[int]:
+        return [{"dog": 1, "run": 2, "ning": 3, "cat": 4}[word] for word in caption.split()]
+
+    def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
+        return [WordSpan("dog", 0, 1), WordSpan("running", 1, 3)]
+
+
+def test_any_captioner_that_implements_the_protocol(image: Image.Image) -> None:
+    model = SubWords()
+    assert isinstance(model, Explainable)
+    found = explain(model, image)
+    assert found.words == ("dog", "running")
+    assert found.attribution.grid == (4, 4)
+    assert found.attribution.error is not None
+    assert found.attribution.error < 0.01
+    assert explain(model, image, contrast={"dog": "cat"}).to_numpy().shape == (2, 16)
+    with pytest.raises(InputError, match="reports no attention"):
+        explain(model, image, "attention")

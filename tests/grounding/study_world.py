@@ -1,0 +1,52 @@
+"""A toy world with features and two untrained captioners, for `captrial ground` and `captrial attend`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from attribution.toyworld_captioner import VISION, ToyFeatures, toy_checkpoint
+from captrial.cli.app import app
+from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
+from captrial.vision.features.feature_store import FeatureWriter
+
+
+def write_study_world(folder: Path) -> Path:
+    """Write the images to `world`, features to `features`, captioners to `one` and `two`."""
+    write_toyworld(folder / "world", ToyWorldSettings(6, size=64, shares={"test": 1}))
+    with FeatureWriter(folder / "features", VISION) as writer:
+        writer.add(image_ids(folder), ToyFeatures().get(image_ids(folder)))
+    for number, name in enumerate(("one", "two")):
+        toy_checkpoint(seed=number).save_pretrained(folder / name / "best")
+    return folder
+
+
+def image_ids(world: Path) -> list[str]:
+    return [sample.id for sample in read_toyworld(world / "world")]
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def common(world: Path) -> list[str | Path]:
+    """Options of both commands."""
+    models = f"{world / 'one'},{world / 'two' / 'best'}"
+    return ["--data", world / "world", "--models", models, "--features", world / "features"]
+
+
+def pixel_options(world: Path, folder: Path) -> list[str | Path]:
+    """Options for one image through the real backbone; writes a captioner for it to `folder`."""
+    from dataclasses import replace
+
+    from captrial.captioners.registry import create
+    from captrial.vision.backbones.efficientnet import EfficientNetLite
+
+    backbone, toy = EfficientNetLite(0), toy_checkpoint()
+    captioner = create("show_attend_tell-small", words=len(toy.vocabulary), features=backbone.width).eval()
+    replace(toy, captioner=captioner, vision=backbone.describe()).save_pretrained(folder / "model")
+    options = ["--data", world / "world", "--models", folder / "model", "--out", folder / "out", "--beam", "1"]
+    return [*options, "--over", "pixels", "--methods", "saliency", "--limit", "1", "--json"]

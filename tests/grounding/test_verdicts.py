@@ -1,0 +1,25 @@
+"""Verdicts against the truth."""
+
+from __future__ import annotations
+
+from captrial.grounding.score import Grounder
+from captrial.grounding.study import (
+    ground_dataset,
+)
+from captrial.grounding.verdicts import (
+    VerdictAccuracy,
+    classes_present,
+    detection_table,
+    verdict_accuracy,
+)
+from grounding.scripted_captioner import IMAGES, LABELS, SCRIPT
+
+
+def test_hallucinations_are_counted_and_compared_with_chance() -> None:
+    grounder = Grounder(LABELS, threshold=0.9)
+    found = verdict_accuracy(ground_dataset(SCRIPT, IMAGES, grounder), classes_present(IMAGES), grounder.similarity)
+    assert found == VerdictAccuracy(nouns=4, wrong=1, flagged=1, right=1)
+    assert (found.f1, found.chance, found.always) == (1.0, 0.25, 0.4)
+    assert set(VerdictAccuracy(0, 0, 0, 0).to_dict().values()) == {0}
+    table = detection_table([ground_dataset(SCRIPT, IMAGES, grounder)], IMAGES, grounder.similarity)
+    assert table.rows[0][3:] == (4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)

@@ -22,7 +22,7 @@ from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError, InputError, MismatchError
 from captrial.progress import progress_bar
-from engines.toys import Counted, DeadlyToRead, Odd, Shout, Unloadable, Unreadable
+from engines.example_jobs import Counted, DeadlyToRead, Odd, Shout, Unloadable, Unreadable
 
 NAMES = [f"row{number}" for number in range(23)]
 
@@ -198,7 +198,7 @@ import sys
 from captrial.engines.job import JobSpec
 from captrial.engines.engine import make_engine, run
 from engines.test_local import HELD, parts
-from engines.toys import Shout
+from engines.example_jobs import Shout
 
 if __name__ == "__main__":
     out, log, gate, engine, address = sys.argv[1:]

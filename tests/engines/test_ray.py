@@ -18,9 +18,10 @@ from captrial.engines.shards import OutputFolder
 from captrial.errors import CaptrialError
 from captrial.toyworld import ToyWorldSettings, write_toyworld
 from captrial.vision.features.feature_store import FeatureStore
-from engines.test_exact import competition, same_scores
+from engines.example_jobs import Shout, Unloadable
+from engines.jobs.test_score import same_scores
+from engines.jobs.test_select import competition
 from engines.test_local import EXPECTED, NAMES, kill_the_driver_and_start_again, loud, parts, workers_at
-from engines.toys import Shout, Unloadable
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings are not ours
 

@@ -1,6 +1,6 @@
 """Statistics of captions as texts: length, vocabulary, distinct and novel captions, repeated words.
 
-`statistics` describes captions; `repetition` (Wan 2022, Fig. 11-12) finds captions in which one word stands three or
+`statistics` describes captions; `repetition` (Wan 2022, Fig. 11-12) finds captions that repeat a word three or
 more times in a row. `find_runs` is the detector behind it, on flat arrays of word ids.
 """
 
@@ -122,7 +122,7 @@ class Runs(NamedTuple):
 
 
 def find_runs(words: NDArray[np.integer], offsets: NDArray[np.integer], in_a_row: int = IN_A_ROW) -> Runs:
-    """Find every word that stands `in_a_row` or more times in a row.
+    """Find every word that is repeated `in_a_row` or more times in a row.
 
     `words[offsets[i]:offsets[i + 1]]` are the word ids of text i.
 

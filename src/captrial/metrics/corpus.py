@@ -1,4 +1,4 @@
-"""Captions and references made ready once for all metrics: aligned, tokenised, n-grams counted."""
+"""A corpus: captions and references aligned, tokenised and counted once for all metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from captrial.metrics.scores import Candidates, References
 class Corpus:
     """One candidate and some references an image; texts are PTB tokens, lower-case, joined by blanks.
 
-    What is derived from the texts is computed when first asked for, then kept, and shared by all metrics.
+    What is derived from the texts is computed on first use, then kept and shared by all metrics.
     """
 
     ids: Sequence[str]
@@ -51,21 +51,22 @@ class Corpus:
         for image_id, of_image in zip(ids, texts, strict=True):
             if isinstance(of_image, str) or not len(of_image):
                 raise InputError(f"image id {image_id!r} needs a list of at least one reference")
-        said = {name: _aligned(name, candidates, references, ids) for name, candidates in systems.items()}
-        # As files: the toolkit's tokeniser peeks over the end of a line (`Wii U.`), and so must we to equal it.
+        aligned = {name: _aligned(name, candidates, references, ids) for name, candidates in systems.items()}
+        # As files: the toolkit's tokeniser looks past the end of a line (`Wii U.`), and so must ours to equal it.
         tokenized = iter(tokenize_all(list(chain.from_iterable(texts)), as_file=True))
         ready = [[next(tokenized) for _ in of_image] for of_image in texts]
         shared: dict[str, list[list[str]]] = {}
         return {
-            name: cls(ids, tokenize_all(raw, as_file=True), ready, (raw, texts), shared) for name, raw in said.items()
+            name: cls(ids, tokenize_all(raw, as_file=True), ready, (raw, texts), shared)
+            for name, raw in aligned.items()
         }
 
     @classmethod
     def prepare_references(cls, references: References) -> Corpus:
-        """A corpus in which nothing has been said yet (every candidate is empty)."""
+        """A corpus of references alone: every candidate is empty."""
         ids, _ = _ids_and_references(references)
-        said: Candidates = dict.fromkeys(ids, "") if isinstance(references, Mapping) else [""] * len(ids)
-        return cls.prepare(said, references)
+        empty: Candidates = dict.fromkeys(ids, "") if isinstance(references, Mapping) else [""] * len(ids)
+        return cls.prepare(empty, references)
 
     @classmethod
     def merge(cls, corpora: Sequence[Corpus]) -> Corpus:
@@ -76,9 +77,9 @@ class Corpus:
 
     def select(self, images: Sequence[int] | Ints) -> Corpus:
         """The corpus of some images, by their numbers."""
-        said, known = self.as_written
-        texts = ([texts[image] for image in images] for texts in (self.ids, self.candidates, said))
-        lists = ([lists[image] for image in images] for lists in (self.references, known))
+        captions, written = self.as_written
+        texts = ([texts[image] for image in images] for texts in (self.ids, self.candidates, captions))
+        lists = ([lists[image] for image in images] for lists in (self.references, written))
         ids, candidates, raw = texts
         references, raw_references = lists
         return Corpus(ids, candidates, references, (raw, raw_references))
@@ -104,7 +105,7 @@ class Corpus:
 
     @cached_property
     def image_of(self) -> Ints:
-        """(texts,): the image each of `texts` speaks of."""
+        """(texts,): the image of each of `texts`."""
         images = np.arange(len(self))
         return np.concatenate([images, np.repeat(images, self.reference_counts)])
 

@@ -88,7 +88,7 @@ Small = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Level:
-    """The n-grams of one order: where they stand, and what they are."""
+    """The n-grams of one order: their places and their keys."""
 
     positions: Ints  # (occurrences,) index of the first word in `TokenArrays.words`
     ids: Ints  # (occurrences,)
@@ -97,7 +97,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each n-gram of one order stands in each text, and what references and candidates share.
+    """Counts of the n-grams of one order in each text, and what references and candidates share.
 
     An *entry* is a distinct (text, gram), a *group* a distinct (image, gram); entries of a group are neighbours.
     """
@@ -108,14 +108,14 @@ class Counts:
     group: Small  # (entries,) the group of each entry
     image: Small  # (groups,)
     most: Small  # (groups,) largest count of the gram in one reference of the image
-    said: Small  # (groups,) its count in the image's candidate
+    candidate: Small  # (groups,) its count in the image's candidate
     keys: Ints  # (grams,) as in `Level`
     documents: Ints  # (grams,) images whose references hold the gram: its document frequency
 
 
 @dataclass(frozen=True)
 class Places:
-    """Whose each word is: the image, and there the text (0 the candidate, then the references)."""
+    """Where each word belongs: its image, and there its text (0 the candidate, then the references)."""
 
     image: Ints  # (tokens,)
     text: Ints  # (tokens,) counted within the image
@@ -155,16 +155,16 @@ def count(level: Level, places: Places) -> Counts:
     groups, sizes = _runs(entries >> slot_bits)
     image, gram = (groups >> gram_bits).astype(np.int32), (groups & ((1 << gram_bits) - 1)).astype(np.int32)
     group = np.repeat(np.arange(len(groups), dtype=np.int32), sizes)
-    candidate = np.flatnonzero(slot == 0)
-    said = np.zeros(len(groups), dtype=np.int32)
-    said[group[candidate]] = counts[candidate]
+    own = np.flatnonzero(slot == 0)
+    candidate = np.zeros(len(groups), dtype=np.int32)
+    candidate[group[own]] = counts[own]
     text = places.first.astype(np.int32)[image][group] + (slot - 1)
-    text[candidate] = image[group[candidate]]
+    text[own] = image[group[own]]
     small = counts.astype(np.int32)
-    heard: Small = np.where(slot == 0, 0, small)
-    most: Small = np.maximum.reduceat(heard, np.cumsum(sizes) - sizes) if len(groups) else heard
+    in_references: Small = np.where(slot == 0, 0, small)
+    most: Small = np.maximum.reduceat(in_references, np.cumsum(sizes) - sizes) if len(groups) else in_references
     documents = np.bincount(gram[most > 0], minlength=len(level.keys))
-    return Counts(text, gram[group], small, group, image, most, said, level.keys, documents)
+    return Counts(text, gram[group], small, group, image, most, candidate, level.keys, documents)
 
 
 def sorted_with_order(keys: Ints) -> tuple[Ints, Ints]:
@@ -197,7 +197,7 @@ def _level(positions: Ints, pairs: Ints) -> Level:
 
 
 def _runs(ordered: Ints) -> tuple[Ints, Ints]:
-    """The distinct values of a sorted array and how often each stands there."""
+    """The distinct values of a sorted array and how often each occurs."""
     new = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     starts = np.flatnonzero(new)

@@ -1,7 +1,7 @@
 """WordNet synonym sets, as METEOR 1.5 and SPICE 1.0 look them up.
 
 Both tools read the tables `english.synsets` and `english.exceptions` of the METEOR jar, which the `pycocoevalcap` wheel
-carries (extra `meteor`). Only look-up happens here; how synonyms are used is each metric's business.
+carries (extra `meteor`). Only look-up happens here; each metric uses synonyms in its own way.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def bleu(candidates: Candidates | Corpus, references: References | None = None) 
 
 @dataclass(frozen=True)
 class BleuState:
-    """Clipped matches of orders 1..4, n-grams said of orders 1..4, words said, closest reference length: (n, 10)."""
+    """Clipped matches of orders 1..4, n-grams of orders 1..4, words, closest reference length: (n, 10)."""
 
     counts: NDArray[np.float64]
 
@@ -39,12 +39,13 @@ class BleuState:
         """Count one shard."""
         n = len(corpus)
         lengths = corpus.tokens.lengths
-        said = lengths[:n]
+        words = lengths[:n]
         matches = [
-            np.bincount(order.image, np.minimum(order.most, order.said), minlength=n)[:n] for order in corpus.counts
+            np.bincount(order.image, np.minimum(order.most, order.candidate), minlength=n)[:n]
+            for order in corpus.counts
         ]
-        possible = [np.maximum(said - order, 0) for order in range(ORDERS)]
-        return cls(np.stack([*matches, *possible, said, closest_lengths(corpus)], axis=1).astype(np.float64))
+        possible = [np.maximum(words - order, 0) for order in range(ORDERS)]
+        return cls(np.stack([*matches, *possible, words, closest_lengths(corpus)], axis=1).astype(np.float64))
 
     @classmethod
     def merge(cls, states: Sequence[Self]) -> Self:
@@ -67,9 +68,9 @@ class BleuState:
 
     def corpus_scores(self, totals: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Geometric mean of the precisions times the brevity penalty."""
-        matches, possible, said, wanted = np.split(totals, [ORDERS, 2 * ORDERS, 2 * ORDERS + 1], axis=-1)
+        matches, possible, words, wanted = np.split(totals, [ORDERS, 2 * ORDERS, 2 * ORDERS + 1], axis=-1)
         products = np.cumprod((matches + TINY) / (possible + SMALL), axis=-1)  # (..., 4)
-        ratio = (said + TINY) / (wanted + SMALL)
+        ratio = (words + TINY) / (wanted + SMALL)
         brevity = np.exp(np.minimum(1 - 1 / ratio, 0))
         values = products ** (1 / np.arange(1, ORDERS + 1)) * brevity
         return {name: values[..., index] for index, name in enumerate(NAMES)}
@@ -79,8 +80,8 @@ def closest_lengths(corpus: Corpus) -> NDArray[np.int64]:
     """(n,): the length of the reference nearest in length to the candidate; of two as near, the shorter."""
     n = len(corpus)
     lengths = corpus.tokens.lengths
-    said, wanted = lengths[corpus.image_of[n:]], lengths[n:]
+    words, wanted = lengths[corpus.image_of[n:]], lengths[n:]
     bound = int(lengths.max(initial=0)) + 1
-    nearest = np.abs(said - wanted) * bound + wanted  # distance first, then length
+    nearest = np.abs(words - wanted) * bound + wanted  # distance first, then length
     starts = np.cumsum(corpus.reference_counts) - corpus.reference_counts
     return np.minimum.reduceat(nearest, starts) % bound if n else wanted

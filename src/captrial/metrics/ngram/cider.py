@@ -122,8 +122,8 @@ def _cosines(corpus: Corpus, order: Counts, idf: Floats, clipped: bool) -> Float
     n, texts = len(corpus), len(corpus.texts)
     weight = idf[order.gram]  # (entries,)
     norms = np.sqrt(np.bincount(order.text, (order.count * weight) ** 2, minlength=texts))
-    said = order.said[order.group]
-    shared = np.minimum(said, order.count) if clipped else said
+    own = order.candidate[order.group]
+    shared = np.minimum(own, order.count) if clipped else own
     product = np.bincount(order.text, shared * order.count * weight**2, minlength=texts)[n:]
     scale = norms[corpus.image_of[n:]] * norms[n:]
     return product / np.where(scale > 0, scale, 1.0)

@@ -1,7 +1,7 @@
 """CIDEr-D of sampled token ids, fast enough to be a reward inside a training loop (SCST).
 
 N-grams of references are counted once; a batch then costs about a millisecond. EOS counts as a word of samples,
-references and document frequencies unless told otherwise: without it a captioner learns to stop at "a" or "in the".
+references and document frequencies by default: without it a captioner learns to stop at "a" or "in the".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CountedReferences(NamedTuple):
 
     first: Ints  # (references + 1,) where each reference's entries begin
     gram: Ints  # (entries,) ascending within a reference
-    times: Ints  # (entries,) how often it stands there
+    times: Ints  # (entries,) how often it occurs
     norm: Floats  # (references, 4)
     length: Ints  # (references,)
     of_image: Ints  # (images + 1,) first reference of each image
@@ -125,7 +125,7 @@ def _count_references(table: DocumentFrequencies, tokens: TokenArrays, of_image:
 
 @njit(cache=True)
 def _find(values: Any, start: int, stop: int, wanted: int) -> int:
-    """Where `wanted` stands in the ascending values[start:stop], or -1."""
+    """Index of `wanted` in the ascending values[start:stop], or -1."""
     while start < stop:
         middle = (start + stop) // 2
         if values[middle] < wanted:
@@ -147,7 +147,7 @@ def _same(words: Any, i: int, j: int, order: int) -> bool:
 
 @njit(cache=True)
 def _count_distinct(words: Any, places: int, order: int, counts: Any) -> None:
-    """counts[i]: how often the n-gram at place i is said, at its first place; 0 at later ones."""
+    """counts[i]: how often the n-gram at place i occurs, at its first place; 0 at later ones."""
     for i in range(places):
         counts[i] = 1
         for j in range(i):

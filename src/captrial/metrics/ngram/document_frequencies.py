@@ -1,6 +1,6 @@
-"""Document frequencies: in how many images' references each n-gram stands. Built, saved, loaded, bound to a vocabulary.
+"""Document frequencies: the number of images whose references contain an n-gram; built, saved, loaded.
 
-A table is a trie by levels over word ids (see `ngrams`), so it serves text (by the words it carries) and a captioner's
+A table is a trie by levels over word ids (see `ngram_counts`), so it serves text (by the words it carries) and a captioner's
 token ids (by the fingerprint of its vocabulary) alike. A table of another vocabulary would silently give rewards near
 zero; it is refused instead.
 """
@@ -36,7 +36,7 @@ def reference_tokens(
     BOS and PAD are dropped; with `count_end` every text is closed by EOS, whether its row has it or not.
     """
     closing = [EOS] if count_end else []
-    rows = [np.array([*_said(row), *closing], dtype=np.int32) for of_image in references for row in of_image]
+    rows = [np.array([*_words_of(row), *closing], dtype=np.int32) for of_image in references for row in of_image]
     image_of = np.repeat(np.arange(len(references)), [len(of_image) for of_image in references])
     flat = np.concatenate(rows) if rows else np.zeros(0, np.int32)
     if len(flat) and not (flat.min() >= 0 and flat.max() < len(vocabulary)):
@@ -45,7 +45,7 @@ def reference_tokens(
     return TokenArrays(flat, offsets, (*SPECIALS, *vocabulary.words)), image_of
 
 
-def _said(row: Iterable[int]) -> Iterable[int]:
+def _words_of(row: Iterable[int]) -> Iterable[int]:
     return (token for token in takewhile(lambda token: token != EOS, row) if token not in (BOS, PAD))
 
 
@@ -165,7 +165,7 @@ class DocumentFrequencies:
 
     @classmethod
     def read(cls, source: Path | str | BinaryIO, path: Path | str) -> DocumentFrequencies:
-        """As `load`, from an open file too; `path` stands in messages."""
+        """As `load`, from an open file too; `path` is for messages."""
         try:
             with np.load(source, allow_pickle=False) as file:
                 if str(file["format"]) != FORMAT:

@@ -1,4 +1,11 @@
-"""ROUGE-L as the COCO toolkit computes it: beta 1.2, best precision and best recall over references apart."""
+"""ROUGE-L as the COCO toolkit computes it: beta 1.2, best precision and best recall over references separately.
+
+Lengths of longest common subsequences are computed for many pairs at once, bit-parallel. One machine word holds the
+whole dynamic-programming row of a pair (Hyyrö 2004): with `M` the positions of the pattern that hold the present word,
+`V' = (V + (V & M)) | (V & ~M)`, starting from all ones; the zeros left at the end are the length. Pairs are grouped by
+the width of word their pattern needs, and stepped together. Patterns above 64 words go through Python's integers, which
+have any width.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +18,49 @@ from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram_counts import Ints, TokenArrays
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
-# Lengths of longest common subsequences of many pairs at once, bit-parallel.
-#
-# One machine word holds the whole dynamic-programming row of a pair (Hyyrö 2004): with `M` the positions of the pattern
-# that hold the present word, `V' = (V + (V & M)) | (V & ~M)`, starting from all ones; the zeros left at the end are the
-# length. Pairs are grouped by the width of word their pattern needs, and stepped together. Patterns above 64 words go
-# through Python's integers, which are words of any width.
-
-
+BETA = 1.2
 Word = np.uint8 | np.uint16 | np.uint32 | np.uint64
 WIDTHS: dict[int, type[Word]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def rouge_l(candidates: Candidates | Corpus, references: References | None = None) -> Scores:
+    """ROUGE-L: F of the longest common subsequence.
+
+    >>> from captrial.metrics.corpus import Corpus
+    >>> round(rouge_l(Corpus(["1"], ["a dog runs"], [["a dog runs fast"]])).corpus, 6)
+    0.835616
+    """
+    return RougeState.of(Corpus.prepare(candidates, references)).scores()
+
+
+class RougeState(MeanState):
+    """The mean of image scores."""
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> RougeState:
+        """Score one shard."""
+        n = len(corpus)
+        if not n:
+            return cls({"rouge_l": np.zeros(0)})
+        tokens = corpus.tokens_at_blanks
+        pairs = np.arange(n, len(corpus.texts))
+        candidates = corpus.image_of[pairs]
+        common = lcs_lengths(tokens, candidates, pairs)
+        starts = np.cumsum(corpus.reference_counts) - corpus.reference_counts
+        precision = np.maximum.reduceat(common / tokens.lengths[candidates], starts)
+        recall = np.maximum.reduceat(common / tokens.lengths[pairs], starts)
+        below = recall + BETA**2 * precision
+        return cls({"rouge_l": (1 + BETA**2) * precision * recall / np.where(below > 0, below, 1.0)})
 
 
 def lcs_lengths(tokens: TokenArrays, first: Ints, second: Ints) -> Ints:
     """(pairs,): common subsequence lengths of texts `first[p]` and `second[p]`."""
     lengths = tokens.lengths
     swap = lengths[first] > lengths[second]
-    pattern, text = np.where(swap, second, first), np.where(swap, first, second)  # bits stand for the shorter one
+    pattern, text = (
+        np.where(swap, second, first),
+        np.where(swap, first, second),
+    )  # bits are the words of the shorter one
     result = np.zeros(len(first), dtype=np.int64)
     below = 0
     for width, word in WIDTHS.items():
@@ -79,36 +112,3 @@ def _any_width(pattern: list[int], text: list[int]) -> int:
         common = state & positions.get(word, 0)
         state = ((state + common) | (state - common)) & ones
     return len(pattern) - state.bit_count()
-
-
-BETA = 1.2
-
-
-def rouge_l(candidates: Candidates | Corpus, references: References | None = None) -> Scores:
-    """ROUGE-L: F of the longest common subsequence.
-
-    >>> from captrial.metrics.corpus import Corpus
-    >>> round(rouge_l(Corpus(["1"], ["a dog runs"], [["a dog runs fast"]])).corpus, 6)
-    0.835616
-    """
-    return RougeState.of(Corpus.prepare(candidates, references)).scores()
-
-
-class RougeState(MeanState):
-    """The mean of image scores."""
-
-    @classmethod
-    def of(cls, corpus: Corpus) -> RougeState:
-        """Score one shard."""
-        n = len(corpus)
-        if not n:
-            return cls({"rouge_l": np.zeros(0)})
-        tokens = corpus.tokens_at_blanks
-        pairs = np.arange(n, len(corpus.texts))
-        said = corpus.image_of[pairs]
-        common = lcs_lengths(tokens, said, pairs)
-        starts = np.cumsum(corpus.reference_counts) - corpus.reference_counts
-        precision = np.maximum.reduceat(common / tokens.lengths[said], starts)
-        recall = np.maximum.reduceat(common / tokens.lengths[pairs], starts)
-        below = recall + BETA**2 * precision
-        return cls({"rouge_l": (1 + BETA**2) * precision * recall / np.where(below > 0, below, 1.0)})

@@ -62,8 +62,8 @@ class ChairState:
             there = set(objects.get(corpus.ids[image], ()))
             if references_count:
                 there.update(name for row in mentioned[start:stop] for name in row)
-            said = mentioned[image]
-            rows[image] = len(said), sum(name not in there for name in said)
+            names = mentioned[image]
+            rows[image] = len(names), sum(name not in there for name in names)
         return cls(rows)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Coverage (Cornia 2022, Eq. 15): how much of what is there the caption's nouns speak of.
+"""Coverage (Cornia 2022, Eq. 15): the share of the ground truth that the caption's nouns cover.
 
 Maximum-profit assignment of the caption's distinct nouns to the ground truth, profit = max(sim, 0), divided by the size
 of the ground truth: the object classes of the image where given, else the union of the references' nouns. An image
@@ -46,8 +46,8 @@ class CoverageState(MeanState):
         """Score one shard."""
         n = len(corpus)
         similarity = similarity or default_similarity()
-        said = [list(dict.fromkeys(row)) for row in corpus.noun_lists[:n]]
-        sets = TokenArrays.of_words([*said, *_wanted(corpus, objects)])
+        nouns = [list(dict.fromkeys(row)) for row in corpus.noun_lists[:n]]
+        sets = TokenArrays.of_words([*nouns, *_wanted(corpus, objects)])
         matches = set_similarities(sets, np.arange(n), np.arange(n, 2 * n), similarity)
         covered = np.array([assigned(np.maximum(matrix, 0)) for matrix in matches])
         sizes = sets.lengths[n:]

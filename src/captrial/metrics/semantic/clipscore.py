@@ -2,7 +2,7 @@
 
 CLIPScore = 2.5 * max(cos(image, caption), 0). RefCLIPScore = harmonic mean of CLIPScore and
 max(0, max over references of cos(caption, reference)). Texts are prefixed by "A photo depicts ", as in the original.
-Both read captions as they were written, where the corpus knows that, not their PTB tokens.
+Both use captions as they were written where the corpus has them, not their PTB tokens.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class ClipState(MeanState):
         if missing:
             raise InputError(f"image id {missing[0]!r} has no image ({len(missing)} such ids); CLIPScore needs all")
         encoder = ClipEncoder(checkpoint)
-        seen = encoder.images([images[image] for image in corpus.ids])  # (n, d)
+        image_vectors = encoder.images([images[image] for image in corpus.ids])  # (n, d)
         captions, references = corpus.as_written
-        said = encoder.texts(captions)  # (n, d)
-        known = encoder.texts(list(chain.from_iterable(references)))  # (references, d)
-        return cls(clip_values(seen, said, known, corpus.reference_counts))
+        caption_vectors = encoder.texts(captions)  # (n, d)
+        reference_vectors = encoder.texts(list(chain.from_iterable(references)))  # (references, d)
+        return cls(clip_values(image_vectors, caption_vectors, reference_vectors, corpus.reference_counts))
 
 
-def clip_values(seen: Floats, said: Floats, known: Floats, counts: NDArray[np.int64]) -> dict[str, Floats]:
+def clip_values(images: Floats, captions: Floats, references: Floats, counts: NDArray[np.int64]) -> dict[str, Floats]:
     """Scores (n,) from unit vectors of images (n, d), captions (n, d) and references (sum of `counts`, d)."""
-    clip = WEIGHT * np.maximum((seen * said).sum(axis=1), 0)
+    clip = WEIGHT * np.maximum((images * captions).sum(axis=1), 0)
     if not len(clip):
         return {"clip_score": clip, "ref_clip_score": clip}
-    cosine = (known * np.repeat(said, counts, axis=0)).sum(axis=1)
+    cosine = (references * np.repeat(captions, counts, axis=0)).sum(axis=1)
     nearest = np.maximum(np.maximum.reduceat(cosine, np.cumsum(counts) - counts), 0)
     both = clip + nearest
     return {"clip_score": clip, "ref_clip_score": 2 * clip * nearest / np.where(both > 0, both, 1.0)}

@@ -1,10 +1,10 @@
-"""Is one system better than another, or was it luck? Paired tests on the corpus metric itself.
+"""Paired tests of whether one system is better than another, on the corpus metric itself.
 
 Two tests of the difference d = metric(A) - metric(B) on the same images, both two-sided:
 - bootstrap: images are resampled, both systems together; p = twice the share of resamples on the other side of 0;
 - permutation (approximate randomisation): the two captions of an image are exchanged with probability 1/2;
   p = share of exchanges with |d'| >= |d|.
-Shares count the observed value itself, so p is never 0. Holm's correction holds the chance of any false claim among all
+Shares count the observed value itself, so p is never 0. Holm's correction bounds the chance of any false claim among all
 pairs of one metric.
 """
 

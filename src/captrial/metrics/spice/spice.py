@@ -37,9 +37,9 @@ from captrial.metrics.wordnet import default_wordnet
 GraphTuple = tuple[Concept, ...]
 
 
-def _attribute_in(words: frozenset[str]) -> Callable[[GraphTuple], bool]:
+def _has_attribute(item: GraphTuple, words: frozenset[str]) -> bool:
     """An attribute merged from several strings is in no list, as in the original ("red/scarlet" is no colour)."""
-    return lambda item: len(item) == 2 and len(item[1].strings) == 1 and not words.isdisjoint(item[1].strings)
+    return len(item) == 2 and len(item[1].strings) == 1 and not words.isdisjoint(item[1].strings)
 
 
 CATEGORIES: dict[str, Callable[[GraphTuple], bool]] = {
@@ -47,9 +47,9 @@ CATEGORIES: dict[str, Callable[[GraphTuple], bool]] = {
     "object": lambda item: len(item) == 1,
     "attribute": lambda item: len(item) == 2,
     "relation": lambda item: len(item) == 3,
-    "color": _attribute_in(COLORS),
-    "count": _attribute_in(COUNTS),
-    "size": _attribute_in(SIZES),
+    "color": lambda item: _has_attribute(item, COLORS),
+    "count": lambda item: _has_attribute(item, COUNTS),
+    "size": lambda item: _has_attribute(item, SIZES),
 }
 """SPICE and its sub-scores, in the order of the columns of `Counts`."""
 

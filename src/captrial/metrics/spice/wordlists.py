@@ -1,4 +1,4 @@
-"""The closed lists of words that SPICE and its lemmatiser know."""
+"""The closed lists of words of SPICE, its lemmatiser and the parser corrections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Categories of attributes (`match`)
+# Categories of attributes (`spice`)
 COUNTS = words("one two three four five six seven eight nine ten")
 COLORS = words(
     "black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet"
@@ -26,7 +26,7 @@ SIZES = words(
     whopping wide"""
 )
 
-# Quantifiers (`scene_graph`): `a lot of X`, `dozens of X`, `two of the X`
+# Quantifiers (`tuple_patterns`): `a lot of X`, `dozens of X`, `two of the X`
 A_QUANTITY = words(
     """lot assortment number couple bunch handful litany sheaf slew dozen series variety multitude wad clutch wave
     mountain array spate string ton range plethora heap sort form kind type version bit pair triple total"""
@@ -55,7 +55,7 @@ THREE_WORD = words(
     on_account_of on_behalf_of on_top_of with_regard_to with_respect_to"""
 )
 
-# Lemmas (`lexicon`): words in -s that are lemmas themselves, and words in -ie whose plural is regular
+# Lemmas (`lemmatizer`): words in -s that are lemmas themselves, and words in -ie whose plural is regular
 PLURAL_ONLY = words(
     """pants clothes scissors goggles binoculars electronics belongings fries supplies contents pajamas pyjamas shorts
     slacks indoors outdoors bedclothes goods abs series species headquarters jeans trousers tights overalls surroundings
@@ -70,7 +70,7 @@ IN_IE = words(
     eerie prairie aerie bourgeoisie camaraderie foodie goalie doggie"""
 )
 
-# Tags (`tagging`): words that the original's parser takes for another part of speech than spaCy's tagger does
+# Tags (`parser_corrections`): words that the original's parser tags as another part of speech than spaCy does
 ALWAYS_NOUNS = words("hydrant urinal tattoo oven vest sled skateboarder backpack")
 ALWAYS_SINGULAR = words("broccoli spaghetti sheep")
 PARTICIPLES = words("living skating boarding cutting")
@@ -85,7 +85,7 @@ PREDICATES = words(
     rides plays"""
 )
 
-# Clauses (`clauses`): words in -ing, and bare verbs after `be`, that are taken for nouns
+# Clauses (`parser_corrections`): words in -ing, and bare verbs after `be`, that are taken for nouns
 NOUN_TAGS = words("DT JJ JJR JJS NN NNS NNP NNPS CD PRP$ POS VBN")
 GERUND_NOUNS = words("standing grazing skiing surfing hiding skateboarding plowing decorating fling siting")
 LEADING_GERUND_NOUNS = GERUND_NOUNS | words(
@@ -93,7 +93,7 @@ LEADING_GERUND_NOUNS = GERUND_NOUNS | words(
 )
 VERBAL_NOUNS = words("jump stand play walk attempt dance race tug fight")
 
-# Attachment (`attachment`): prepositions that follow a verb over an object in between
+# Attachment (`parser_corrections`): prepositions that follow a verb over an object in between
 DIRECTIONS = words(
     "to into onto through from down up along around off by toward towards out past while as after before until"
 )

@@ -23,7 +23,7 @@ from captrial.files import atomic_write
 from captrial.records import ImageRef, Sample
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.features.visual_features import Features
-from engines.toys import write_images
+from engines.example_jobs import write_images
 
 Extracted = tuple[int, int, dict[str, str]]
 

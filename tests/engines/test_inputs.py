@@ -22,7 +22,7 @@ from captrial.engines import inputs
 from captrial.engines.inputs import find_parts, open_rows, parts_of_all
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
-from engines.toys import serving
+from engines.example_jobs import serving
 
 SIZES = {f"{number}.png": (8 + number, 5) for number in range(7)}
 

@@ -1,4 +1,4 @@
-"""What is global merges to the very numbers of one process, whatever the parts and their order."""
+"""Scores computed in parts are those of one process, whatever the parts."""
 
 from __future__ import annotations
 
@@ -7,63 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from captrial.cli.app import app
-from captrial.compete import Competition, SelectionSettings
-from captrial.compete.selection.selection import RankedImages, SearchOptions
 from captrial.engines.engine import Engine
 from captrial.engines.jobs import score as score_job
-from captrial.engines.jobs import select
 from captrial.engines.jobs.score import score_all
-from captrial.engines.jobs.select import EngineRanker, merge_slices
 from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError, MismatchError
 from captrial.language.similarity import SimilaritySettings
 from captrial.metrics import score
-from captrial.metrics.ngram.cider import cider
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.registry import MetricOptions
 from compete import synthetic
 
 captions = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass"]), max_size=7).map(" ".join)
+
+
 images = st.lists(st.lists(captions, min_size=1, max_size=3), min_size=1, max_size=12)
-
-
-@settings(max_examples=60)
-@given(images, st.lists(st.integers(0, 3), min_size=12, max_size=12), st.randoms())
-def test_document_frequencies_merge_exactly_in_any_order(
-    known: list[list[str]], owner: list[int], random: object
-) -> None:
-    shards = [[of for of, who in zip(known, owner, strict=False) if who == shard] for shard in range(4)]
-    tables = [DocumentFrequencies.of(shard) for shard in shards if shard]
-    whole, merged = DocumentFrequencies.of(known), DocumentFrequencies.merge(tables)
-    random.shuffle(tables)  # type: ignore[attr-defined]
-    again = DocumentFrequencies.merge(tables)
-    assert merged.images == again.images == whole.images
-    assert merged.words == again.words or len({table.words for table in tables}) == 1
-    found = merged.lookup(whole.keys, whole.words)
-    for order in range(4):
-        assert np.array_equal(merged.keys[order], again.keys[order])
-        assert np.array_equal(merged.documents[order], again.documents[order])
-        kept = whole.documents[order] > 0  # a word of nobody may stand in the vocabulary
-        assert np.array_equal(merged.documents[order][found[order][kept]], whole.documents[order][kept])
-        assert merged.documents[order].sum() == whole.documents[order].sum()
-
-
-def test_merged_tables_score_as_the_whole_one(tmp_path: Path) -> None:
-    texts = synthetic.captions(60, 1)
-    known = [[text, f"{text} today"] for text in texts["truth"].values()]
-    said = list(texts["model0"].values())
-    tables = [DocumentFrequencies.of(known[start : start + 7]) for start in range(0, 60, 7)]
-    tables[0].save(tmp_path / "one.npz")
-    merged = DocumentFrequencies.merge([DocumentFrequencies.load(tmp_path / "one.npz"), *tables[1:]])
-    one, other = cider(said, known), cider(said, known, merged)
-    np.testing.assert_allclose(other.per_image, one.per_image, rtol=0, atol=1e-12)
-    with pytest.raises(InputError, match="no table"):
-        DocumentFrequencies.merge([])
 
 
 METRICS = ["bleu", "rouge", "cider", "cider_plain", "meteor", "nw", "coverage", "chair", "repetition", "statistics"]
@@ -190,67 +153,12 @@ def test_what_failed_is_scored_again_once_its_cause_is_mended(
     )
 
 
-def test_a_slice_that_failed_is_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contest = competition(tmp_path, 40)
-    rank = EngineRanker(LocalEngine(), contest.directory)
-    with monkeypatch.context() as patch:
-        patch.setattr(select.SelectJob, "_search", lambda *_: 1 / 0)
-        with pytest.raises(InputError, match="ZeroDivisionError"):
-            rank(contest.pool, 10, SearchOptions(contest.pairs))
-    assert all(len(best.ids) for best in rank(contest.pool, 10, SearchOptions(contest.pairs)))
-
-
-def competition(folder: Path, images: int = 300) -> Competition:
-    """Blocks of 16 images, so that there are many."""
-    texts = synthetic.captions(images, 3)
-    texts.pop("truth")
-    texts["truth"] = {}
-    files, _ = synthetic.write_files(folder, texts)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("captrial.compete.storage.caption_pool.BLOCK", 16)
-        return Competition.create(folder / "competition", files)
-
-
-@pytest.mark.parametrize("changes", [{}, {"diverse": True}, {"similarity": "engines.toys:longer"}])
-def test_selection_in_slices_is_that_of_one_search(tmp_path: Path, changes: dict[str, object]) -> None:
-    contest = competition(tmp_path)
-    chosen = SelectionSettings(8, 8, **changes)  # type: ignore[arg-type]
-    contest.select(chosen)
-    expected = [contest.original_selection(*pair) for pair in contest.pairs]
-    for file in (contest.directory / "selection").glob("*-*.json"):
-        file.unlink()
-    contest.select(chosen, rank=EngineRanker(LocalEngine(), contest.directory, chosen.similarity))
-    assert [contest.original_selection(*pair) for pair in contest.pairs] == expected
-    assert not list((contest.directory / "selection").glob("slices-*"))
-
-
-def test_slices_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    contest = competition(tmp_path)
-    kept: list[dict[str, object]] = []
-    real = select.merge_slices
-
-    def spy(rows: object, pairs: int, depth: int) -> list[RankedImages]:
-        kept.extend(rows)  # type: ignore[arg-type]
-        return real(iter(kept), pairs, depth)
-
-    monkeypatch.setattr(select, "merge_slices", spy)
-    best = EngineRanker(LocalEngine(), contest.directory)(contest.pool, 10, SearchOptions(contest.pairs))
-    assert len(kept) == 5
-    for seed in range(5):
-        order = np.random.default_rng(seed).permutation(len(kept))
-        shuffled = merge_slices(iter([kept[index] for index in order]), 3, 10)
-        assert all(one.ids.tolist() == other.ids.tolist() for one, other in zip(best, shuffled, strict=True))
-    kept[0]["error"] = "similarity is not a number"
-    with pytest.raises(InputError, match="blocks 0:4: similarity is not"):
-        merge_slices(iter(kept), 3, 10)
-
-
-def test_the_command_line_selects_and_scores_on_an_engine(tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    contest = competition(tmp_path)
-    line = ["compete", "select", str(contest.directory), "--k", "5", "--json"]
-    done = CliRunner().invoke(app, [*line, "--engine", "local", "--workers", "1"])
-    assert done.exit_code == 0, done.output
-    again = CliRunner().invoke(app, [*line, "--again"])
-    assert json.loads(done.stdout)["pairs"] == json.loads(again.stdout)["pairs"]
+def test_score_on_an_engine_prints_the_same(tmp_path: Path) -> None:
+    files, references = synthetic.write_files(tmp_path, synthetic.captions(30, 2))
+    line = ["score", *map(str, files.values()), "-r", str(references), "-m", "bleu,cider,statistics", "--json"]
+    one = CliRunner().invoke(app, line)
+    two = CliRunner().invoke(app, [*line, "--workers", "2", "--work", str(tmp_path / "work")])
+    assert (one.exit_code, two.exit_code) == (0, 0), two.output
+    first, second = json.loads(one.stdout), json.loads(two.stdout)
+    for system, columns in first.items():
+        assert second[system] == pytest.approx(columns, abs=1e-12, rel=0)

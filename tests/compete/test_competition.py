@@ -15,7 +15,7 @@ from captrial.compete import Competition, SelectionSettings
 from captrial.errors import InputError, MismatchError, StateError
 from captrial.language import tokenize_all
 from compete import exact_selection, synthetic
-from compete.conftest import Small
+from compete.competitions import Small
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from captrial.cli import main
 from compete import synthetic
-from compete.conftest import Small
+from compete.competitions import Small
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captrial.compete.selection.registry import CaptionSimilarity
 from captrial.compete.selection.selection import (
     RankedImages,
     SearchOptions,
     merge,
     select,
+    select_diverse,
 )
 from captrial.compete.storage.caption_pool import CaptionPool
 from captrial.compete.storage.selection_files import PairSelection
@@ -124,3 +126,44 @@ def test_bad_input_is_named() -> None:
         CaptionPool(["1", "2"], {"A": ["a", "b"], "B": ["a"]})
     with pytest.raises(InputError, match="k must be at least 1"):
         select(CaptionPool(["1"], {"A": ["a"], "B": ["a"]}), 0)
+
+
+def test_near_duplicates_are_passed_over() -> None:
+    images = [str(number) for number in range(40)]
+    one = ["red green blue black white"] * 20 + [f"one{number} two{number}" for number in range(20)]
+    two = ["dog cat bird cow horse"] * 20 + [f"three{number} four{number}" for number in range(20)]
+    pool = CaptionPool(images, {"A": one, "B": two}, block=7)
+    plain = select(pool, 10, 0, SearchOptions(tokenize=split))[0]
+    diverse = select_diverse(pool, 10, 5, SearchOptions(tokenize=split))[0]
+    repeated = {image for image in images[:20] if image in (*diverse.images, *diverse.reserve)}
+    assert len(repeated) == 1
+    assert sum(image in images[:20] for image in plain.images) > 1
+    order = select(pool, 40, 0, SearchOptions(tokenize=split))[0].images
+    places = [order.index(image) for image in (*diverse.images, *diverse.reserve)]
+    assert places == sorted(places)  # the order itself is unchanged
+    assert (len(diverse.images), len(diverse.reserve)) == (10, 5)
+
+
+def test_look_alike_images_are_passed_over() -> None:
+    images = [str(number) for number in range(12)]
+    captions = {name: [f"{name}{number} is here" for number in range(12)] for name in "AB"}
+    looks = {image: 0xFFFF << 16 * (int(image) // 4) for image in images}
+    found = select_diverse(
+        CaptionPool(images, captions), 12, options=SearchOptions(tokenize=split), fingerprint=looks.get
+    )[0]
+    assert len(found.images) == 3
+
+
+@pytest.mark.parametrize(
+    ("similarity", "message"),
+    [
+        (lambda first, second: 0.5, "one number for each pair"),
+        (lambda first, second: [0.5], "one number for each pair"),
+        (lambda first, second: [0.5, np.nan], "image 2: nan cannot be a similarity"),
+        (lambda first, second: [0.5, 1e7], "image 2: 10000000.0 cannot be a similarity"),
+    ],
+)
+def test_a_similarity_that_makes_no_sense_is_said(similarity: CaptionSimilarity, message: str) -> None:
+    pool = CaptionPool(["1", "2"], {"A": ["a dog", "a cat"], "B": ["a dog", "a tree"]})
+    with pytest.raises(InputError, match=message):
+        select(pool, 1, options=SearchOptions(similarity=similarity, tokenize=split))

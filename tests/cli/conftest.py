@@ -1,0 +1,5 @@
+"""Fixtures of the commands of compete."""
+
+from compete.competitions import files, small
+
+__all__ = ["files", "small"]

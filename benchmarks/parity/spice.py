@@ -1,7 +1,7 @@
 """SPICE: time of one system, cold and warm; and how far its tuples and scores agree with the original tool's.
 
 python -m benchmarks.parity.spice              # times: one system against 25 000 references
-python -m benchmarks.parity.spice --agreement  # tuples, scores and published values against the original (docs/spice.md)
+python -m benchmarks.parity.spice --agreement  # tuples, scores, published values against the original (docs/spice.md)
 """
 
 from __future__ import annotations

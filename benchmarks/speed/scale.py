@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.scale stages      images a second and bytes an image of every stage, one worker
     python -m benchmarks.speed.scale engines     the same features on two local and two Ray workers, and where time goes
-    python -m benchmarks.speed.scale select      a million images x 9 models: threads, local workers and Ray select the same
+    python -m benchmarks.speed.scale select      a million images x 9 models: threads, local workers and Ray
 
 Without a name all of them run. Images are Flickr8k's (`CAPTRIAL_DATA`) or, without these, the toy world's.
 """

@@ -1,4 +1,4 @@
-"""What an image costs at every stage on one core: `python -m benchmarks.speed.scale stages`, the tables of docs/scale.md."""
+"""The cost of an image at every stage on one core: `python -m benchmarks.speed.scale stages` (docs/scale.md)."""
 
 from __future__ import annotations
 

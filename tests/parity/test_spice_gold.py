@@ -1,4 +1,4 @@
-"""SPICE against the output of the original tool; docs/spice.md has the figures, `benchmarks.parity.spice` prints them."""
+"""SPICE against the output of the original tool; `benchmarks.parity.spice` prints the figures of docs/spice.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of every verb that runs on an engine: where, how many workers, which cluster."""
+"""Options of the commands that run on an engine: which engine, how many workers, which cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RayAddress = Annotated[
 
 
 def wants_engine(engine: str, workers: int | None) -> bool:
-    """Whether more than this process was asked for."""
+    """Whether the options ask for more than this process."""
     return engine != "local" or (workers or 1) > 1
 
 

@@ -1,4 +1,4 @@
-"""`compete select` over a pool that one machine cannot hold: slices are searched apart, their best merged.
+"""`compete select` over a large pool: slices are searched separately, and their best images merged.
 
 Every slice of blocks reports its own best images of each pair of models. The order is total, so merging the reports,
 in any order, gives the list of one search over all.
@@ -7,6 +7,7 @@ in any order, gives the list of one search over all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +29,19 @@ BLOCKS = 4  # a slice: 65 536 images, some seconds of work
 Pair = tuple[int, int]
 
 
+@dataclass(frozen=True)
+class SelectJobSettings:
+    """What workers load and search: a competition's pool, and the options of the search by value."""
+
+    directory: str
+    models: tuple[str, ...]
+    depth: int  # images a pair
+    seed: int
+    pairs: tuple[Pair, ...]
+    similarity: str
+    exclude: tuple[str, ...]
+
+
 class SelectJob(Job):
     """The best images of slices of a pool; a row is a slice, `first:last` block."""
 
@@ -40,20 +54,10 @@ class SelectJob(Job):
         ]
     )
 
-    def __init__(
-        self,
-        directory: str,
-        models: Sequence[str],
-        depth: int,
-        seed: int,
-        pairs: Sequence[Pair],
-        similarity: str,
-        exclude: Sequence[str],
-    ) -> None:
-        self.pool, self.depth = StoredPool(Path(directory), models), depth
-        self.options = SearchOptions(
-            [(i, j) for i, j in pairs], seed, similarity_named(similarity), exclude=frozenset(exclude)
-        )
+    def __init__(self, settings: SelectJobSettings) -> None:
+        self.pool, self.depth = StoredPool(Path(settings.directory), settings.models), settings.depth
+        similarity, exclude = similarity_named(settings.similarity), frozenset(settings.exclude)
+        self.options = SearchOptions(list(settings.pairs), settings.seed, similarity, exclude=exclude)
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """Search every slice by itself."""
@@ -103,21 +107,21 @@ class EngineRanker:
     def __call__(self, pool: CaptionSource, depth: int, options: SearchOptions) -> list[RankedImages]:
         """The first `depth` images of every pair."""
         if options.tokenize is not None:
-            raise InputError("a tokeniser of one's own works in one process only; leave out --engine and --workers")
+            raise InputError("a custom tokeniser works in one process only; leave out --engine and --workers")
         pairs = options.pairs_of(pool)
-        arguments = {
-            "directory": str(self.directory),
-            "models": pool.models,
-            "depth": depth,
-            "seed": options.seed,
-            "pairs": pairs,
-            "similarity": self.similarity,
-            "exclude": sorted(options.exclude),
-        }
-        folder = self.directory / "selection" / f"slices-{content_hash(repr(arguments))}"
+        settings = SelectJobSettings(
+            str(self.directory),
+            tuple(pool.models),
+            depth,
+            options.seed,
+            tuple(pairs),
+            self.similarity,
+            tuple(sorted(options.exclude)),
+        )
+        folder = self.directory / "selection" / f"slices-{content_hash(repr(settings))}"
         slices = [f"{first}:{min(first + BLOCKS, pool.blocks)}" for first in range(0, pool.blocks, BLOCKS)]
         parts = entry_parts("items", ((f"blocks {one}", one) for one in slices), 1)
-        run(JobSpec(SelectJob, arguments, batch=1), parts, folder, self.engine)
+        run(JobSpec(SelectJob, {"settings": settings}, batch=1), parts, folder, self.engine)
         reports = OutputFolder(folder)
         with reports.all_needed():
             best = merge_slices(reports.rows(), len(pairs), depth)

@@ -1,8 +1,8 @@
 """Document frequencies: the number of images whose references contain an n-gram; built, saved, loaded.
 
-A table is a trie by levels over word ids (see `ngram_counts`), so it serves text (by the words it carries) and a captioner's
-token ids (by the fingerprint of its vocabulary) alike. A table of another vocabulary would silently give rewards near
-zero; it is refused instead.
+A table is a trie by levels over word ids (see `ngram_counts`), so it serves text (by the words it carries) and a
+captioner's token ids (by the fingerprint of its vocabulary) alike. A table of another vocabulary would silently give
+rewards near zero; it is refused instead.
 """
 
 from __future__ import annotations

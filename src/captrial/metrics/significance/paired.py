@@ -4,8 +4,8 @@ Two tests of the difference d = metric(A) - metric(B) on the same images, both t
 - bootstrap: images are resampled, both systems together; p = twice the share of resamples on the other side of 0;
 - permutation (approximate randomisation): the two captions of an image are exchanged with probability 1/2;
   p = share of exchanges with |d'| >= |d|.
-Shares count the observed value itself, so p is never 0. Holm's correction bounds the chance of any false claim among all
-pairs of one metric.
+Shares count the observed value itself, so p is never 0. Holm's correction bounds the chance of any false claim among
+all pairs of one metric.
 """
 
 from __future__ import annotations

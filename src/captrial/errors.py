@@ -4,7 +4,8 @@
     ├── InputError            a file, id or value given by the user is not usable
     │   ├── CaptionFileError      a caption file
     │   ├── DatasetError          annotations, splits, boxes, phrases
-    │   └── ImageError            an image that cannot or must not be opened
+    │   ├── ImageError            an image that cannot or must not be opened
+    │   └── DamagedError          a file that captrial wrote and that has changed or lost bytes since
     ├── MissingExtraError     an optional dependency is not installed; the message has its pip command
     ├── MismatchError         two inputs do not belong together (vocabulary, backbone, configuration)
     └── StateError            a step that is not possible now: too early, repeated, or on changed input
@@ -34,6 +35,17 @@ class DatasetError(InputError):
 
 class ImageError(InputError):
     """An image cannot be opened, or must not be (too many pixels, format not allowed)."""
+
+
+class DamagedError(InputError):
+    """A file that captrial wrote has changed or lost bytes since: its length, checksum or structure is wrong."""
+
+    def __init__(self, path: object, problem: str, remake: str) -> None:
+        super().__init__(str(path), problem, remake)  # unlike a message, these survive pickling between processes
+
+    def __str__(self) -> str:
+        path, problem, remake = self.args
+        return f"damaged: {path}: {problem}; restore it from a copy, or remake it with {remake}"
 
 
 class MismatchError(CaptrialError):

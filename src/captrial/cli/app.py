@@ -25,6 +25,7 @@ from captrial.cli import (
     score,
     studio,
     train,
+    verify,
 )
 from captrial.cli.output import console_err
 from captrial.errors import CaptrialError
@@ -50,6 +51,7 @@ app.command("models")(models.models)
 app.command("score")(score.score)
 app.command("studio")(studio.studio)
 app.command("train")(train.train)
+app.command("verify")(verify.verify)
 app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")
 app.add_typer(pool.app, name="pool")

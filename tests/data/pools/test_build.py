@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import signal
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from captrial.data.pools import ImagePool, PoolSettings, build_pool
-from captrial.errors import DatasetError, InputError
+from captrial.errors import DatasetError, InputError, StateError
+from captrial.files import LOCK
 from data.pools.photos import encoded, scene
 
 KEPT = [*(f"cats/{n}.jpg" for n in range(4)), *(f"dogs/{n}.jpg" for n in range(4, 7))]
@@ -50,8 +54,8 @@ def test_links_and_folders_that_are_closed(photos: Path, tmp_path: Path, monkeyp
     (links / "circle").symlink_to(links)
     scandir = os.scandir
 
-    def listing(path: str) -> object:
-        if Path(path).name == "closed":
+    def listing(path: str | int) -> object:
+        if isinstance(path, str | Path) and Path(path).name == "closed":
             raise PermissionError(13, "Permission denied", path)
         return scandir(path)
 
@@ -189,3 +193,23 @@ def test_names_and_places_that_clash(photos: Path, tmp_path: Path) -> None:
         build_pool([photos], tmp_path / "other", PoolSettings(near_duplicate_distance=16))
     with pytest.raises(DatasetError, match="not a finished pool"):
         ImagePool.load(tmp_path)
+
+
+def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(photos: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom captrial.data.pools import build, build_pool\n"
+        "def scan(*arguments):\n    print('scanning', flush=True)\n    time.sleep(600)\n"
+        "build.scan = scan\nbuild_pool([sys.argv[1]], sys.argv[2])"
+    )
+    out = tmp_path / "pool"
+    other = subprocess.Popen([sys.executable, "-c", code, str(photos), str(out)], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"scanning\n"
+        with pytest.raises(StateError, match=rf"process {other.pid} on .* is writing to this pool; wait"):
+            build_pool([photos], out)
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.communicate()
+    assert len(build_pool([photos], out)) == 7
+    assert not (out / LOCK).exists()

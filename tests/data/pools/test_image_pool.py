@@ -1,14 +1,18 @@
-"""The class distribution of a pool as a figure."""
+"""Finished pools: damage is noticed, and the class distribution is drawn."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from captrial.data import image_size
-from captrial.data.pools.image_pool import draw_classes
-from captrial.errors import InputError
+from captrial.data.pools import ImagePool, build_pool, verify_pool
+from captrial.data.pools.image_pool import MANIFEST, SUMMARY, draw_classes
+from captrial.errors import DamagedError, InputError
+from captrial.files import CHECKSUMS
+from data.pools.photos import encoded, scene
 
 
 def test_figure(tmp_path: Path) -> None:
@@ -21,3 +25,53 @@ def test_figure(tmp_path: Path) -> None:
     assert image_size(tmp_path / "many.png") == (1350, 540)
     with pytest.raises(InputError, match="choose one of these suffixes"):
         draw_classes({"cat": 1}, tmp_path / "a.doc")
+
+
+@pytest.mark.parametrize("name", [MANIFEST, SUMMARY])
+@pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "grown"])
+def test_a_damaged_pool_is_not_read(photos: Path, tmp_path: Path, name: str, damage: str) -> None:
+    build_pool([photos], tmp_path / "pool")
+    path = tmp_path / "pool" / name
+    content = bytearray(path.read_bytes())
+    if damage == "changed":
+        content[len(content) // 2] ^= 1
+    path.write_bytes({"cut": content[:-1], "changed": content, "emptied": b"", "grown": content + b" "}[damage])
+    with pytest.raises(DamagedError, match=rf"damaged: .*{name}: .*; restore it from a copy, or remake it with"):
+        ImagePool.load(tmp_path / "pool")
+    assert len(verify_pool(tmp_path / "pool").problems) == 1
+    assert len(build_pool([photos], tmp_path / "pool")) == 7  # remade
+
+
+def test_a_damaged_record_of_checksums_is_not_believed(photos: Path, tmp_path: Path) -> None:
+    build_pool([photos], tmp_path / "pool")
+    for content in (b"", b"{}", b'{"files": [1]}', b'{"files": {"manifest.parquet": [{}]}}', b"[" * 100_000):
+        (tmp_path / "pool" / CHECKSUMS).write_bytes(content)
+        with pytest.raises(DamagedError, match=CHECKSUMS):
+            ImagePool.load(tmp_path / "pool")
+    (tmp_path / "pool" / CHECKSUMS).unlink()  # a pool of an earlier version
+    assert len(ImagePool.load(tmp_path / "pool")) == 7
+
+
+def test_an_image_that_changed_since_is_not_served(photos: Path, tmp_path: Path) -> None:
+    pool = build_pool([photos], tmp_path / "pool")
+    assert verify_pool(tmp_path / "pool").problems == ()
+    (photos / "cats" / "0.jpg").write_bytes(encoded(scene(77)))
+    with pytest.raises(DamagedError, match="has changed since the pool was built"):
+        pool.read("cats/0.jpg")
+    (photos / "cats" / "1.jpg").unlink()
+    found = verify_pool(tmp_path / "pool")
+    assert (found.kind, found.files, len(found.problems)) == ("image pool", 9, 2)
+
+
+def test_a_manifest_that_leads_out_of_the_pool_is_refused(photos: Path, tmp_path: Path) -> None:
+    build_pool([photos], tmp_path / "pool")
+    (tmp_path / "pool" / CHECKSUMS).unlink()
+    table = pq.read_table(tmp_path / "pool" / MANIFEST)
+    paths = ["../photos/cats/0.jpg", *table["path"].to_pylist()[1:]]
+    place = table.schema.get_field_index("path")
+    pq.write_table(table.set_column(place, "path", [paths]), tmp_path / "pool" / MANIFEST)
+    with pytest.raises(DamagedError, match="leads out of the pool"):
+        ImagePool.load(tmp_path / "pool")
+    pq.write_table(table.drop_columns(["hash"]), tmp_path / "pool" / MANIFEST)
+    with pytest.raises(DamagedError, match="hash"):
+        ImagePool.load(tmp_path / "pool")

@@ -26,7 +26,7 @@ from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, exact_duplica
 from captrial.data.pools.image_pool import MANIFEST, SUMMARY, ImagePool, count_classes
 from captrial.data.pools.sources import PoolCandidate, iterate_folder, iterate_shard, read_url_list
 from captrial.errors import DatasetError, InputError
-from captrial.files import atomic_path, atomic_write, content_hash
+from captrial.files import CHECKSUMS, atomic_path, atomic_write, content_hash, lock_folder, write_checked
 from captrial.progress import progress_bar, track
 
 NEAR_DUPLICATE_DISTANCE = 10  # of 64 bits; measured in docs/data.md
@@ -70,12 +70,18 @@ def build_pool(sources: Sequence[Path | str], out: Path | str, settings: PoolSet
     A source is a folder (its sub-folders are classes), a tar shard, or a text file of URLs; `name=path` puts `name/`
     before its ids. Unreadable images and duplicates are left out and listed; of duplicates, the first by id stays. With
     `unpack`, images in shards are also written as files, for tools that need a path. The same sources give the same
-    pool for any number of workers.
+    pool for any number of workers. A second process that builds the same pool at the same time gets a `StateError`.
     """
     out, settings = Path(out), settings or PoolSettings()
     if not sources:
         raise InputError(f"{out}: a pool needs at least one source: a folder, a tar shard or a list of URLs")
     _check_out(out, sources)
+    with lock_folder(out, "pool"):
+        _build(sources, out, settings)
+    return ImagePool.load(out)
+
+
+def _build(sources: Sequence[Path | str], out: Path, settings: PoolSettings) -> None:
     ignored: Counter[str] = Counter()
     candidates = [candidate for source in sources for candidate in _collect(source, ignored)]
     if not candidates:
@@ -87,7 +93,6 @@ def build_pool(sources: Sequence[Path | str], out: Path | str, settings: PoolSet
     scanned = scan(candidates, out / "scan", settings.max_pixels, settings.workers or os.cpu_count() or 1)
     manifest = _manifest(candidates, scanned, settings.near_duplicate_distance, out)
     _write(manifest, out, [str(source) for source in sources], ignored, settings)
-    return ImagePool.load(out)
 
 
 def _check_out(out: Path, sources: Iterable[Path | str]) -> None:
@@ -102,7 +107,13 @@ def _check_out(out: Path, sources: Iterable[Path | str]) -> None:
 
 
 def _is_pool(folder: Path) -> bool:
-    return {path.name for path in folder.iterdir() if path.name[0] != "."} <= {MANIFEST, SUMMARY, "scan", "images"}
+    return {path.name for path in folder.iterdir() if path.name[0] != "."} <= {
+        MANIFEST,
+        SUMMARY,
+        CHECKSUMS,
+        "scan",
+        "images",
+    }
 
 
 def _split_name(source: Path | str) -> tuple[str, Path]:
@@ -319,6 +330,6 @@ def _write(manifest: pa.Table, out: Path, sources: list[str], ignored: Counter[s
         "sources": sources,
         "settings": settings.document(),
     }
-    with atomic_path(out / MANIFEST) as temporary:
-        pq.write_table(manifest, temporary, compression="zstd")
-    atomic_write(out / SUMMARY, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+    with write_checked(out) as staging:
+        pq.write_table(manifest, staging / MANIFEST, compression="zstd")
+        (staging / SUMMARY).write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))

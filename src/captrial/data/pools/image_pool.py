@@ -1,12 +1,17 @@
-"""A finished pool: a folder with `manifest.parquet`, `summary.json` and downloaded images, read by `ImagePool`."""
+"""A finished pool: a folder with `manifest.parquet`, `summary.json` and downloaded images, read by `ImagePool`.
+
+`checksums.json` has the lengths and checksums of both files, the manifest the hash of every image: `ImagePool.load` and
+`read` raise a `DamagedError` where they do not match, `verify_pool` checks all of them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
@@ -17,11 +22,27 @@ from PIL import Image
 
 from captrial.data.images import MAX_BYTES, open_image
 from captrial.data.pools.sources import PoolCandidate
-from captrial.errors import DatasetError, InputError
-from captrial.files import atomic_path
+from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError
+from captrial.files import FolderVerifier, VerifiedFolder, atomic_path, check_files
+from captrial.progress import track
 from captrial.records import ImageRef
 
 MANIFEST, SUMMARY = "manifest.parquet", "summary.json"
+COLUMNS = {  # of the manifest, as far as they are read
+    "id": pa.string(),
+    "class": pa.string(),
+    "path": pa.string(),  # relative to the pool, or absolute for an image that stays where it was found
+    "shard": pa.string(),
+    "offset": pa.int64(),
+    "size": pa.int64(),
+    "width": pa.int32(),
+    "height": pa.int32(),
+    "hash": pa.string(),  # blake2b of the file's bytes
+    "status": pa.string(),
+    "reason": pa.string(),
+    "copy_of": pa.string(),
+}
+REMAKE = "`captrial pool build`"
 NO_CLASS = "(no class)"
 LABELLED_CLASSES = 60  # up to this number, the bars of `draw_classes` are labelled
 
@@ -51,16 +72,10 @@ class ImagePool:
     def load(cls, directory: Path | str) -> ImagePool:
         """Read a pool written by `build_pool`."""
         directory = Path(directory)
-        try:
-            table = pq.read_table(directory / MANIFEST)
-            summary = orjson.loads((directory / SUMMARY).read_bytes())
-        except FileNotFoundError:
-            raise DatasetError(f"{directory}: is not a finished pool; build it with `captrial pool build`") from None
-        except PermissionError:
-            raise DatasetError(f"{directory}: its manifest may not be read; check its permissions") from None
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise DatasetError(f"{directory}: its manifest is damaged ({error}); build the pool again") from None
-        return cls(directory, table, summary)
+        if not (directory / MANIFEST).is_file() or not (directory / SUMMARY).is_file():
+            raise DatasetError(f"{directory}: is not a finished pool; build it with {REMAKE}")
+        check_files(directory, REMAKE, [MANIFEST, SUMMARY])
+        return cls(directory, _read_manifest(directory / MANIFEST), _read_summary(directory / SUMMARY))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -83,19 +98,23 @@ class ImagePool:
         return count_classes(row["class"] for row in self._rows.values())
 
     def read(self, image_id: str) -> bytes:
-        """The bytes of an image, from its file or shard."""
+        """The bytes of an image, from its file or shard; a `DamagedError` if they changed since the pool was built."""
         row = self._rows.get(image_id)
         if row is None:
             raise InputError(f"{self.directory}: has no image {image_id!r}; see `captrial pool show`")
         candidate = PoolCandidate(
             row["id"], None, self._path(row["path"]), self._path(row["shard"]), row["offset"], row["size"]
         )
+        place = candidate.path or candidate.shard
+        if place is None:
+            raise DamagedError(self.directory / MANIFEST, f"has no file for the image {image_id!r}", REMAKE)
         try:
-            return candidate.read(MAX_BYTES)
+            content = candidate.read(MAX_BYTES)
         except OSError as error:
-            raise DatasetError(
-                f"{candidate.path or candidate.shard}: is missing since the pool was built ({error})"
-            ) from None
+            raise DatasetError(f"{place}: is missing since the pool was built ({error})") from None
+        if hashlib.blake2b(content, digest_size=16).hexdigest() != row["hash"]:
+            raise DamagedError(place, f"the image {image_id!r} has changed since the pool was built", REMAKE)
+        return content
 
     def open(self, image_id: str) -> Image.Image:
         """An image in RGB (see `captrial.data.open_image`)."""
@@ -104,11 +123,55 @@ class ImagePool:
     @cached_property
     def _rows(self) -> dict[str, dict[str, Any]]:
         kept = self.table.filter(pa.compute.equal(self.table["status"], "kept"))
-        columns = ["id", "class", "path", "shard", "offset", "size", "width", "height"]
+        columns = ["id", "class", "path", "shard", "offset", "size", "width", "height", "hash"]
         return {row["id"]: row for row in kept.select(columns).to_pylist()}
 
     def _path(self, stored: str | None) -> Path | None:
         return None if stored is None else self.directory / stored  # absolute paths stay unchanged
+
+
+def _read_manifest(path: Path) -> pa.Table:
+    """The manifest, with the columns and types that are needed, and without relative paths that leave the pool."""
+    try:
+        table = pq.read_table(path)
+        for name, kind in COLUMNS.items():
+            if table.schema.field(name).type != kind:
+                raise DamagedError(path, f"its column {name!r} has the type {table.schema.field(name).type}", REMAKE)
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise DamagedError(path, f"cannot be read ({str(error).partition(chr(10))[0][:200]})", REMAKE) from None
+    for name in ("path", "shard"):
+        for stored in table[name].drop_null().unique().to_pylist():
+            if ".." in PurePosixPath(stored).parts or "\0" in stored:
+                raise DamagedError(path, f"has a {name} that leads out of the pool ({stored[:80]!r})", REMAKE)
+    return table
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    try:
+        summary = orjson.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DamagedError(path, f"cannot be read ({error})", REMAKE) from None
+    if not isinstance(summary, dict):
+        raise DamagedError(path, "is not a JSON object", REMAKE)
+    return summary
+
+
+def verify_pool(directory: Path | str) -> VerifiedFolder:
+    """Check the files of a pool and every image against their checksums; problems are listed, not raised."""
+    try:
+        pool = ImagePool.load(directory)
+    except CaptrialError as error:
+        return VerifiedFolder(POOL.name, 2, (str(error),))
+    problems = []
+    for image in track(pool.images(), "verifying images"):
+        try:
+            pool.read(image.id)
+        except CaptrialError as error:
+            problems.append(str(error))
+    return VerifiedFolder(POOL.name, 2 + len(pool), tuple(problems))
+
+
+POOL = FolderVerifier("image pool", lambda folder: (folder / MANIFEST).is_file(), verify_pool)
 
 
 def count_classes(labels: Iterable[str | None]) -> dict[str, int]:

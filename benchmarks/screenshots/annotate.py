@@ -16,7 +16,6 @@ import orjson
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from captrial.annotate import accounts
 from captrial.annotate.accounts import Person
 from captrial.annotate.rounds.inspect import VoteForm
 from captrial.annotate.rounds.qualification import set_images
@@ -27,6 +26,7 @@ from captrial.annotate.simulate import serving
 from captrial.compete.competition import Competition
 from captrial.compete.storage.manifest import SelectionSettings
 from captrial.toyworld import ToyWorld
+from tests.annotate.annotation_world import join
 from tests.chromium import chromium
 
 IMAGES, QUALIFICATION = 40, 2
@@ -77,26 +77,15 @@ def annotate(service: AnnotationService, truth: Captions) -> dict[str, str]:
         service.refresh_images(connection)
         set_images(service.store, connection, {name: truth[name] for name in list(truth)[IMAGES:]})
     generator = random.Random(1)
-    writers = [_join(service, name, "annotator") for name in NAMES]
-    inspectors = [_join(service, name, "inspector") for name in ("Emre", "Fatima", "Gus")]
-    lead = _join(service, "Lea", "lead")
+    writers = [join(service, name, "annotator") for name in NAMES]
+    inspectors = [join(service, name, "inspector") for name in ("Emre", "Fatima", "Gus")]
+    lead = join(service, "Lea", "lead")
     for writer, _ in writers[:3]:
         _write(service, writer, truth, generator, 18)
     for inspector, _ in inspectors:
         _inspect(service, inspector, truth, 30)
-    newcomer = _join(service, "Hana", "annotator", ready=False)
+    newcomer = join(service, "Hana", "annotator", ready=False)
     return {"write": writers[3][1], "inspect": inspectors[0][1], "lead": lead[1], "new": newcomer[1]}
-
-
-def _join(service: AnnotationService, name: str, role: str, ready: bool = True) -> tuple[Person, str]:
-    with service.store.change() as connection:
-        person, token = accounts.invite(service.store, connection, name, role)
-        if ready:
-            accounts.consent(service.store, connection, person.id)
-            accounts.qualify(service.store, connection, person.id)
-        found = accounts.by_id(connection, person.id)
-    assert found is not None
-    return found, token
 
 
 def _write(service: AnnotationService, writer: Person, truth: Captions, generator: random.Random, most: int) -> None:

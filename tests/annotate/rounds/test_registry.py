@@ -19,9 +19,6 @@ from sqlalchemy import (
     Integer,
     Row,
     Table,
-    bindparam,
-    exists,
-    func,
     literal,
     select,
 )
@@ -32,13 +29,12 @@ from captrial.annotate.database.schema import images, metadata
 from captrial.annotate.rounds import QUALIFICATION, ROUNDS, get_round
 from captrial.annotate.rounds.assignment import Items, Work
 from captrial.annotate.rounds.base import (
-    PERSON,
     AnnotationRound,
     Answer,
     AnswerForm,
     SimulatedAnnotator,
     answers_per_item,
-    people_per_item,
+    items_in_need,
 )
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings
@@ -48,7 +44,7 @@ from captrial.annotate.web.app import create_app
 from captrial.compete.competition import Competition
 from captrial.errors import InputError, StateError
 
-RATERS = 2
+RATERS = AnnotationSettings().discards
 PAGE = """{% extends "round.html" %}
 {% block task_data %}data-action="rate"{% endblock %}
 {% block task %}<button data-key="1" data-answer='{"stars": 1}'>One star</button>{% endblock %}"""
@@ -89,7 +85,7 @@ class RateRound(AnnotationRound):
     shown = select(literal(5).label("most"))
 
     def people_wanted(self, settings: AnnotationSettings) -> int:
-        return RATERS
+        return settings.discards  # a new round would have a setting of its own
 
     def work(self, items: Items = ()) -> Work:
         return _work(items)
@@ -107,15 +103,7 @@ class RateRound(AnnotationRound):
 
 @cache
 def _work(items: Items) -> Work:
-    done = people_per_item(ratings.c.image, items)
-    number = func.coalesce(done.c.people, 0)
-    rated = exists().where(ratings.c.image == images.c.id, ratings.c.person == PERSON)
-    work = (
-        select(images.c.id.label("item"), (bindparam("raters", RATERS) - number).label("missing"), number.label("done"))
-        .outerjoin(done, done.c.item == images.c.id)
-        .where(images.c.active, number < RATERS, ~rated)
-    )
-    return work.where(images.c.id.in_(items)) if items else work
+    return items_in_need(images.c.id, ratings.c.image, "discards", items).where(images.c.active)
 
 
 @pytest.fixture

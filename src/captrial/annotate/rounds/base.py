@@ -25,7 +25,6 @@ from sqlalchemy import (
     Integer,
     Row,
     Select,
-    Subquery,
     Table,
     bindparam,
     exists,
@@ -243,10 +242,22 @@ def statement_values(settings: AnnotationSettings, person: int, item: int | None
     return {**numbers, "person": person, **item_values([item])}
 
 
-def people_per_item(item: Column[int], items: Items) -> Subquery:
-    """How many people have done each item, or each of some items: columns `item` and `people`."""
-    counted = select(item.label("item"), func.count().label("people")).select_from(item.table).group_by(item)
-    return (counted.where(item.in_(items)) if items else counted).subquery()
+def items_in_need(item: Column[int], answered: Column[int], wanted: str, items: Items) -> Work:
+    """Select items that still need people, all or some of `items`; a base for `AnnotationRound.work`.
+
+    `item` is the primary key of the items, `answered` the column of the answers that refers to it, and `wanted` the
+    setting that says how many people an item needs.
+    """
+    counted = select(answered.label("item"), func.count().label("people")).group_by(answered)
+    done = (counted.where(answered.in_(items)) if items else counted).subquery()
+    number, people_wanted = func.coalesce(done.c.people, 0), bindparam(wanted, type_=Integer)
+    own = exists().where(answered == item, answered.table.c.person == PERSON)
+    work = (
+        select(item.label("item"), (people_wanted - number).label("missing"), number.label("done"))
+        .outerjoin(done, done.c.item == item)
+        .where(number < people_wanted, ~own)
+    )
+    return work.where(item.in_(items)) if items else work
 
 
 def answers_per_item(connection: Connection, item: Column[int], items: Select[int]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sqlalchemy import Connection, Integer, Row, Table, bindparam, exists, func, select
+from sqlalchemy import Connection, Row, Table, bindparam, func, select
 
 from captrial.annotate.accounts import one_line
 from captrial.annotate.database.schema import captions, images, votes
@@ -19,7 +19,7 @@ from captrial.annotate.rounds.base import (
     Reason,
     SimulatedAnnotator,
     answers_per_item,
-    people_per_item,
+    items_in_need,
 )
 from captrial.annotate.rounds.write import RULES, WRITERS, caption_counts, missing_captions
 from captrial.annotate.settings import AnnotationSettings
@@ -102,15 +102,11 @@ class InspectRound(AnnotationRound):
 def _work(items: Items) -> Work:
     same_image = captions.alias()
     of_images = captions.c.image.in_(select(same_image.c.image).where(same_image.c.id.in_(items))) if items else None
-    counted, cast = caption_counts(of_images), people_per_item(votes.c.caption, items)
-    number, wanted = func.coalesce(cast.c.people, 0), bindparam("inspectors", type_=Integer)
-    voted = exists().where(votes.c.caption == captions.c.id, votes.c.person == PERSON)
-    work = (
-        select(captions.c.id.label("item"), (wanted - number).label("missing"), number.label("done"))
+    counted = caption_counts(of_images)
+    return (
+        items_in_need(captions.c.id, votes.c.caption, "inspectors", items)
         .join(images, images.c.id == captions.c.image)
         .join(counted, counted.c.image == captions.c.image)
-        .outerjoin(cast, cast.c.item == captions.c.id)
         .where(images.c.active, captions.c.state == "live", captions.c.person != PERSON)
-        .where(counted.c.written >= WRITERS, number < wanted, ~voted)
+        .where(counted.c.written >= WRITERS)
     )
-    return work.where(captions.c.id.in_(items)) if items else work

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sqlalchemy import Connection, Integer, Row, Table, bindparam, exists, func, select
+from sqlalchemy import Connection, Row, Table, bindparam, select
 
 from captrial.annotate.database.schema import caption_pairs, images, judgements
 from captrial.annotate.rounds.assignment import Items, Work
 from captrial.annotate.rounds.base import (
-    PERSON,
     AnnotationRound,
     Answer,
     AnswerForm,
     SelectedPairs,
     SimulatedAnnotator,
     answers_per_item,
-    people_per_item,
+    items_in_need,
 )
 from captrial.annotate.settings import AnnotationSettings
 
@@ -106,16 +105,8 @@ def swapped(item: int, person: int) -> bool:
 
 @cache
 def _work(items: Items) -> Work:
-    cast = people_per_item(judgements.c.pair, items)
-    number, wanted = func.coalesce(cast.c.people, 0), bindparam("judges", type_=Integer)
-    judged = exists().where(judgements.c.pair == caption_pairs.c.id, judgements.c.person == PERSON)
-    work = (
-        select(caption_pairs.c.id.label("item"), (wanted - number).label("missing"), number.label("done"))
-        .join(images, images.c.id == caption_pairs.c.image)
-        .outerjoin(cast, cast.c.item == caption_pairs.c.id)
-        .where(images.c.active, number < wanted, ~judged)
-    )
-    return work.where(caption_pairs.c.id.in_(items)) if items else work
+    work = items_in_need(caption_pairs.c.id, judgements.c.pair, "judges", items)
+    return work.join(images, images.c.id == caption_pairs.c.image).where(images.c.active)
 
 
 def _all_judgements(connection: Connection) -> list[Answer]:

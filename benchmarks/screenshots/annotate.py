@@ -1,7 +1,7 @@
-"""Images of the annotation pages: `python -m benchmarks.screenshots.annotate OUT [--only NAME ...]`.
+"""Screenshots of the annotation pages: `python -m benchmarks.screenshots.annotate OUT [--only NAME ...]`.
 
-A competition of three made-up captioners on rendered images of the toy world, half annotated by made-up people;
-every page on a desktop and on a phone, light and dark.
+A competition of three invented captioners on rendered images of the toy world, half annotated by invented people. Every
+page on a desktop and on a phone, light and dark.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def make_competition(folder: Path) -> tuple[Path, Captions]:
-    """Three models: one says what is there, one often what is elsewhere, one nearly always."""
+    """Three models whose captions are about another image in 10 %, 40 % and 90 % of the cases."""
     world, images, truth = ToyWorld(seed=7, size=384), folder / "images", dict[str, list[str]]()
     images.mkdir()
     for index in range(IMAGES + QUALIFICATION):
@@ -61,9 +61,9 @@ def make_competition(folder: Path) -> tuple[Path, Captions]:
     generator, files = random.Random(0), {}
     known = list(truth)[:IMAGES]
     for model, wrong in (("careful", 0.1), ("hasty", 0.4), ("dreamer", 0.9)):
-        said = [truth[generator.choice(known) if generator.random() < wrong else name][0] for name in known]
+        chosen = [truth[generator.choice(known) if generator.random() < wrong else name][0] for name in known]
         files[model] = folder / f"{model}.json"
-        records = [{"image_id": name, "caption": text} for name, text in zip(known, said, strict=True)]
+        records = [{"image_id": name, "caption": text} for name, text in zip(known, chosen, strict=True)]
         files[model].write_bytes(orjson.dumps(records))
     competition = Competition.create(folder / "competition", files, images=images)
     competition.select(SelectionSettings(12, 6))
@@ -71,7 +71,7 @@ def make_competition(folder: Path) -> tuple[Path, Captions]:
 
 
 def annotate(service: AnnotationService, truth: Captions) -> dict[str, str]:
-    """People who have done some of the work; returns links of those whose pages are shown."""
+    """Let people do some of the work; returns links of those whose pages are shown."""
     with service.store.change() as connection:
         write_settings(service.store, connection, AnnotationSettings(judges=1))
         service.refresh_images(connection)

@@ -1,4 +1,4 @@
-"""The studio, photographed: a photograph of scikit-image, two captioners, real Chromium, desktop and phone.
+"""Screenshots of the studio in Chromium: a photograph of scikit-image, two captioners, desktop and phone.
 
 python -m benchmarks.screenshots.studio [--out docs/images] [--second NAME] [--photo motorcycle_left.png]
 """
@@ -17,14 +17,14 @@ from captrial.web.server import run_in_thread
 from tests.chromium import chromium
 
 SCREENS = {"desktop": (1200, 1000), "phone": (390, 844)}
-PATIENCE = 240_000  # milliseconds
+TIMEOUT = 240_000  # milliseconds
 
 
-def photograph(browser: Browser, address: str, device: str, arguments: argparse.Namespace) -> None:
+def take_screenshots(browser: Browser, address: str, device: str, arguments: argparse.Namespace) -> None:
     """Choose, wait, point at the first noun with a verdict."""
     width, height = SCREENS[device]
     tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=arguments.scheme)
-    tab.set_default_timeout(PATIENCE)
+    tab.set_default_timeout(TIMEOUT)
     tab.goto(address)
     if arguments.empty:
         tab.screenshot(path=arguments.out / f"studio-empty-{device}.png")
@@ -44,14 +44,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     parser.add_argument("--second", default="show_attend_tell", help="a captioner to compare with the default")
-    parser.add_argument("--photo", default="motorcycle_left.png", help="a picture of scikit-image")
+    parser.add_argument("--photo", default="motorcycle_left.png", help="a photograph of scikit-image")
     parser.add_argument("--scheme", default="light", choices=["light", "dark"])
     parser.add_argument("--empty", action="store_true", help="also the page before an image is chosen")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with run_in_thread(create_app([arguments.second])) as address, chromium() as browser:
         for device in SCREENS:
-            photograph(browser, address, device, arguments)
+            take_screenshots(browser, address, device, arguments)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from PIL import Image
 from sqlalchemy import func, select
 
 from benchmarks.measuring import Row, compare
-from benchmarks.speed.annotator_load import WORDS, Outcome, caption, everybody
+from benchmarks.speed.annotator_load import WORDS, LoadResult, random_caption, run_people
 from captrial.annotate import accounts
 from captrial.annotate.database.schema import captions, votes
 from captrial.annotate.database.transactions import Store
@@ -46,7 +46,7 @@ DESCRIBED = 400  # images of about 1640 that are described before the run, so th
 
 
 def run(people: int = 200, seconds: float = 20) -> list[Row]:
-    """Rows for the table of all benchmarks; there is no other program to compare with, so the goal stands there."""
+    """Rows for the table of all benchmarks; there is no peer to compare with, so the goal is shown in its place."""
     with tempfile.TemporaryDirectory() as folder:
         found = trial(prepare_world(Path(folder) / "world"), people, seconds)
     return [
@@ -86,7 +86,7 @@ def database() -> Iterator[str]:
         yield create_database(address, "benchmark")
 
 
-def show(found: Outcome) -> None:
+def show(found: LoadResult) -> None:
     images = 1000 * float(np.quantile(found.images, 0.99)) if found.images else float("nan")
     half = found.memory[len(found.memory) // 2]
     print(
@@ -102,7 +102,7 @@ def show(found: Outcome) -> None:
         print("  error:", error)
 
 
-def trial(world: Path, people: int, seconds: float, database: str | None = None, lead: bool = False) -> Outcome:
+def trial(world: Path, people: int, seconds: float, database: str | None = None, lead: bool = False) -> LoadResult:
     """One run on a fresh copy of the competition."""
     with tempfile.TemporaryDirectory(dir=world) as folder:
         directory = Path(shutil.copytree(world / "competition", Path(folder) / "competition", copy_function=os.link))
@@ -117,8 +117,8 @@ def trial(world: Path, people: int, seconds: float, database: str | None = None,
         )
         try:
             _wait(port)
-            found = Outcome(people, startup=time.perf_counter() - begun)
-            asyncio.run(everybody(port, tokens, seconds, found, server.pid, lead))
+            found = LoadResult(people, startup=time.perf_counter() - begun)
+            asyncio.run(run_people(port, tokens, seconds, found, server.pid, lead))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
@@ -139,7 +139,7 @@ def prepare_world(folder: Path) -> Path:
 
 
 def make_competition(folder: Path) -> Competition:
-    """Nine made-up models; images of noise, which are as large as photographs of that size can be."""
+    """Nine invented models; images of noise, whose files are as large as those of photographs can be."""
     images, generator, files = folder / "images", np.random.default_rng(0), {}
     images.mkdir()
     for number in range(FILES):
@@ -148,8 +148,8 @@ def make_competition(folder: Path) -> Competition:
     for number in range(FILES, IMAGES):
         (images / f"{number}.jpg").hardlink_to(images / f"{number % FILES}.jpg")
     for model in range(MODELS):
-        said = generator.choice(WORDS, (IMAGES, 10))
-        records = [{"image_id": f"{number}.jpg", "caption": " ".join(words)} for number, words in enumerate(said)]
+        words_of = generator.choice(WORDS, (IMAGES, 10))
+        records = [{"image_id": f"{number}.jpg", "caption": " ".join(words)} for number, words in enumerate(words_of)]
         files[f"model{model}"] = folder / f"{model}.json"
         files[f"model{model}"].write_bytes(orjson.dumps(records))
     competition = Competition.create(folder / "competition", files, images=images)
@@ -170,7 +170,7 @@ def invite(directory: Path, database: str | None, people: int) -> list[tuple[str
             tokens.append((role, token, person.id))
         early = [person for _, _, person in tokens[-3:]]
         for image in range(1, DESCRIBED + 1):
-            rows = [{"image": image, "person": person, "text": caption(), "state": "live"} for person in early]
+            rows = [{"image": image, "person": person, "text": random_caption(), "state": "live"} for person in early]
             connection.execute(
                 captions.insert(), [{**row, "hints": "", "created": 0.0, "seconds": 9.0} for row in rows]
             )

@@ -1,4 +1,4 @@
-"""People at their browsers, as many as are wanted: the load of `benchmarks.speed.annotate`."""
+"""Simulated people for `benchmarks.speed.annotate`: each is a connection that works as a browser would."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ WORDS = (
 
 
 @dataclass
-class Outcome:
-    """What happened in one run."""
+class LoadResult:
+    """What was measured in one run."""
 
     people: int
     waits: list[float] = field(default_factory=list)  # seconds for an answer of the API
@@ -56,11 +56,11 @@ class Outcome:
         return 1000 * float(np.quantile(self.waits, share)) if self.waits else float("nan")
 
 
-def caption() -> str:
+def random_caption() -> str:
     return " ".join(random.choices(WORDS, k=10))
 
 
-class Browser:
+class LoadClient:
     """One person's connection, with as little work as possible: the client must not be what is measured."""
 
     def __init__(self, port: int) -> None:
@@ -88,8 +88,8 @@ class Browser:
         return int(head[9:12]), head, await self.reader.readexactly(length)
 
 
-async def everybody(
-    port: int, tokens: list[tuple[str, str]], seconds: float, found: Outcome, server: int, lead: bool
+async def run_people(
+    port: int, tokens: list[tuple[str, str]], seconds: float, found: LoadResult, server: int, lead: bool
 ) -> None:
     end = time.perf_counter() + seconds + len(tokens) / 20
     jobs = [asyncio.create_task(_memory(server, end, found))]
@@ -106,21 +106,21 @@ async def everybody(
     found.processor = (seconds_of(server) - before) / (time.perf_counter() - begun)
 
 
-async def _person(port: int, role: str, token: str, end: float, found: Outcome) -> None:
-    browser = Browser(port)
+async def _person(port: int, role: str, token: str, end: float, found: LoadResult) -> None:
+    client = LoadClient(port)
     try:
-        await browser.open(token)
-        await _work(browser, role, end, found)
+        await client.open(token)
+        await _work(client, role, end, found)
     except (OSError, asyncio.IncompleteReadError, ValueError) as error:
         found.errors.append(repr(error))
 
 
-async def _work(browser: Browser, role: str, end: float, found: Outcome) -> None:
+async def _work(client: LoadClient, role: str, end: float, found: LoadResult) -> None:
     round_, path = ("write", "/api/write") if role == "annotator" else ("inspect", "/api/vote")
-    following = await _timed(browser, "GET", f"/api/next/{round_}", None, found)
+    following = await _timed(client, "GET", f"/api/next/{round_}", None, found)
     while following is not None and following.get("item") and time.perf_counter() < end:
         begun = time.perf_counter()
-        status, _, _ = await browser.ask("GET", f"/image/{following['image']}")
+        status, _, _ = await client.ask("GET", f"/image/{following['image']}")
         found.images.append(time.perf_counter() - begun)
         if status != 200:
             found.errors.append(f"image: {status}")
@@ -129,22 +129,22 @@ async def _work(browser: Browser, role: str, end: float, found: Outcome) -> None
             return
         await asyncio.sleep(thought)
         body: Answer = {"item": following["item"], "key": f"{random.getrandbits(128):032x}"}
-        body |= {"text": caption()} if role == "annotator" else {"right": random.random() < 0.9}
+        body |= {"text": random_caption()} if role == "annotator" else {"right": random.random() < 0.9}
         if role == "annotator":
-            await _timed(browser, "PUT", "/api/draft", {"item": body["item"], "text": body["text"]}, found)
-            await _timed(browser, "POST", "/api/check", {"text": body["text"]}, found)
-        submitted = await _timed(browser, "POST", path, body, found)
+            await _timed(client, "PUT", "/api/draft", {"item": body["item"], "text": body["text"]}, found)
+            await _timed(client, "POST", "/api/check", {"text": body["text"]}, found)
+        submitted = await _timed(client, "POST", path, body, found)
         if submitted is None:  # 409: others were faster
-            following = await _timed(browser, "GET", f"/api/next/{round_}", None, found)
+            following = await _timed(client, "GET", f"/api/next/{round_}", None, found)
             continue
         found.acknowledged += bool(submitted.get("taken"))
         following = submitted.get("next")
     found.idle += time.perf_counter() < end
 
 
-async def _timed(browser: Browser, method: str, path: str, body: Answer | None, found: Outcome) -> Answer | None:
+async def _timed(client: LoadClient, method: str, path: str, body: Answer | None, found: LoadResult) -> Answer | None:
     begun = time.perf_counter()
-    status, _, content = await browser.ask(method, path, body)
+    status, _, content = await client.ask(method, path, body)
     found.waits.append(time.perf_counter() - begun)
     if status == 409:
         return None
@@ -157,16 +157,16 @@ async def _timed(browser: Browser, method: str, path: str, body: Answer | None, 
 
 async def _lead(port: int, token: str, end: float) -> None:
     """What the lead's page asks for, as often as it does."""
-    browser = Browser(port)
-    await browser.open(token)
+    client = LoadClient(port)
+    await client.open(token)
     while time.perf_counter() < end:
         for _ in range(3):
-            await browser.ask("GET", "/api/lead/overview")
+            await client.ask("GET", "/api/lead/overview")
             await asyncio.sleep(5)
-        await browser.ask("GET", "/api/lead/ranking")
+        await client.ask("GET", "/api/lead/ranking")
 
 
-async def _memory(server: int, end: float, found: Outcome) -> None:
+async def _memory(server: int, end: float, found: LoadResult) -> None:
     while time.perf_counter() < end:
         lines = Path(f"/proc/{server}/status").read_text().splitlines()
         found.memory.append(next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024)

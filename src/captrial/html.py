@@ -27,7 +27,7 @@ class Templates:
         return self._environment.get_template(template).render(**values)
 
     def source(self, name: str) -> Markup:
-        """The text of a style sheet or script in the folders, to stand inside a page."""
+        """The text of a style sheet or script in the folders, to be inlined in a page."""
         return Markup(self._loader.get_source(self._environment, name)[0])
 
 

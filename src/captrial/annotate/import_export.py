@@ -1,4 +1,4 @@
-"""Exports for the lead, and the import of references that were written elsewhere."""
+"""Exports for the lead, and the import of references from other sources."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ class AnnotationService:
         return found
 
     def import_references(self, references: Mapping[str, Sequence[str]]) -> tuple[int, int]:
-        """Store references that were written elsewhere (see `captrial.annotate.import_export.import_references`)."""
+        """Store references from another source (see `captrial.annotate.import_export.import_references`)."""
         found = import_references(self.store, references)
         self.write_files()
         return found

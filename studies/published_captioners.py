@@ -1,4 +1,4 @@
-"""A real competition: nine published captioners on the Karpathy test split, people's captions as labels.
+"""A competition between nine published captioners on the Karpathy test split, with reference captions as labels.
 
 python -m studies.published_captioners [--metrics cider,spice] [--draws 200] [--runs 10] [--out docs]
 
@@ -30,11 +30,11 @@ from captrial.report import charts
 from studies.data_paths import KARPATHY_TEST, published_captions
 
 BUDGETS = (5, 10, 20, 30, 40, 50, 70)  # k
-BATCH = 10  # labels between two looks at the plan
+BATCH = 10  # labels between two plans
 
 
 class Study:
-    """The competition, everything that is labelled, and the answers."""
+    """The competition, all labels, and results."""
 
     def __init__(self, folder: Path, skip_broken: bool = False, k: int = 70) -> None:
         files = published_captions()
@@ -47,13 +47,13 @@ class Study:
         self.everything = self._everything(files)
 
     def _everything(self, files: dict[str, Path]) -> PairScorer:
-        """A scorer that has seen all 5 000 images; one contest holds them all."""
+        """A scorer of all 5 000 images; each pair holds all of them."""
         texts = [
             {str(row["image_id"]): row["caption"] for row in json.loads(path.read_text())} for path in files.values()
         ]
         captions = {image: tuple(text[image] for text in texts) for image in self.references}
-        contests = [PairImages((model, (model + 1) % len(texts)), tuple(captions)) for model in range(len(texts))]
-        return PairScorer(self.models, contests, captions, self.references)
+        pairs = [PairImages((model, (model + 1) % len(texts)), tuple(captions)) for model in range(len(texts))]
+        return PairScorer(self.models, pairs, captions, self.references)
 
     def scores_everywhere(self, metric: str) -> np.ndarray:
         """(m,) each model's score on all 5 000 images."""
@@ -65,7 +65,7 @@ class Study:
 
     def budget(self, k: int) -> int:
         """How many different images the first k of every pair are."""
-        return len({image for contest in self.scorer.pairs for image in contest.images[:k]})
+        return len({image for pair in self.scorer.pairs for image in pair.images[:k]})
 
 
 def ranking_tables(study: Study, metrics: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ def planner_simulation(study: Study, metric: str, goal: str, runs: int, out: Pat
             curves[policy].append(curve)
     total = len(study.scorer.images)
     print(f"\n## Budget planner, {metric}, goal: {goal} ({runs} runs, {total} images in D)\n")
-    table_head(["labels by", "right for good after", "says stop after", "right when it says stop", "SRCC then"])
+    table_head(["labels by", "right for good after", "stops after", "right when it stops", "SRCC then"])
     for policy in policies:
         labels, right, srcc = (np.mean([entry[column] for entry in stopped[policy]]) for column in range(3))
         print(f"| {policy} | {np.mean(reached[policy]):.0f} | {labels:.0f} | {right:.0%} | {srcc:.3f} |")
@@ -231,26 +231,26 @@ def planner_simulation(study: Study, metric: str, goal: str, runs: int, out: Pat
 def simulate(
     study: Study, metric: str, goal: str, policy: str, seed: int, final: np.ndarray
 ) -> tuple[int, tuple[int, bool, float], np.ndarray]:
-    """One experiment: labels until the goal stays reached; (labels, right?, SRCC) when the planner says stop; SRCC."""
+    """One experiment: labels until the goal stays reached; (labels, right?, SRCC) when the planner stops; SRCC."""
     generator = np.random.default_rng(seed)
     scorer, images = study.scorer, list(study.scorer.images)
     order = generator.permutation(images).tolist()
     if policy == "shared first":
-        uses = {image: sum(image in contest.images for contest in scorer.pairs) for image in images}
+        uses = {image: sum(image in pair.images for pair in scorer.pairs) for image in images}
         order.sort(key=lambda image: -uses[image])
     labelled: list[str] = order[:BATCH] if policy != "plan" else generator.permutation(images)[:BATCH].tolist()
     right_since, stop, curve = BATCH, None, []
     while True:
         known = set(labelled)
         pairwise = scorer.score(metric, only=known)
-        waiting = [[p for p in contest.images if p not in known] for contest in scorer.pairs]
+        unlabelled = [[p for p in pair.images if p not in known] for pair in scorer.pairs]
         scores = scores_so_far(pairwise)
         curve.append(spearman(scores, final))
         right = reaches(scores, final, goal)
         if not right:
             right_since = len(labelled) + BATCH
         ahead = (
-            plan_labels(pairwise, waiting, PlanSettings(goal, most=BATCH, replicates=100, seed=seed))
+            plan_labels(pairwise, unlabelled, PlanSettings(goal, most=BATCH, replicates=100, seed=seed))
             if stop is None or policy == "plan"
             else None
         )

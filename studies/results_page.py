@@ -2,8 +2,8 @@
 
 python -m studies.results_page FOLDER ... [--out docs] [--instead OLD=NEW ...]
 
-A folder is told by its `settings.json`; several of one paper stand one after the other. `--instead` replaces parts of
-paths in the commands that are shown.
+The paper of a folder is read from its `settings.json`; several folders of one paper follow each other. `--instead`
+replaces parts of paths in the commands that are shown.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def section(made: Reproduction, number: int, out: Path) -> str:
 
 def overview(made: Sequence[Reproduction]) -> str:
     """Every experiment of every run in one table."""
-    lines = ["| paper | experiment | what | here | does what the paper says hold? |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| paper | experiment | what | here | do the paper's claims hold? |", "| --- | --- | --- | --- | --- |"]
     for part in made:
         for label, title, state, holds in summary(part):
             where = "made" if state == "reused" else state

@@ -1,4 +1,4 @@
-"""The report of a competition, photographed: toy world images, four simulated captioners, real Chromium.
+"""Screenshots of a competition report: toy world images, four simulated captioners, Chromium.
 
 python -m benchmarks.screenshots.report [--out docs/images]
 
@@ -21,19 +21,19 @@ from captrial.report.competition_page import write_competition_report
 from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 from tests.chromium import chromium
 
-MISTAKES = {"sharp": 0.08, "steady": 0.2, "hasty": 0.4, "stuck": 0.3}
+MISTAKES = {"sharp": 0.08, "steady": 0.2, "hasty": 0.4, "repeating": 0.3}
 SWAPS = ("dog cat horse bird cow sheep", "red blue green yellow white black", "man woman boy girl",
          "car bus bicycle boat", "bench chair table couch", "tree house flower umbrella ball kite")  # fmt: skip
 
 
-def simulated(caption: str, rate: float, stuck: bool, generator: np.random.Generator) -> str:
-    """A caption with some words exchanged for others of their kind; a stuck captioner repeats one now and then."""
+def simulated(caption: str, rate: float, repeats: bool, generator: np.random.Generator) -> str:
+    """A caption with some words exchanged for others of their kind; a repeating captioner repeats one now and then."""
     groups = {word: group.split() for group in SWAPS for word in group.split()}
     words = [
         str(generator.choice(groups[word])) if word in groups and generator.random() < rate else word
         for word in caption.rstrip(".").split()
     ]
-    if stuck and generator.random() < 0.06:
+    if repeats and generator.random() < 0.06:
         at = int(generator.integers(1, len(words)))
         words[at:] = [words[at]] * 4
     return " ".join(words)
@@ -48,9 +48,10 @@ def make_report(folder: Path, images: int = 400) -> Path:
     generator = np.random.default_rng(0)
     files = {}
     for name, rate in MISTAKES.items():
-        said = {image: simulated(texts[0], rate, name == "stuck", generator) for image, texts in captions.items()}
+        repeats = name == "repeating"
+        captioned = {image: simulated(texts[0], rate, repeats, generator) for image, texts in captions.items()}
         files[name] = folder / f"{name}.json"
-        files[name].write_text(json.dumps(said))
+        files[name].write_text(json.dumps(captioned))
     references = folder / "references.json"
     references.write_text(json.dumps({image: list(texts[1:]) for image, texts in captions.items()}))
     competition = Competition.create(folder / "toy-competition", files, images=root)
@@ -60,7 +61,7 @@ def make_report(folder: Path, images: int = 400) -> Path:
     )
 
 
-def photograph(page: Path, out: Path) -> None:
+def take_screenshots(page: Path, out: Path) -> None:
     """Desktop: the ranking and the gallery; phone: the top and the gallery."""
     out.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        photograph(make_report(Path(folder)), arguments.out)
+        take_screenshots(make_report(Path(folder)), arguments.out)
 
 
 if __name__ == "__main__":

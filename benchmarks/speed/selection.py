@@ -3,7 +3,7 @@
 python -m benchmarks.speed.selection [--images 370000] [--models 9] [--workers 2]
 
 Captions are recombined from the nine published systems in `../shared/data/captioners` (or `CAPTRIAL_DATA`): the head of
-what a system said about one image and the tail of what it said about another, words exchanged for words of similar
+a system's caption of one image and the tail of its caption of another, words exchanged for words of similar
 frequency. All systems use the same two images and the same exchange, so that they overlap as they really do. Every
 step runs in a process of its own, so that time and peak memory are its own. `--images 3700000` shows the growth.
 """

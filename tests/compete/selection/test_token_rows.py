@@ -97,7 +97,7 @@ def test_table_grows_and_keeps_numbers() -> None:
 
 
 def test_memory_of_an_endless_stream_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens_module, "_FORGET_AFTER", 50)
+    monkeypatch.setattr(tokens_module, "_CACHE_LIMIT", 50)
     encoder = TokenEncoder(spelling)
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     for first in alphabet:

@@ -170,11 +170,7 @@ def _compare(
                 tokens, offsets, lengths, models, images, image, n, image * 4 + n, table, stamps, elements,
                 word_stamps, word_elements, grams, words, owners, repeats, masks,
             )  # fmt: skip
-            for pair in range(len(pairs)):
-                common = np.int64(0)
-                for word in range(width):
-                    common += np.int64(_bits(masks[pairs[pair, 0], word] & masks[pairs[pair, 1], word]))
-                shared[pair, n - 1] = common
+            _count_shared(pairs, masks, width, shared, n)
             if n == 1:
                 wanted = _passing(lengths, image, pairs, limits, given, shared)
             if not wanted:
@@ -189,6 +185,18 @@ def _compare(
                 matched[count], rows[count] = pair, image
                 count += 1
     return count, stop
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _count_shared(
+    pairs: NDArray[np.int32], masks: NDArray[np.uint64], width: int, shared: NDArray[np.int64], n: int
+) -> None:
+    """Cl_n of every pair: the number of bits that two masks share."""
+    for pair in range(len(pairs)):
+        common = np.int64(0)
+        for word in range(width):
+            common += np.int64(_bits(masks[pairs[pair, 0], word] & masks[pairs[pair, 1], word]))
+        shared[pair, n - 1] = common
 
 
 @numba.njit(cache=True, nogil=True)

@@ -79,7 +79,7 @@ SIMILARITIES: dict[str, SimilarityEntry] = {
     for entry in (
         SimilarityEntry("ngsm", "NGSM", "n-gram similarity (Wan 2022 Eqs. 1-5)"),
         SimilarityEntry("nouns", "noun IoU", "soft overlap of nouns by word vectors", noun_overlap),
-        SimilarityEntry("spice", "SPICE", "F of the two scene graphs", scene_graph_overlap),
+        SimilarityEntry("spice", "SPICE", "F of the two scene graphs", scene_graph_overlap, "pycocoevalcap"),
         SimilarityEntry(
             "embedding", "embeddings", "cosine of sentence embeddings", sentence_embedding, "sentence-transformers"
         ),
@@ -107,3 +107,9 @@ def similarity_help() -> str:
         f"{entry.name}: {entry.description}{f' (needs {entry.needs})' if entry.needs else ''}"
         for entry in SIMILARITIES.values()
     )
+
+
+def markdown_table() -> str:
+    """All similarities as the table of docs/competition.md."""
+    rows = [f"| `{e.name}` | {e.title}: {e.description} | {e.needs or '–'} |" for e in SIMILARITIES.values()]
+    return "\n".join(["| `--similarity` | S is | needs |", "| --- | --- | --- |", *rows])

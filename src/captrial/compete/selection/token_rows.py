@@ -1,8 +1,12 @@
 """Captions as rows of token numbers, for millions of captions at a time.
 
-The tokeniser decides what a token is, always. A word of ASCII letters between blanks is tokenised the same in every
-sentence, so it is given to the tokeniser once and remembered; a caption with anything else in it (punctuation, digits,
-other scripts, very long words) goes to the tokeniser whole.
+Tokens are always those of the tokeniser. A word of ASCII letters between blanks is tokenised the same in every caption,
+so it is given to the tokeniser once and cached (`WordTable`); a caption with anything else in it (punctuation, digits,
+other scripts, very long words) is tokenised whole.
+
+`WordTable` numbers plain words straight from the bytes of an Arrow string array. A plain word is at most 16 ASCII
+letters, or a lone dot: it fits two 64-bit integers, so that comparing words is comparing numbers, exactly. Python
+objects are created only for new words; a million captions take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -18,13 +22,6 @@ from numpy.typing import NDArray
 
 from captrial.language import tokenize_all
 
-# A table from plain words to small integers, filled straight from the bytes of an Arrow string array.
-#
-# A plain word is at most 16 ASCII letters, or a lone dot: it fits two 64-bit integers, so that comparing words is
-# comparing numbers, exactly. Captions that hold anything else are left to the tokeniser. Python objects are made only for
-# words never seen before; a million captions take a fraction of a second.
-
-
 _LONGEST = 16
 _BLANK, _DOT = 0x20, 0x2E
 _LETTER = np.zeros(256, np.bool_)
@@ -37,11 +34,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class WordRows:
-    """Rows of word numbers: row r is `words[offsets[r] : offsets[r + 1]]`; `odd[r]` marks rows that are not plain."""
+    """Rows of word numbers: row r is `words[offsets[r] : offsets[r + 1]]`; `irregular[r]` marks rows that are not plain."""
 
     words: NDArray[np.int32]
     offsets: Ints  # (rows + 1,)
-    odd: NDArray[np.bool_]  # (rows,)
+    irregular: NDArray[np.bool_]  # (rows,)
 
 
 class WordTable:
@@ -62,23 +59,23 @@ class WordTable:
         data, ends = string_buffers(texts)
         rows = len(ends) - 1
         words = np.empty((int(ends[-1] - ends[0]) + rows) // 2 + 1, np.int32)  # a word and its blank take two bytes
-        offsets, odd = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
+        offsets, irregular = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
         row = 0
         while row < rows:  # the scan stops where the table has become too full
-            row = _scan(data, ends, row, self._slots, self._keys, self._used, words, offsets, odd)
+            row = _scan(data, ends, row, self._slots, self._keys, self._used, words, offsets, irregular)
             if row < rows:
                 self._grow(int(ends[row + 1] - ends[row]))
-        return WordRows(words[: offsets[-1]], offsets, odd)
+        return WordRows(words[: offsets[-1]], offsets, irregular)
 
     def _allocate(self, capacity: int) -> None:
         self._slots = np.zeros(4 << capacity.bit_length(), np.int32)  # number + 1; 0 is free; a power of two
         self._keys = np.zeros((capacity, 2), np.uint64)
         self._used = np.zeros(1, np.int64)
 
-    def _grow(self, room: int) -> None:
-        """Double the table, and leave room for all words that a row of so many bytes may have."""
+    def _grow(self, size: int) -> None:
+        """Double the table, and reserve space for all words that a row of `size` bytes may have."""
         keys, count = self._keys, len(self)
-        self._allocate(2 * len(keys) + room)
+        self._allocate(2 * len(keys) + size)
         self._keys[:count] = keys[:count]
         self._used[0] = count
         _rehash(self._keys, count, self._slots)
@@ -110,7 +107,7 @@ def _scan(
     used: Ints,
     words: NDArray[np.int32],
     offsets: Ints,
-    odd: NDArray[np.bool_],
+    irregular: NDArray[np.bool_],
 ) -> int:
     """Number the words of rows `row`, `row + 1`, ...; return the first row that did not fit, or the number of rows."""
     out = offsets[row]
@@ -132,7 +129,7 @@ def _scan(
                 plain &= _LETTER[data[at]]
                 at += 1
             if at - start > _LONGEST or not (plain or (at - start == 1 and data[start] == _DOT)):
-                odd[row], out = True, offsets[row]
+                irregular[row], out = True, offsets[row]
                 break
             slot = _slot(low, high, slots, keys)
             if slots[slot] == 0:
@@ -164,7 +161,7 @@ def _rehash(keys: NDArray[np.uint64], count: int, slots: NDArray[np.int32]) -> N
 
 Tokenizer = Callable[[Sequence[str]], list[str]]  # texts -> their tokens, joined by blanks
 
-_FORGET_AFTER = 1 << 21  # words; keeps the memory of an endless stream bounded
+_CACHE_LIMIT = 1 << 21  # words; keeps the memory of an endless stream bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +179,34 @@ class TokenRows:
 
 
 class TokenEncoder:
-    """Turns Arrow string arrays into token numbers; remembers words between calls. One encoder a thread."""
+    """Turns Arrow string arrays into token numbers; words are cached between calls. One encoder a thread."""
 
     def __init__(self, tokenize: Tokenizer | None = None) -> None:
         """`tokenize` takes texts and returns their tokens joined by blanks; by default the PTB tokeniser."""
         self._tokenize = tokenize or tokenize_all
-        self._forget()
+        self._clear()
 
     def encode(self, captions: pa.Array | Sequence[str]) -> TokenRows:
         """Token numbers of every caption, in order."""
         texts = captions if isinstance(captions, pa.Array | pa.ChunkedArray) else pa.array(captions, pa.string())
-        if len(self._words) + len(self._tokens) > _FORGET_AFTER:
-            self._forget()
+        if len(self._words) + len(self._tokens) > _CACHE_LIMIT:
+            self._clear()
         plain = self._words.number_rows(texts)
         self._learn_words()
-        whole, whole_offsets = self._number(self._whole(texts, plain.odd))
+        whole, whole_offsets = self._number(self._whole(texts, plain.irregular))
         counts = np.diff(self._bounds)[plain.words]
         tokens = np.empty(int(counts.sum()) + len(whole), np.int32)
-        offsets = np.zeros(len(plain.odd) + 1, np.int64)
+        offsets = np.zeros(len(plain.irregular) + 1, np.int64)
         _assemble(
-            plain.words, plain.offsets, plain.odd, self._spelled, self._bounds, whole, whole_offsets, tokens, offsets
+            plain.words,
+            plain.offsets,
+            plain.irregular,
+            self._spelled,
+            self._bounds,
+            whole,
+            whole_offsets,
+            tokens,
+            offsets,
         )
         return TokenRows(tokens, offsets)
 
@@ -209,24 +214,24 @@ class TokenEncoder:
         """The tokens behind the numbers of the last `encode`."""
         return list(self._tokens)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._words = WordTable()
         self._tokens: dict[str, int] = {}
         self._spelled = np.empty(0, np.int32)  # token numbers of word w: _spelled[_bounds[w] : _bounds[w + 1]]
         self._bounds = np.zeros(1, np.int64)
 
     def _learn_words(self) -> None:
-        """Ask the tokeniser about the words it has not seen (`cannot` is two tokens, a lone dot none)."""
+        """Tokenise the words that are new (`cannot` is two tokens, a lone dot none)."""
         fresh = [self._words.word(number) for number in range(len(self._bounds) - 1, len(self._words))]
         if fresh:
             tokens, offsets = self._number(self._tokenize(fresh))
             self._spelled = np.concatenate([self._spelled, tokens])
             self._bounds = np.concatenate([self._bounds, self._bounds[-1] + offsets[1:]])
 
-    def _whole(self, texts: pa.Array, odd: NDArray[np.bool_]) -> list[str]:
-        chosen = np.flatnonzero(odd)
-        sentences = [text or "" for text in texts.take(pa.array(chosen)).to_pylist()] if len(chosen) else []
-        return self._tokenize(sentences) if sentences else []
+    def _whole(self, texts: pa.Array, irregular: NDArray[np.bool_]) -> list[str]:
+        chosen = np.flatnonzero(irregular)
+        captions = [text or "" for text in texts.take(pa.array(chosen)).to_pylist()] if len(chosen) else []
+        return self._tokenize(captions) if captions else []
 
     def _number(self, tokenized: list[str]) -> tuple[NDArray[np.int32], Ints]:
         """Numbers of blank-separated tokens and where each text begins; every distinct token is looked up once."""
@@ -244,7 +249,7 @@ class TokenEncoder:
 def _assemble(
     words: NDArray[np.int32],
     word_offsets: Ints,
-    odd: NDArray[np.bool_],
+    irregular: NDArray[np.bool_],
     spelled: NDArray[np.int32],
     bounds: Ints,
     whole: NDArray[np.int32],
@@ -252,14 +257,14 @@ def _assemble(
     tokens: NDArray[np.int32],
     offsets: Ints,
 ) -> None:
-    """Spell out plain rows word by word and put the odd rows, tokenised whole, between them."""
-    out, next_odd = 0, 0
-    for row in range(len(odd)):
-        if odd[row]:
-            for index in range(whole_offsets[next_odd], whole_offsets[next_odd + 1]):
+    """Spell out plain rows word by word and put the irregular rows, tokenised whole, between them."""
+    out, next_irregular = 0, 0
+    for row in range(len(irregular)):
+        if irregular[row]:
+            for index in range(whole_offsets[next_irregular], whole_offsets[next_irregular + 1]):
                 tokens[out] = whole[index]
                 out += 1
-            next_odd += 1
+            next_irregular += 1
         else:
             for index in range(word_offsets[row], word_offsets[row + 1]):
                 for part in range(bounds[words[index]], bounds[words[index] + 1]):

@@ -34,7 +34,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class WordRows:
-    """Rows of word numbers: row r is `words[offsets[r] : offsets[r + 1]]`; `irregular[r]` marks rows that are not plain."""
+    """Rows of word numbers: row r is `words[offsets[r] : offsets[r + 1]]`; `irregular` marks the others."""
 
     words: NDArray[np.int32]
     offsets: Ints  # (rows + 1,)

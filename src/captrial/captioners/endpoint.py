@@ -16,7 +16,7 @@ from PIL import Image
 from captrial.data.images import image_data_url
 from captrial.errors import CaptrialError, InputError
 
-PROMPT = "Describe this image in one plain sentence."
+PROMPT = "Describe this picture in one plain sentence."  # goes to the model: its words are part of the results
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
 _BUSY = {0, 408, 409, 425, 429, 502, 503, 504}  # 0: no answer at all
 _TRANSIENT = {*_BUSY, 500}  # the latter may also be the answer to one image that it breaks on

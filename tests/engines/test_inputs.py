@@ -136,7 +136,7 @@ def test_paths_in_parquet_files_lead_from_their_folder(
 @pytest.mark.parametrize("content", [b"", b"PAR1 cut short", b"no Parquet at all"])
 def test_a_parquet_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.parquet").write_bytes(content)
-    with pytest.raises(DatasetError, match=r"a\.parquet: is no whole Parquet file"):
+    with pytest.raises(DatasetError, match=r"a\.parquet: not a complete Parquet file"):
         find_parts(tmp_path / "a.parquet")
 
 

@@ -126,7 +126,7 @@ def rows_in(path: Path) -> int:
     try:
         return int(pq.read_metadata(path).num_rows)
     except (OSError, pa.ArrowException) as error:
-        raise DatasetError(f"{path}: is no whole Parquet file ({error}); fetch or make it anew, or remove it") from None
+        raise DatasetError(f"{path}: not a complete Parquet file ({error}); fetch it again, or remove it") from None
 
 
 def _folder_parts(folder: Path, size: int) -> list[InputPart]:
@@ -173,7 +173,7 @@ def _read_parquet(part: InputPart) -> Iterator[Row]:
 
 
 def _placed(row: Row, file: Path) -> Row:
-    """A row whose path, where it is relative, leads from its file's folder: workers may stand in another directory."""
+    """A row whose relative path starts at its file's folder: workers may run in another directory."""
     path = row.get("path")
     return {**row, "path": str(file.parent / path)} if isinstance(path, str) else row
 
@@ -190,7 +190,7 @@ def _groups(metadata: pq.FileMetaData, part: InputPart) -> tuple[list[int], int]
 
 
 def _writable(name: str) -> str:
-    """A name that can be written to a file: bytes that are no UTF-8 stand in names of files and of tar members."""
+    """A name that can be written to a file: names of files and of tar members may hold bytes that are not UTF-8."""
     return name.encode(errors="backslashreplace").decode()
 
 

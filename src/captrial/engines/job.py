@@ -68,7 +68,7 @@ def run_guarded(job: Job, rows: Sequence[Row]) -> list[Row]:
 def _halving(call: Callable[[Sequence[Row]], Sequence[Row]], rows: Sequence[Row]) -> list[Row]:
     """The answers; where a batch fails each half is tried by itself, down to the rows that cannot be done.
 
-    Errors that are no row's fault (an endpoint that is gone, a part that is not installed) end the part instead.
+    Errors that no row causes (an endpoint that is gone, a package that is not installed) end the part instead.
     """
     if not rows:
         return []

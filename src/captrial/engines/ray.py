@@ -87,7 +87,7 @@ def _connect(address: str | None, workers: int) -> bool:
         try:
             if address is None:
                 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers give way to every other process here
-                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody asked to be counted
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports without asking
                 ray.init(
                     num_cpus=workers,
                     object_store_memory=STORE,

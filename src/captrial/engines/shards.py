@@ -1,4 +1,4 @@
-"""Output shards: one Parquet file a part, written aside and renamed, so that what is there is whole.
+"""Output shards: one Parquet file a part, written to a temporary file and renamed, so that every file is complete.
 
 A run's folder holds `run.json` (job, input, part size) and `part-000000.parquet`, ...; a part that has its file is
 finished and never done again.
@@ -40,7 +40,7 @@ class OutputFolder:
     """The folder of a run; refuses to mix two jobs or two inputs."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder).absolute()  # workers may stand in another directory
+        self.folder = Path(folder).absolute()  # workers may run in another directory
 
     def prepare(self, spec: JobSpec, parts: Sequence[InputPart]) -> list[Task]:
         """What is still to be done."""
@@ -97,7 +97,7 @@ class OutputFolder:
 
     @contextmanager
     def all_needed(self) -> Iterator[None]:
-        """Read here what is of no use where a row has an error: its shard goes, so that the next run does it again."""
+        """Where every row is needed: on an error, remove shards with failed rows, so that the next run repeats them."""
         try:
             yield
         except InputError:
@@ -107,7 +107,7 @@ class OutputFolder:
             raise
 
     def sweep(self) -> None:
-        """Remove what killed workers left half written; only when nobody is at work."""
+        """Remove what killed workers left half written; only when no worker is running."""
         for path in self.folder.glob(".part-*"):
             path.unlink(missing_ok=True)
 

@@ -115,7 +115,7 @@ class ClassTable:
         return found
 
     def mentions(self, lemmas: Sequence[str], nouns: Iterable[int]) -> list[Mention]:
-        """What a caption speaks of: the longest entries of the table that end at a noun, other nouns alone.
+        """The mentions of a caption: the longest entries of the table that end at a noun, other nouns alone.
 
         `"a teddy bear on a sofa"` has the mentions `teddy bear` and `sofa`, not `teddy`, `bear` and `sofa`.
         """
@@ -137,7 +137,7 @@ class ClassTable:
 
 
 def mentioned(texts: Sequence[str], classes: Sequence[str] = COCO_CLASSES) -> list[list[str]]:
-    """The classes that each text speaks of, one for each mention, in order.
+    """The classes that each text mentions, one for each mention, in order.
 
     A word that may mean several of the classes (a *glass*: a wine glass or a cup) is not counted.
     """

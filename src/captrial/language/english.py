@@ -1,5 +1,6 @@
-"""Noticing captions that are not English, from function words and letters alone (the tokeniser and every metric are
-made for English: scores of other languages would mean nothing).
+"""Detect captions that are not English, from function words and letters alone.
+
+The tokeniser and every metric are made for English; scores of other languages would be meaningless.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from captrial.language.morphology import table_lines
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ENGLISH_ENDINGS = ("ing", "ight", "ough", "tion", "board", "'s", "ly", "ness")
-_FEW = 4  # words; below that, a caption without any evidence is believed
+_FEW = 4  # words; a shorter caption without any evidence counts as English
 
 
 @cache
 def _words() -> tuple[frozenset[str], frozenset[str]]:
-    """Words that speak for English, and words that speak for another language."""
+    """Words that are evidence for English, and words that are evidence for another language."""
     groups: dict[str, set[str]] = {"english": set(), "other": set()}
     section = "other"
     for line in table_lines("english.txt"):
@@ -33,7 +34,7 @@ def _words() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def looks_english(text: str) -> bool:
-    """Whether a caption can be English; one too short to tell, or without words, is given the benefit of the doubt.
+    """Whether a caption can be English; one too short to tell, or without words, counts as English.
 
     >>> looks_english("A man rides a horse."), looks_english("Un hombre monta a caballo."), looks_english("一只狗")
     (True, False, False)
@@ -56,7 +57,7 @@ def not_english(texts: Sequence[str]) -> list[int]:
 
 @lru_cache(maxsize=1 << 16)
 def _vote(word: str) -> int:
-    """1 for a word that speaks for English, -1 for one that speaks against it, 0 for one that says nothing."""
+    """1 for a word that is evidence for English, -1 for one against it, 0 for neither."""
     english, other = _words()
     if word in other or not word.isascii():
         return -1

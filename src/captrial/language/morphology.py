@@ -55,7 +55,7 @@ def _forms(name: str) -> dict[str, str]:
 
 
 def table_lines(name: str) -> list[str]:
-    """The lines of one of this room's text files, without comments and blank ones."""
+    """The lines of one of this package's text files, without comments and blank lines."""
     text = files("captrial.language").joinpath(name).read_text(encoding="utf-8")
     lines = (line.split("#")[0].strip() for line in text.splitlines())
     return [line for line in lines if line]

@@ -49,7 +49,7 @@ def first_words(text: str, count: int) -> str:
 
 
 def _ends_sentence(before: str, mark: str | None, closers: str, rest: str) -> bool:
-    """Whether a sentence ends at `mark`, which stands between `before` and `rest`."""
+    """Whether a sentence ends at `mark`, which is between `before` and `rest`."""
     if not mark or not _has_letters(before):  # "1. A dog runs." is a list of one
         return False
     continues = rest[:1].islower()

@@ -1,4 +1,4 @@
-"""How alike a word and a class are: the table of words for classes, then word vectors.
+"""Similarity of a word and a class: the table of words for classes, then word vectors.
 
 `sim(word, class)` is 1 where the table says that the word means the class, else the cosine of their vectors; in the
 mode `"vectors"` it is the cosine alone, as in the papers.
@@ -61,7 +61,7 @@ class Similarity:
 
     @cached_property
     def description(self) -> str:
-        """Mode, vectors, post-processing and threshold, as every table must print them."""
+        """Mode, vectors, post-processing and threshold, to be printed with every table."""
         table = f"class table {self.table.fingerprint}, else " if self.mode == "table+vectors" else ""
         known = self._threshold is not None or self.mode in self.vectors.thresholds
         threshold = f"threshold {self.threshold:g}" if known else "no threshold"

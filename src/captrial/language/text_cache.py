@@ -1,6 +1,6 @@
-"""A store on disk for what was computed about a text, keyed by its content; safe to share between processes.
+"""A cache on disk for values computed from texts, keyed by content; safe to share between processes.
 
-Losing it costs time only: a cache that cannot be opened or is damaged is done without, or made anew.
+Losing it costs only time: a cache that cannot be opened is not used, a damaged one is rebuilt.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TextCache:
         return [stored[keys[text]] for text in texts]
 
     def store(self, texts: Sequence[str], values: Iterable[str]) -> None:
-        """Keep values that came up on the way to others."""
+        """Store values that were computed along with others."""
         self._write(dict(zip(map(_key, texts), values, strict=True)))
 
     @property

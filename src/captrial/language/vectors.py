@@ -48,7 +48,7 @@ class WordVectors:
             )
         self.name = name
         self.components = components
-        self.thresholds: Mapping[str, float] = thresholds or {}  # by mode; none for a post-processing of one's own
+        self.thresholds: Mapping[str, float] = thresholds or {}  # by mode; none for a custom post-processing
         self._files = files
         self._matrix = np.load(files.matrix, mmap_mode="r")
         self._hashes = np.load(files.folder / "hashes.npy", mmap_mode="r")

@@ -1,4 +1,4 @@
-"""The words a captioner can say: separate ids for PAD, BOS, EOS and UNK, one fixed order, a fingerprint."""
+"""The vocabulary of a captioner: separate ids for PAD, BOS, EOS and UNK, one fixed order, a fingerprint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, captions: Iterable[Sequence[str]], min_count: int = 5) -> Vocabulary:
-        """The words that stand at least `min_count` times in tokenised captions, frequent ones first, then by letters.
+        """The words that occur at least `min_count` times in tokenised captions, frequent ones first, then by letters.
 
         >>> Vocabulary.build([["a", "dog"], ["a", "cat"]], min_count=1).words
         ('a', 'cat', 'dog')

@@ -72,13 +72,13 @@ def caption_all(
         settings = CaptionSettings(settings)
     parts = parts_of_all(sources, settings.part)
     model, beam = settings.model, settings.beam
-    name, told = split_source(model)
+    name, options = split_source(model)
     if not is_address(name):
         files = {} if name in shipped_captioners() else stamps(model=name)
         return run(JobSpec(CaptionJob, {"model": model, "beam": beam}, BATCH, files), parts, out, engine)
-    pace = read_options(model, {option: told.pop(option) for option in PACE if option in told}, ENDPOINT_OPTIONS)
+    pace = read_options(model, {option: options.pop(option) for option in PACE if option in options}, ENDPOINT_OPTIONS)
     pace["concurrency"] = settings.in_flight or pace.get("concurrency", IN_FLIGHT)
-    arguments = {"model": with_options(name, **told), "beam": beam}
+    arguments = {"model": with_options(name, **options), "beam": beam}
     return run(JobSpec(CaptionJob, arguments, WAVES * pace["concurrency"], pace=pace), parts, out, engine)
 
 

@@ -26,7 +26,7 @@ TOGETHER = 64  # images that are added to the store, and synced, at once
 
 
 class FeatureJob(Job):
-    """What a backbone sees: `elements` (k, d) and `boxes` (k, 4) as float16 bytes, labels of regions as JSON."""
+    """The features of a backbone: `elements` (k, d) and `boxes` (k, 4) as float16 bytes, labels of regions as JSON."""
 
     schema: ClassVar[pa.Schema] = pa.schema([("elements", pa.binary()), ("boxes", pa.binary()), ("notes", pa.string())])
 
@@ -41,7 +41,7 @@ class FeatureJob(Job):
         return open_rows(rows)
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
-        """Look at the images."""
+        """Extract the features of the images."""
         from captrial.training.feature_extraction import extract_batch
 
         features, notes = extract_batch(self.backbone, [row["image"] for row in rows])
@@ -150,7 +150,7 @@ def gathered_parts(store: Path) -> dict[str, dict[str, str]]:
 
 
 def _refuse_repeated(shards: OutputFolder) -> None:
-    """A store has one entry an id: the second image of it would be left out and nobody told."""
+    """Refuse two images of one id: a store has one entry an id, and the second would be lost silently."""
     seen: set[str] = set()
     for shard in shards.shards():
         ids, errors = pq.read_table(shard, columns=["id", "error"], partitioning=None).columns

@@ -39,8 +39,8 @@ SCHEMA = pa.schema(
         ("id", pa.string()),
         ("candidates", pa.list_(pa.string())),  # one a system, tokenised
         ("references", pa.list_(pa.string())),
-        ("said", pa.list_(pa.string())),  # as written
-        ("known", pa.list_(pa.string())),
+        ("written_candidates", pa.list_(pa.string())),  # before tokenising
+        ("written_references", pa.list_(pa.string())),
     ]
 )
 
@@ -51,7 +51,10 @@ class FrequencyJob(Job):
     schema: ClassVar[pa.Schema] = pa.schema([("table", pa.binary())])
 
     def __init__(self, images: str, fingerprint: str) -> None:
-        self.images, self.fingerprint = images, fingerprint  # the latter tells one input from another
+        self.images, self.fingerprint = (
+            images,
+            fingerprint,
+        )  # the latter describes the input
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """A table a slice, as its file's bytes."""
@@ -94,13 +97,13 @@ class ScoreJob(Job):
 def corpora(rows: Sequence[Row], systems: int) -> list[Corpus]:
     """A prepared corpus a system."""
     ids, references = [row["id"] for row in rows], [row["references"] for row in rows]
-    known, shared = [row["known"] for row in rows], dict[str, list[list[str]]]()
+    written, shared = [row["written_references"] for row in rows], dict[str, list[list[str]]]()
     return [
         Corpus(
             ids,
             [row["candidates"][system] for row in rows],
             references,
-            ([row["said"][system] for row in rows], known),
+            ([row["written_candidates"][system] for row in rows], written),
             shared,
         )
         for system in range(systems)

@@ -1,10 +1,10 @@
 """What the tokeniser takes each character for.
 
-The grammar speaks of kinds of characters (letters, figures, quotation marks ...), and Unicode has many of each. So a
-caption is first rewritten character by character into a *shadow*, where every character outside ASCII has become the
-stand-in of its kind. The grammar runs on the shadow; the tokens are then cut out of the caption itself, at the same
-places. The kinds below were measured: every character of the basic plane was given to the reference tokeniser in a
-handful of contexts and sorted by what came out.
+The grammar is written for kinds of characters (letters, figures, quotation marks ...), and Unicode has many of each.
+So a caption is first rewritten character by character into a *shadow*, where every character outside ASCII has become
+the stand-in of its kind. The grammar runs on the shadow; the tokens are then cut out of the caption itself, at the
+same places. The kinds below were measured: every character of the basic plane was given to the reference tokeniser in
+a handful of contexts and sorted by what came out.
 """
 
 from __future__ import annotations

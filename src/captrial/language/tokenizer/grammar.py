@@ -21,8 +21,8 @@ _CLOSING = """
     fri ga inc ind intl jan jr jul jun kan kans ky ltd mar md mich minn mo mon mont neb nev nov oct okla penn plc rd rt
     sep sept seq sq sr sys tel tenn thu thurs tue tues univ va vt wed wis wisc wyo
 """
-_CAPITALISED = "az ark del ill la mass miss ore pa tex wash"  # words unless they have a capital: "ill." is no state
-# These stand before a name or inside a phrase.
+_CAPITALISED = "az ark del ill la mass miss ore pa tex wash"  # words unless they have a capital: "ill." is not a state
+# These occur before a name or inside a phrase.
 _LEADING = """
     adj adm adv alex assoc asst atty attys ave brig capt cf cie cmdr col comdr cpl dept det dr drs elec ens ft gen gov
     govs hon insp invt jos lieut lt maj messrs mlle mme mr mrs ms msgr mt natl pfc ph pres prof profs pvt rep reps rev

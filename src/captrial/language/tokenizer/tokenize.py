@@ -72,7 +72,7 @@ _MARGIN = 8  # so that a window around any place stays inside
 def tokenize_plain(lines: Sequence[str]) -> tuple[list[str], list[int]]:
     """The tokens of every plain line, joined by blanks, and the numbers of the lines that are not plain.
 
-    What stands in the list for a line that is not plain means nothing. Lines have no newline inside.
+    The entry of a line that is not plain is meaningless. Lines have no newline inside.
 
     >>> tokenize_plain(["Two dogs , one cat.", "the dog's cat"])
     (['two dogs one cat', "the dog's cat"], [1])
@@ -198,7 +198,7 @@ def _tokenize_in_file(lines: Sequence[str], line: int) -> str:
 
 
 def _following(lines: Sequence[str], line: int) -> str:
-    """The shadow of what stands after a line, as far as the grammar can look: through the next line with a word."""
+    """The shadow of what follows a line, as far as the grammar can look: through the next line with a word."""
     following = ""
     for text in map(lines.__getitem__, range(line + 1, len(lines))):  # no copy of all that follows
         following += f"\n{shadow(text)}"

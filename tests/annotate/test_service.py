@@ -80,7 +80,7 @@ def test_an_undo_sent_twice_undoes_one(service: AnnotationService) -> None:
     assert service.undo(person, "write", "the same key")["done"] == 1
 
 
-def test_nothing_is_taken_from_somebody_who_was_removed_meanwhile(service: AnnotationService) -> None:
+def test_nothing_is_stored_for_a_person_who_was_removed_meanwhile(service: AnnotationService) -> None:
     person = join(service, "ann", "annotator")[0]
     item = service.next("write", person)["item"]
     service.remove_person(person.id)

@@ -64,7 +64,7 @@ def test_an_experiment_without_a_browser(directory: Path, run: Any, references: 
     assert "there is no export" in run("export", str(tmp_path / "out"), "--as", "pdf", code=2)
 
 
-def test_a_folder_that_is_no_competition_is_said_to_be_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_a_competition_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("serve", "status"):
         with pytest.raises(SystemExit, match="2"):
             main(["annotate", verb, str(tmp_path / "nowhere")])
@@ -136,7 +136,7 @@ def serve(directory: Path, *options: str, monkeypatch: pytest.MonkeyPatch) -> li
     return started if not ended.value.code else []
 
 
-def test_other_machines_are_let_in_only_when_asked_for(
+def test_other_machines_need_allow_remote(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not serve(directory, "--host", "0.0.0.0", monkeypatch=monkeypatch)

@@ -31,7 +31,7 @@ def test_a_taken_port_and_a_folder_that_is_no_competition_are_one_sentence(
     assert str(tmp_path) in refused(capsys, "--competition", str(tmp_path))
 
 
-def test_a_captioner_that_is_none_is_refused_with_the_list_before_the_page_opens(
+def test_an_unknown_captioner_is_refused_with_the_list_before_the_page_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("nobody", "nobody?beam=3", str(tmp_path / "nowhere")):
@@ -41,7 +41,7 @@ def test_a_captioner_that_is_none_is_refused_with_the_list_before_the_page_opens
     assert "name the model after a #" in refused(capsys, "--model", "http://127.0.0.1:1/v1")
 
 
-def test_a_detector_that_is_none_is_refused_before_the_page_opens(
+def test_an_unknown_detector_is_refused_before_the_page_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "no detector is called 'nobody'; there are: localiser, onnx, detr" in refused(capsys, "--regions", "nobody")

@@ -91,7 +91,7 @@ def test_no_page_can_name_a_model_a_method_or_too_much(client: TestClient, red: 
     assert client.get("/api/tasks/999").status_code == 404
 
 
-def test_a_bad_image_is_an_answer_and_no_failure(client: TestClient) -> None:
+def test_a_bad_image_gives_an_error_message(client: TestClient) -> None:
     task = client.post("/api/explain", params=QUERY, content=b"nothing", headers=OURS).json()
     found = finished(client, task)
     assert found["state"] == "failed"

@@ -39,7 +39,7 @@ class EmptyDetector:
         return [[] for _ in images]
 
 
-def test_a_captioner_without_gradients_is_read_and_its_limits_are_said(red: bytes, monkeypatch: Any) -> None:
+def test_a_captioner_without_gradients_shows_its_caption_and_the_problem(red: bytes, monkeypatch: Any) -> None:
     explainer = ImageExplainer(["owner/mine"])
     monkeypatch.setitem(explainer._captioners, "owner/mine", TextOnlyCaptioner())
     monkeypatch.setattr(explainer, "_detection", (EmptyDetector(), Grounder(["dog"])))
@@ -54,7 +54,7 @@ def test_a_captioner_without_gradients_is_read_and_its_limits_are_said(red: byte
     assert task.results[-1]["captioner"] == "owner/mine"
 
 
-def test_folders_are_called_by_their_names(tmp_path: Path) -> None:
+def test_folders_are_named_by_their_own_names(tmp_path: Path) -> None:
     for name in ("mine/best", "transformer", "other/mine"):
         (tmp_path / name).mkdir(parents=True)
     best, ship, other = (str(tmp_path / name) for name in ("mine/best", "transformer", "other/mine"))

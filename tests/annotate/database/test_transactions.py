@@ -58,7 +58,7 @@ def note(store: Store, action: str, error: Exception | None = None) -> Callable[
     return made
 
 
-def test_what_waits_is_one_transaction_and_a_refusal_undoes_only_itself(service: AnnotationService) -> None:
+def test_waiting_changes_are_one_transaction_and_a_refusal_undoes_only_itself(service: AnnotationService) -> None:
     store = service.store
     counted = commits(store)
     actions = [note(store, "a"), note(store, "b", StateError("too late")), note(store, "c")]
@@ -69,7 +69,7 @@ def test_what_waits_is_one_transaction_and_a_refusal_undoes_only_itself(service:
     assert len(counted) == 1
 
 
-def test_something_unexpected_is_only_its_own_makers_problem(service: AnnotationService) -> None:
+def test_an_unexpected_error_fails_only_its_own_change(service: AnnotationService) -> None:
     store = service.store
 
     def twice() -> None:
@@ -84,7 +84,7 @@ def test_something_unexpected_is_only_its_own_makers_problem(service: Annotation
     assert noted(store) == ["a", "c"]
 
 
-def test_what_comes_afterwards_comes_when_it_is_on_disk(service: AnnotationService) -> None:
+def test_calls_after_commit_come_when_the_changes_are_on_disk(service: AnnotationService) -> None:
     store, seen = service.store, []
 
     def made() -> None:
@@ -95,7 +95,7 @@ def test_what_comes_afterwards_comes_when_it_is_on_disk(service: AnnotationServi
     assert seen == [["a", "b"]]
 
 
-def test_submissions_made_together_are_as_good_as_alone(service: AnnotationService) -> None:
+def test_submissions_in_one_transaction_are_stored_as_if_alone(service: AnnotationService) -> None:
     writers = [join(service, f"writer {number}", "annotator")[0] for number in range(5)]
     items = [service.next("write", person)["item"] for person in writers]
 
@@ -111,7 +111,7 @@ def test_submissions_made_together_are_as_good_as_alone(service: AnnotationServi
     assert sorted(tuple(row) for row in rows) == sorted((p.id, item) for p, item in zip(writers, items, strict=True))
 
 
-def test_nobody_waits_for_somebody_who_has_left(service: AnnotationService) -> None:
+def test_a_cancelled_change_is_not_made(service: AnnotationService) -> None:
     unwanted: list[str] = []
 
     async def everything() -> None:

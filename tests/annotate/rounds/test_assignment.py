@@ -87,7 +87,7 @@ def image_states(connection: Connection) -> dict[int, ImageState]:
 
 
 class AnnotationMachine(RuleBasedStateMachine):
-    """People come, take items, submit, refuse, vote, undo, dawdle; nothing may break the rules."""
+    """People come, take items, submit, refuse, vote, undo, wait; nothing may break the rules."""
 
     people = Bundle("people")
     held = Bundle("held")
@@ -263,9 +263,7 @@ def test_a_late_caption_is_taken_while_it_is_needed(service: AnnotationService, 
     assert submit_caption(service, person, item, CAPTION, new_key())["taken"]
 
 
-def test_whose_lease_has_ended_does_not_take_the_place_of_who_holds_one(
-    service: AnnotationService, clock: Clock
-) -> None:
+def test_an_expired_lease_does_not_take_the_place_of_a_current_one(service: AnnotationService, clock: Clock) -> None:
     late, _ = join(service, "late", "annotator")
     item = service.next("write", late)["item"]
     clock.now += 60 * 60

@@ -97,7 +97,7 @@ def test_one_roles_actions_are_refused_to_another(site: Site, role: str) -> None
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_pages_are_for_those_they_are_for(site: Site, role: str) -> None:
+def test_pages_are_refused_to_other_roles(site: Site, role: str) -> None:
     service, sign_in = site
     use_settings(service, AnnotationSettings(judges=1))
     client = sign_in("somebody", role)
@@ -167,7 +167,7 @@ def test_a_submission_sent_twice_is_taken_once(site: Site) -> None:
     assert other.status_code == 409
 
 
-def test_somebody_who_asks_too_often_waits(site: Site) -> None:
+def test_too_many_requests_are_refused(site: Site) -> None:
     _, sign_in = site
     client = sign_in("ann", "annotator")
     limit = context_of(client).requests
@@ -178,7 +178,7 @@ def test_somebody_who_asks_too_often_waits(site: Site) -> None:
     assert sign_in("ben", "annotator").get("/api/me").status_code == 200  # others do not
 
 
-def test_passwords_cannot_be_tried_for_long(site: Site) -> None:
+def test_passwords_cannot_be_guessed_for_long(site: Site) -> None:
     _, sign_in = site
     ann = sign_in("ann", "annotator")
     limit = context_of(ann).passwords

@@ -47,7 +47,7 @@ def test_a_session_ends_with_its_account_and_a_link_with_its_renewal(site: Site)
     )
 
 
-def test_people_are_remembered_until_somebody_is_removed(site: tuple[AnnotationService, SignIn]) -> None:
+def test_people_are_cached_until_somebody_is_removed(site: tuple[AnnotationService, SignIn]) -> None:
     _, sign_in = site
     lead, ann = sign_in("lead", "lead"), sign_in("ann", "annotator")
     sessions = ann.app.state.context.sessions

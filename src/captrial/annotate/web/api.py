@@ -99,7 +99,7 @@ def create_router() -> APIRouter:
 
 
 def _add_round_routes(router: APIRouter) -> None:
-    name = Annotated[str, Path(json_schema_extra={"enum": list(ROUNDS)})]
+    name = Annotated[str, Path(json_schema_extra={"enum": list(ROUNDS)})]  # the API's description lists the rounds
     next_item.__annotations__["round_"] = undo.__annotations__["round_"] = name
     router.add_api_route("/api/next/{round_}", next_item)
     for round_ in ROUNDS.values():

@@ -15,8 +15,9 @@ from captrial.captioners import create
 from captrial.captioners.batch_captioning import caption_to_file
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.trained import TrainedCaptioner
+from captrial.captioners.trained import TrainedCaptioner, generate, usual_constraints
 from captrial.cli.app import app
+from captrial.decoding import greedy
 from captrial.errors import InputError, MismatchError
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import ImageRef, Sample
@@ -27,8 +28,10 @@ from captrial.vision.backbones.vgg import VGG19, VGG19Convolutions
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.features.visual_features import Features
 from captrial.vision.registry import load_backbone
+from decoding.bigram_model import Bigrams
 
 IMAGES = 6
+VOCABULARY = Vocabulary(("a", "dog", "runs", "on", "grass", "fast"))
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +154,10 @@ def test_says_where_the_backbone_is_now(tmp_path: Path) -> None:
     assert found.backbone.describe()["source"] == str(tmp_path / "there.safetensors")
     with pytest.raises(MismatchError, match="another weights"):
         load_captioner(f"{tmp_path}/run?backbone=vgg19:{tmp_path}/other.safetensors")
+
+
+def test_a_beam_of_one_is_greedy() -> None:
+    """With a reward for length, a beam of one went on where greedy ends."""
+    model = Bigrams(50, words=len(VOCABULARY))
+    found = greedy(model, model.memory, max_words=8, constraints=usual_constraints(VOCABULARY))
+    assert generate(model, VOCABULARY, model.memory, beam=1, max_words=8) == found.best()

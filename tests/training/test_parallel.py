@@ -23,8 +23,8 @@ from captrial.training.parallel import WEIGHT, GradientSum, Ranks
 from captrial.training.run import TrainingData, train
 from captrial.training.schedules import Schedule
 from captrial.training.stages.base import CrossEntropy, SelfCritical, on_tokens
-from training.test_runs import QUICK, VISION, without_dropout
-from training.world import RandomFeatures, samples, vocabulary
+from training.test_run import QUICK, VISION, without_dropout
+from training.twenty_images import RandomFeatures, samples, vocabulary
 
 
 def data_of(captions: int = 3) -> CaptionData:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,16 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from captrial.errors import InputError, MismatchError
+from captrial.records import Box
+from captrial.vision import registry
 from captrial.vision.backbones import efficientnet
+from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.backbones.vgg import VGG19Convolutions
 from captrial.vision.descriptions import identity
+from captrial.vision.detectors.base import Detection
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
-from captrial.vision.registry import load_backbone, load_detector
+from captrial.vision.preprocess import Preprocess
+from captrial.vision.registry import BACKBONES, DETECTORS, FEATURE_FORMATS, VisionEntry, load_backbone, load_detector
 from vision.onnx_files import write_onnx
 from vision.small_models import make_backbone, make_detector
 
@@ -166,3 +172,62 @@ def test_efficientnet_is_one_file_a_name(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(efficientnet.WEIGHTS, 0, "0123456789abcdef")
     with pytest.raises(MismatchError, match="is not the file that efficientnet-lite0 stands for"):
         load_backbone("efficientnet-lite0")
+
+
+class Halves(Backbone):
+    """The mean colours of the left and the right half of an image."""
+
+    width = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name, self.preprocess = "halves", Preprocess(32)
+        self.scale = torch.nn.Parameter(torch.ones(3))
+
+    def elements(self, pixels: torch.Tensor) -> torch.Tensor:
+        left, right = pixels.chunk(2, -1)
+        return torch.stack([left.mean((2, 3)), right.mean((2, 3))], 1) * self.scale
+
+    def cells(self) -> torch.Tensor:
+        return grid_boxes(1, 2)
+
+
+class Whole:
+    """Finds one thing in every image: all of it."""
+
+    name, width, labels = "whole", None, ("thing",)
+
+    def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
+        return [[Detection(Box(0, 0, *image.size), "thing", 1.0)] for image in images]
+
+    def describe(self) -> dict[str, object]:
+        return {"detector": self.name}
+
+
+def test_a_new_backbone_and_a_new_detector_are_one_entry_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registered, they are loaded by name and from descriptions, and named in messages."""
+    halves = VisionEntry(
+        "halves", "`halves`", "Halves", "two halves", "nothing", lambda name: Halves(), lambda vision: Halves()
+    )
+    whole = VisionEntry(
+        "whole", "`whole`", "Whole", "all of it", "nothing", lambda name, features: Whole(), lambda how: Whole()
+    )
+    monkeypatch.setattr(registry, "BACKBONES", [*BACKBONES, halves])
+    monkeypatch.setattr(registry, "DETECTORS", [*DETECTORS, whole])
+    image = Image.new("RGB", (40, 20), "red")
+    assert load_backbone("halves").extract([image]).elements.shape == (1, 2, 3)
+    regions = load_backbone("whole+halves")
+    assert regions.extract([image]).elements.shape == (1, 1, 3)
+    assert load_backbone(orjson.loads(orjson.dumps(regions.describe()))).fingerprint == regions.fingerprint
+    assert load_detector("whole").labels == ("thing",)
+    with pytest.raises(InputError, match=r"there are: .*halves.*whole"):
+        load_backbone("quarters")
+
+
+def test_every_entry_is_documented() -> None:
+    """The tables of docs/vision.md show what the registry says."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "vision.md").read_text()
+    for entry in [*BACKBONES, *DETECTORS]:
+        assert f"| {entry.usage} | {entry.description} | {entry.needs} |" in page
+    for entry in FEATURE_FORMATS:
+        assert f"| `{entry.name}` | {entry.description} |" in page

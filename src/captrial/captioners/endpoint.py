@@ -19,19 +19,19 @@ from captrial.errors import CaptrialError, InputError
 PROMPT = "Describe this picture in one plain sentence."  # goes to the model: its words are part of the results
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
 _BUSY = {0, 408, 409, 425, 429, 502, 503, 504}  # 0: no answer at all
-_TRANSIENT = {*_BUSY, 500}  # the latter may also be the answer to one image that it breaks on
-_REFUSED = {401, 403, 404, 405}  # every other image would be answered so
+_TRANSIENT = {*_BUSY, 500}  # 500 may also be the answer to one image that the endpoint cannot handle
+_REFUSED = {401, 403, 404, 405}  # every other image would get the same answer
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust: read once, it takes longer than an image."""
+    """The trusted certificates: read once, which takes longer than a caption."""
     return httpx.create_ssl_context()
 
 
 @dataclass
 class Usage:
-    """Tokens that an endpoint says it has used."""
+    """Tokens that an endpoint reports as used."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -39,10 +39,10 @@ class Usage:
 
 @dataclass
 class EndpointCaptioner:
-    """Asks `<base>/chat/completions` about each image; keeps count of tokens.
+    """Sends each image to `<base>/chat/completions`; counts the tokens used.
 
     The key is read from the environment, never from the command line. Transient failures are tried again with
-    growing pauses; anything else is an error that says what the endpoint answered: an `InputError` where it is about
+    growing pauses; anything else is an error with the endpoint's answer: an `InputError` where it concerns
     one image.
     """
 
@@ -82,7 +82,7 @@ class EndpointCaptioner:
         return [str(answer) for answer in answers]
 
     def try_caption(self, images: Sequence[Image.Image]) -> list[str | InputError]:
-        """A caption an image, in order, or why the endpoint has none: one bad answer costs no other image."""
+        """A caption an image, in order, or why there is none: one bad answer does not affect the other images."""
         return asyncio.run(self._caption(images))
 
     async def _caption(self, images: Sequence[Image.Image]) -> list[str | InputError]:
@@ -125,13 +125,13 @@ class EndpointCaptioner:
                 break
         if status in _REFUSED:
             raise CaptrialError(f"{self.base} {why}; check the key ({KEY}), the model {self.model} and the address")
-        if status not in _BUSY and await self._is_well(client):
-            raise InputError(f"{self.base} captions others, but not this image: {why}")
+        if status not in _BUSY and await self._is_working(client):
+            raise InputError(f"{self.base} captions other images, but not this one: {why}")
         tries = f"{attempt + 1} tries" if attempt else "one try"
         raise CaptrialError(f"{self.base} did not caption an image in {tries}: {why}; run again to continue")
 
-    async def _is_well(self, client: httpx.AsyncClient) -> bool:
-        """Whether it captions an image that nothing is wrong with: then the fault was the other's."""
+    async def _is_working(self, client: httpx.AsyncClient) -> bool:
+        """Whether the endpoint captions a plain grey image: then the fault lay in the other image."""
         try:
             body = self._body(Image.new("RGB", (64, 64), "grey"))
             answer = await client.post(f"{self.base}/chat/completions", json=body)

@@ -92,8 +92,8 @@ def caption(
     """Caption one image (returns a string) or several (returns a list), `batch` of them opened at a time.
 
     An image is a path, a PIL image or the bytes of a file. `model` is a loaded captioner or a source; the default is
-    the captioner that comes with the package. An image that cannot be opened raises `ImageError`. For folders, shards and
-    millions of images use `captrial caption`, which resumes and skips bad images.
+    the captioner that comes with the package. An image that cannot be opened raises `ImageError`. For folders, shards
+    and millions of images use `captrial caption`, which resumes and skips bad images.
     """
     if batch < 1:
         raise InputError(f"batch={batch}: at least one image must be captioned at a time")

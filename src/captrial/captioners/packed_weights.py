@@ -1,9 +1,9 @@
-"""A captioner prepared for speaking only: its matrices laid out for the CPU.
+"""A captioner packed for inference: its weight matrices in the layout that the CPU needs.
 
-Words come one at a time, so a step reads every weight for a few rows: on a CPU the time goes into fetching weights
-from memory and rearranging them for the product. "float32" loses nothing: weights that fit into float16, as those of
-a checkpoint that is stored so, are kept in half the bytes and computed with in float32; others stay as they are, in
-the blocks that the product wants. "float16" rounds all weights to half the bytes. "int8" keeps them in a quarter, a
+Words are decoded one at a time, so a step reads every weight for a few rows: on a CPU the time goes into fetching
+weights from memory and rearranging them for the product. "float32" loses nothing: weights that fit into float16, as
+those of a checkpoint stored in it, are kept in half the bytes and computed with in float32; others stay as they are, in
+the blocks that the product needs. "float16" rounds all weights to half the bytes. "int8" keeps them in a quarter, a
 scale for every output, and rounds what goes in to 8 bits as well.
 """
 
@@ -33,7 +33,7 @@ class PackedLinear(nn.Module):
         weight = linear.weight.detach().float()
         self.bias = None if linear.bias is None else linear.bias.detach().float()
         if precision == "float32" and torch.equal(weight.half().float(), weight):
-            precision = "float16"  # nothing is lost
+            precision = "float16"  # exact
         self.precision = precision
         if precision == "float32":
             self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)

@@ -1,7 +1,7 @@
 """Features of a data set, extracted or copied once into a store; a killed extraction continues.
 
-`extract_dataset` does what `captrial features` asks for by name: run a backbone (`extract`), take the regions that a toy
-world knows (`extract_truth`), or copy features of another program (`import_precomputed`).
+`extract_dataset` does what `captrial features` asks for by name: run a backbone (`extract`), take the regions that a
+toy world knows (`extract_truth`), or copy features of another program (`import_precomputed`).
 """
 
 from __future__ import annotations
@@ -103,10 +103,12 @@ def _true_features(
     grid: Backbone, samples: Sequence[Sample], images: list[Image.Image]
 ) -> tuple[Features, list[dict[str, Any]]]:
     sizes = [image.size for image in images]
-    told = [true_regions(sample) for sample in samples]
-    found = [each or [Detection(Box(0, 0, *size))] for (each, _), size in zip(told, sizes, strict=True)]
+    graphs = [true_regions(sample) for sample in samples]
+    found = [each or [Detection(Box(0, 0, *size))] for (each, _), size in zip(graphs, sizes, strict=True)]
     regions = pool_regions(grid, grid.extract(images), found, sizes)
-    notes = [{**note, "relations": relations} for note, (_, relations) in zip(region_notes(regions), told, strict=True)]
+    notes = [
+        {**note, "relations": relations} for note, (_, relations) in zip(region_notes(regions), graphs, strict=True)
+    ]
     return pack_regions(regions, sizes), notes
 
 

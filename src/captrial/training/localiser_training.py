@@ -1,7 +1,7 @@
-"""Training of the noun localiser: which words of the captions a grid cell can show, from images and captions alone.
+"""Training of the noun localiser: which words of the captions a grid cell shows, from images and captions alone.
 
 The probability that an image shows a noun is the noisy-OR of its cells, `1 - prod_c (1 - p_c)` (Fang et al. 2015,
-Eq. 1), and the loss is its cross-entropy with what the captions say.
+Eq. 1), and the loss is its cross-entropy with the words of the captions.
 """
 
 from __future__ import annotations
@@ -28,20 +28,14 @@ from captrial.vision.backbones.base import Backbone
 from captrial.vision.detectors.noun_localiser import NounLocaliser
 from captrial.vision.features.visual_features import FeatureSource
 
-# What the noun localiser learns: nouns and adjectives of captions that an image can show.
-#
-# An image is positive for a noun when a caption has a word that means it: *puppy* is a positive of *dog*, *boy* one of
-# *person*.
+Words = frozenset[str]
 
 
-Said = frozenset[str]
+class CaptionWords(NamedTuple):
+    """Words of the captions of an image: nouns (longest entries of the class table, singular) and adjectives."""
 
-
-class Words(NamedTuple):
-    """What the captions of an image say: nouns (longest entries of the class table, singular) and adjectives."""
-
-    nouns: Said
-    adjectives: Said
+    nouns: Words
+    adjectives: Words
 
 
 class LocaliserLabels(NamedTuple):
@@ -51,7 +45,7 @@ class LocaliserLabels(NamedTuple):
     adjectives: tuple[str, ...]
 
 
-def said_words(samples: Sequence[Sample]) -> list[Words]:
+def caption_words(samples: Sequence[Sample]) -> list[CaptionWords]:
     """Nouns and adjectives of all captions of each image."""
     table = default_table()
     flat = iter(analyse([caption for sample in samples for caption in sample.captions], phrases=False))
@@ -63,12 +57,12 @@ def said_words(samples: Sequence[Sample]) -> list[Words]:
             nouns.update(mention.name for mention in table.mentions(one.lemmas, one.nouns))
             tagged = zip(one.lemmas, one.tags, strict=True)
             adjectives.update(lemma for lemma, tag in tagged if tag.startswith("JJ"))
-        found.append(Words(frozenset(nouns), frozenset(adjectives)))
+        found.append(CaptionWords(frozenset(nouns), frozenset(adjectives)))
     return found
 
 
-def choose_labels(words: Sequence[Words], least_nouns: int = 15, least_adjectives: int = 40) -> LocaliserLabels:
-    """Words said of enough images that an image can show; a noun that is mostly an adjective (*orange*) is none."""
+def choose_labels(words: Sequence[CaptionWords], least_nouns: int = 15, least_adjectives: int = 40) -> LocaliserLabels:
+    """Visible words in the captions of enough images; a noun that is mostly an adjective (*orange*) is left out."""
     table = default_table()
     in_table = (word for kinds in table.kinds.values() for word in kinds)
     visible = {*in_table, *scene_words(), *visible_words("things")} - visible_words("never")
@@ -97,8 +91,11 @@ def meanings(nouns: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def targets(words: Sequence[Words], labels: LocaliserLabels) -> NDArray[np.float32]:
-    """1 where an image is said to show a label: (images, nouns + adjectives)."""
+def targets(words: Sequence[CaptionWords], labels: LocaliserLabels) -> NDArray[np.float32]:
+    """1 where the captions of an image have a label: (images, nouns + adjectives).
+
+    An image is positive for a noun when a caption has a word that means it: *puppy* for *dog*, *boy* for *person*.
+    """
     place = {noun: number for number, noun in enumerate(labels.nouns)}
     kinds = {word: [place[noun] for noun in nouns] for word, nouns in meanings(labels.nouns).items()}
     looks = {word: len(place) + number for number, word in enumerate(labels.adjectives)}
@@ -110,7 +107,7 @@ def targets(words: Sequence[Words], labels: LocaliserLabels) -> NDArray[np.float
 
 
 @cache
-def visible_words(kind: str) -> Said:
+def visible_words(kind: str) -> Words:
     """The words of `visible.txt` of a kind: "things", "looks" or "never"."""
     lines = files("captrial.training").joinpath("visible.txt").read_text(encoding="utf-8").splitlines()
     found = [line.removeprefix(f"{kind}:").split(",") for line in lines if line.startswith(f"{kind}:")]
@@ -121,7 +118,7 @@ def visible_words(kind: str) -> Said:
 class LocaliserRecipe:
     """How the localiser is trained."""
 
-    least_nouns: int = 15  # images that must be said to show a noun
+    least_nouns: int = 15  # images whose captions must have a noun
     least_adjectives: int = 40
     least_auc: float = 0.7  # a label is kept where the validation images that show it stand out this clearly
     components: int = 512  # principal components of the cells: quicker, and less to learn by heart
@@ -154,7 +151,7 @@ def train_localiser(
     recipe = recipe or LocaliserRecipe()
     if not train or not val:
         raise DatasetError(f"{len(train)} training and {len(val)} validation images; the localiser needs both")
-    words = said_words([*train, *val])
+    words = caption_words([*train, *val])
     labels = choose_labels(words[: len(train)], recipe.least_nouns, recipe.least_adjectives)
     wanted = targets(words, labels)
     parts = components(features, train, recipe)

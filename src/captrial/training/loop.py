@@ -145,7 +145,7 @@ class Trainer:
         counters, size = self.counters, self.settings.batch
         batches = self.data.count_batches(size)
         totals: dict[str, float] = {}
-        saved, seen = time.monotonic(), 0
+        saved, steps = time.monotonic(), 0
         self.models.train()
         with progress_bar(hidden=not self.ranks.is_first) as bar:
             task = bar.add_task(f"{stage.name} {counters.epoch + 1}/{stage.epochs}", total=batches)
@@ -157,14 +157,14 @@ class Trainer:
                 logs = self._step(stage, optimizer, batch)
                 counters.batch += 1
                 counters.seconds += time.monotonic() - started
-                seen += 1
+                steps += 1
                 for key, value in logs.items():
                     totals[key] = totals.get(key, 0.0) + value
                 bar.update(task, advance=1, description=_describe(stage, counters, logs))
                 if time.monotonic() - saved > self.settings.save_every:
                     self._save(optimizer)
                     saved = time.monotonic()
-        return {key: value / max(1, seen) for key, value in totals.items()}
+        return {key: value / max(1, steps) for key, value in totals.items()}
 
     def _save(self, optimizer: torch.optim.Optimizer) -> None:
         if self.ranks.is_first:

@@ -15,9 +15,9 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Te
     With smoothing the target keeps `1 - smoothing` and every other word gets an equal share of the rest; the loss is
     the KL divergence from that distribution, so that a perfect prediction costs 0.
     """
-    said = targets != PAD
-    log_probs = functional.log_softmax(logits[said], -1)  # (words said, vocabulary)
-    right = log_probs.gather(-1, targets[said].unsqueeze(-1)).squeeze(-1)
+    words = targets != PAD
+    log_probs = functional.log_softmax(logits[words], -1)  # (words, vocabulary)
+    right = log_probs.gather(-1, targets[words].unsqueeze(-1)).squeeze(-1)
     if smoothing == 0:
         return -right.mean()
     others = logits.shape[-1] - 1
@@ -33,8 +33,8 @@ def self_critical(log_probs: Tensor, tokens: Tensor, advantage: Tensor) -> Tenso
 
     `log_probs` and `tokens` (b, n, t), `advantage` (b, n) = reward minus baseline.
     """
-    said = (tokens != PAD).to(log_probs.dtype)
-    return -(log_probs * said * advantage.unsqueeze(-1)).sum() / said.sum()
+    words = (tokens != PAD).to(log_probs.dtype)
+    return -(log_probs * words * advantage.unsqueeze(-1)).sum() / words.sum()
 
 
 def baseline(rewards: Tensor, kind: str, greedy: Tensor | None = None) -> Tensor:
@@ -54,20 +54,20 @@ def baseline(rewards: Tensor, kind: str, greedy: Tensor | None = None) -> Tensor
 
 
 def doubly_stochastic(attention: Tensor, targets: Tensor) -> Tensor:
-    """Xu et al.: every element should be looked at once, `sum_i (1 - sum_t alpha_ti)^2` of every caption, a word.
+    """Xu et al.: every element should be attended to once, `sum_i (1 - sum_t alpha_ti)^2` of every caption, a word.
 
     They add it to a caption's sum over its words; ours are means over words, so it is divided by their number, too.
     """
-    said = (targets != PAD).unsqueeze(-1).to(attention.dtype)  # (b, n, t, 1)
-    return (1 - (attention * said).sum(2)).square().sum() / said.sum()
+    words = (targets != PAD).unsqueeze(-1).to(attention.dtype)  # (b, n, t, 1)
+    return (1 - (attention * words).sum(2)).square().sum() / words.sum()
 
 
 def supervised_attention(attention: Tensor, target: Tensor, targets: Tensor) -> Tensor:
-    """Liu 2017 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, 0 for others; the mean over all words.
+    """Liu 2017 Eq. 9: `-sum_i beta_i log alpha_i` for words that have a target map, 0 for others; mean over all words.
 
     `attention` and `target` (b, n, t, k); a word without a target has all zeros there. The mean is over the same words
     of `targets` (b, n, t) as cross-entropy's, so that lambda weighs one sum against the other.
     """
-    said = targets != PAD
+    words = targets != PAD
     losses = -(target * attention.clamp(min=1e-8).log()).sum(-1)
-    return (losses * said).sum() / said.sum()
+    return (losses * words).sum() / words.sum()

@@ -1,8 +1,8 @@
 """Data parallel training: every rank works on its images of a global batch, and gradients are added up exactly.
 
-Started by `torchrun`, which tells each process its rank; without it there is one rank and nothing here does anything.
+Started by `torchrun`, which gives each process its rank; without it there is one rank and nothing here has an effect.
 Losses are means over words, so what a rank (or one piece of an accumulated batch) found is weighted by its words: the
-gradient is that of the whole batch in one process, however it was cut.
+gradient is that of the whole batch in one process, however it was divided.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ranks:
 
     @classmethod
     def from_environment(cls) -> Ranks:
-        """What `torchrun` says (it sets RANK, WORLD_SIZE, LOCAL_RANK): NCCL where there are GPUs, else Gloo."""
+        """From the variables of `torchrun` (RANK, WORLD_SIZE, LOCAL_RANK): NCCL where there are GPUs, else Gloo."""
         device = torch.device("cpu")
         if torch.cuda.is_available():
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -60,7 +60,7 @@ class Ranks:
             distributed.barrier()
 
     def leave(self) -> None:
-        """Part from the others, when all is done: NCCL wants to be told."""
+        """Leave the process group when all is done, as NCCL requires."""
         if self.size > 1:
             distributed.destroy_process_group()
 

@@ -188,8 +188,8 @@ def _parse(name: str, text: str, default: Any) -> Any:
 
 # How the papers, or their authors' code, train the presets of their size; `--set` changes any of it. Batches are images
 # with five captions each: where a source trains on single captions, a batch has as many images as make about as many
-# captions. Self-critical training takes place when `scst_epochs` are asked for; Disc's is part of its preset, since it is
-# Att2in until its critic is used. Other small presets have no entry: they are trained by the defaults of `Recipe`.
+# captions. Self-critical training takes place when `scst_epochs` are asked for; Disc's is part of its preset, since it
+# is Att2in until its critic is used. Other small presets have no entry: they are trained by the defaults of `Recipe`.
 
 # Rate down by a fifth every few epochs, gradients clamped, scheduled sampling (Luo's code).
 _STEPS: dict[str, Any] = {

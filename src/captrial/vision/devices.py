@@ -1,4 +1,4 @@
-"""Where networks compute, and with which memory."""
+"""Devices that networks run on, and the memory allocator's settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _KEPT = -1, -3, 2**30  # glibc's names in mall
 
 
 def best_device() -> torch.device:
-    """The first GPU that can be seen, else the CPU."""
+    """The first GPU, or the CPU where there is none."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def find_device(name: str = AUTO) -> torch.device:
-    """A device by torch's name for it, e.g. `cuda:1`; `auto` is the best one. One that is not there is an error."""
+    """A device by torch's name for it, e.g. `cuda:1`; `auto` is the best one. An unavailable one is an error."""
     try:
         return best_device() if name == AUTO else torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
@@ -28,10 +28,10 @@ def find_device(name: str = AUTO) -> torch.device:
 
 @cache
 def keep_freed_memory() -> bool:
-    """Let this process use memory again that it has freed, about 1 GiB of it, instead of giving it back to the system.
+    """Let this process keep memory that it has freed, about 1 GiB of it, instead of returning it to the system.
 
     The feature maps of a batch are tens of megabytes each. By default glibc takes every one of them anew from the
-    system, which fills it with zeros page by page: about half of the time a backbone needs on a virtual machine
+    system, which zeroes it page by page: about half of the time a backbone needs on a virtual machine
     (benchmarks/speed/backbone.py). False where the C library has no such setting.
     """
     try:

@@ -123,7 +123,7 @@ def image_processor_settings(source: str) -> Mapping[str, Any]:
         except OSError:
             load_config(source)  # where nothing can be had of this checkpoint, that is the error
             raise InputError(
-                f"{source} does not say how its images are prepared: it has no preprocessor_config.json; add the one "
+                f"{source} does not describe its preprocessing: it has no preprocessor_config.json; add the one "
                 "of the model it was made from, or pass preprocess=Preprocess(...)"
             ) from None
     return dict(settings)

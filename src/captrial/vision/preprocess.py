@@ -77,7 +77,9 @@ class Preprocess:
     def of(cls, vision: Mapping[str, Any]) -> Preprocess:
         """The preprocessing that a checkpoint or feature store describes (see `Backbone.describe`)."""
         if "preprocess" not in vision:
-            raise InputError("these features do not say how images were resized; boxes cannot be put on them")
+            raise InputError(
+                "these features have no description of their preprocessing; boxes cannot be mapped to them"
+            )
         return cls.from_description(vision["preprocess"])
 
     def to_square(self, image: Image.Image) -> Image.Image:

@@ -1,14 +1,14 @@
 """The registry of backbones, detectors and formats of precomputed features; every one is loaded by its name here.
 
     load_backbone("efficientnet-lite2?size=448")                 grid cells
-    load_backbone("onnx:yolo.onnx?threshold=0.1+clip")           regions, their features pooled from the grid after the +
+    load_backbone("onnx:yolo.onnx?threshold=0.1+clip")           regions, features pooled from the grid after the +
     load_backbone(checkpoint.vision)                             the backbone that a description was made by
     load_detector("localiser")                                   a detector alone
     load_features("tsv:bottom_up.tsv")                           features made by another program
 
-A new backbone is a module with a loader (from a `BackboneName`) and a restorer (from a description), and one entry here;
-names, help texts, error messages and the table of docs/vision.md come from the entries. Modules are imported when an
-entry is used, so importing the registry needs no torch.
+A new backbone is a module with a loader (from a `BackboneName`) and a restorer (from a description), and one entry
+here; help texts, error messages and the table of docs/vision.md show the entries. Modules are imported when an entry is
+used, so importing the registry needs no torch.
 """
 
 from __future__ import annotations
@@ -272,9 +272,10 @@ def restore_detector(description: Mapping[str, Any]) -> Detector:
 
 
 def _named_backbone(text: str) -> Backbone:
+    detector, grid = split_grid(text)
+    if is_detector(detector):
+        return _named_regions(detector, grid)
     name = BackboneName.parse(text)
-    if _find(DETECTORS, name.kind):
-        return _named_regions(text)
     entry = _find(BACKBONES, name.kind)
     if entry is None:
         raise InputError(_unknown_backbone(name.kind))
@@ -294,12 +295,11 @@ def _unknown_backbone(kind: str) -> str:
     return f"no backbone is called {kind!r}; there are: {known_names(BACKBONES, DETECTORS)} (see docs/vision.md)"
 
 
-def _named_regions(text: str) -> Backbone:
+def _named_regions(text: str, grid: str | None) -> Backbone:
     """A detector's regions as elements; their features are its own, or pooled from a grid."""
     from captrial.vision.detectors.base import MOST_REGIONS, GridDetector, RegionBackbone
 
-    detecting, grid = split_grid(text)
-    name = BackboneName.parse(detecting)
+    name = BackboneName.parse(text)
     most, whole = name.take("most", int, MOST_REGIONS), name.take("whole", yes_or_no, False)
     detector = _named_detector(name, features=grid is None)
     name.done()

@@ -1,7 +1,7 @@
-"""Image graphs for captioners that read them (SGAE): regions as objects, what they are like, how they lie.
+"""Scene graphs of images for captioners that read them (SGAE): regions as objects, with attributes and relations.
 
-A graph comes from the truth (the toy world's scene graphs: `true_regions`) or from detections: labels name the
-objects, adjectives describe them, and relations are what the boxes' places say. In `Features` words are ids of the
+A graph comes from the data set (the toy world's scene graphs: `true_regions`) or from detections: labels name the
+objects, adjectives describe them, and relations follow from the positions of boxes. In `Features` words are ids of the
 captioner's vocabulary, so graphs are joined to features where the vocabulary is known (`GraphSource`, `add_graphs`).
 """
 
@@ -36,10 +36,10 @@ class ImageGraph(NamedTuple):
 
 
 def spatial_relations(boxes: ArrayLike, most: int = MOST_RELATIONS) -> tuple[Relation, ...]:
-    """What the places of relative boxes (k, 4) say, in words of captions: in, on, above, behind, near.
+    """Relations from the positions of relative boxes (k, 4): in, on, above, behind, near.
 
     At most one relation a pair, and `most` a subject, nearest first. Boxes that are nearly the same (two names of one
-    thing) have no relation, nor have boxes far apart.
+    object) have no relation, nor have boxes far apart.
 
     >>> spatial_relations([[0.4, 0.1, 0.6, 0.5], [0.2, 0.5, 0.8, 0.9]])  # a rider and what he sits on
     ((0, 'on', 1),)
@@ -126,15 +126,15 @@ class RegionStore(Protocol):
         ...
 
     def entry(self, image_id: str) -> dict[str, Any]:
-        """What the store knows of an image beside its features: labels, attributes, perhaps relations."""
+        """The index entry of an image: labels, attributes, perhaps relations."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class GraphSource:
-    """Features of a region store with their image graphs: for training and captioning with SGAE.
+    """Features of a region store with their scene graphs: for training and captioning with SGAE.
 
-    Relations are those of the store's entries where it has them (the toy world), else those of the boxes' places.
+    Relations are those of the store's entries where it has them (the toy world), else those of the boxes' positions.
     """
 
     store: RegionStore
@@ -150,7 +150,7 @@ class GraphSource:
         entry = self.store.entry(image_id)
         if "labels" not in entry or (features.boxes is None and "relations" not in entry):
             raise DatasetError(
-                f"the features of {image_id!r} are no labelled regions with boxes, so there is no image graph; "
+                f"the features of {image_id!r} are no labelled regions with boxes, so there is no scene graph; "
                 "use a region store, or the relation-free mode: --set relations=false"
             )
         described = entry.get("attributes") or [[] for _ in entry["labels"]]
@@ -158,8 +158,10 @@ class GraphSource:
             (*([label] if label else []), *more) for label, more in zip(entry["labels"], described, strict=True)
         )
         if "relations" in entry:
-            told = tuple((int(subject), str(predicate), int(thing)) for subject, predicate, thing in entry["relations"])
-            return ImageGraph(told, words)
+            relations = tuple(
+                (int(subject), str(predicate), int(thing)) for subject, predicate, thing in entry["relations"]
+            )
+            return ImageGraph(relations, words)
         assert features.boxes is not None
         return ImageGraph(spatial_relations(features.boxes[row][features.mask[row]].numpy()), words)
 
@@ -169,9 +171,9 @@ def true_regions(sample: Sample) -> tuple[list[Detection], list[list[Any]]]:
     graph = sample.extra.get("scene_graph")
     if not isinstance(graph, Mapping):
         raise DatasetError(f"image {sample.id} has no scene graph, as a toy world's have; use another --backbone")
-    told = {entry["id"]: entry for entry in graph["objects"]}
+    objects = {entry["id"]: entry for entry in graph["objects"]}
     regions = [
-        Detection(region.box, *_named(told.get(number), region.label), attributes=_described(told.get(number)))
+        Detection(region.box, *_named(objects.get(number), region.label), attributes=_described(objects.get(number)))
         for number, region in enumerate(sample.regions)
     ]
     return regions, [list(relation) for relation in graph["relations"]]

@@ -132,8 +132,8 @@ class HfCaptioner(abc.ABC):
 
     def _ends(self) -> set[int]:
         """Ids of the tokens that end a caption."""
-        told = self.model.generation_config.eos_token_id
-        ends = set(told) if isinstance(told, list) else {told}
+        eos = self.model.generation_config.eos_token_id
+        ends = set(eos) if isinstance(eos, list) else {eos}
         return {end for end in {*ends, self.tokenizer.eos_token_id, self.tokenizer.sep_token_id} if end is not None}
 
     def _text(self, tokens: list[int]) -> str:

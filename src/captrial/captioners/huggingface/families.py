@@ -109,8 +109,8 @@ class EncoderDecoder(HfCaptioner):
     @cached_property
     def _start(self) -> list[int]:
         config, generation = self.model.config, self.model.generation_config
-        told = [generation.decoder_start_token_id, config.decoder_start_token_id, generation.bos_token_id]
-        first = next((token for token in told if token is not None), self.tokenizer.bos_token_id)
+        candidates = [generation.decoder_start_token_id, config.decoder_start_token_id, generation.bos_token_id]
+        first = next((token for token in candidates if token is not None), self.tokenizer.bos_token_id)
         return [first, *self.tokenize(self.options.prompt or "")]
 
 
@@ -257,11 +257,11 @@ def load_transformers(source: str, options: HfOptions | None = None) -> HfCaptio
 
 
 def _why(error: Exception) -> str:
-    told = " ".join(str(error).split())
-    if "trust_remote_code" in told:
+    message = " ".join(str(error).split())
+    if "trust_remote_code" in message:
         flag = "--trust-remote-code, or ?trust_remote_code=true behind its name"
         return f"it runs code of its own; read that code, then allow it: {flag}"
-    return f"transformers cannot load it ({told[:200]})"
+    return f"transformers cannot load it ({message[:200]})"
 
 
 def _shifted(tokens: Tensor, start: list[int]) -> Tensor:

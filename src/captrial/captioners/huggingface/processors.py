@@ -51,11 +51,11 @@ def _processor_class(folder: Path, config: Any, code: bool) -> Any:
     auto: Any = import_module("transformers.models.auto.processing_auto")
     for name in ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json"):
         path = folder / name
-        told = json.loads(path.read_bytes()) if path.is_file() else {}
-        if code and "AutoProcessor" in told.get("auto_map", {}):
+        config_file = json.loads(path.read_bytes()) if path.is_file() else {}
+        if code and "AutoProcessor" in config_file.get("auto_map", {}):
             return type(auto.AutoProcessor.from_pretrained(folder, trust_remote_code=True))
-        if told.get("processor_class"):
-            return auto.processor_class_from_name(told["processor_class"])
+        if config_file.get("processor_class"):
+            return auto.processor_class_from_name(config_file["processor_class"])
     return auto.PROCESSOR_MAPPING.get(type(config), None)
 
 
@@ -74,9 +74,9 @@ def _join(kind: Any, folder: Path, parts: dict[str, Any]) -> Any:
             return [name for name in wanted if name in parts]
 
     ImagesOnly.__name__ = kind.__name__
-    told, _ = kind.get_processor_dict(folder)
-    told.pop("video_processor", None)
-    return ImagesOnly.from_args_and_dict([parts.get(name) for name in wanted], told)
+    settings, _ = kind.get_processor_dict(folder)
+    settings.pop("video_processor", None)
+    return ImagesOnly.from_args_and_dict([parts.get(name) for name in wanted], settings)
 
 
 def visible_window(image_processor: Any, size: tuple[int, int]) -> Window:
@@ -105,8 +105,8 @@ def _scale(size: Any, width: int, height: int) -> tuple[float, float]:
 
 
 def _side(size: Any, name: str) -> int:
-    told = size.get(name) if hasattr(size, "get") else getattr(size, name, None)
-    return int(told or 0)
+    side = size.get(name) if hasattr(size, "get") else getattr(size, name, None)
+    return int(side or 0)
 
 
 def _centred(across: float, down: float) -> Window:

@@ -1,7 +1,7 @@
 """Stages of training: what is optimised, for how long, at which rate. A run is a list of them.
 
-`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions that the model generates. Stages
-of single architectures are in the other modules of this package; `plan` puts them together.
+`CrossEntropy` imitates the captions; `SelfCritical` then maximises a reward on captions that the model generates.
+Stages of single architectures are in the other modules of this package; `plan` puts them together.
 """
 
 from __future__ import annotations

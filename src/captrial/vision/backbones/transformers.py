@@ -119,7 +119,7 @@ class TransformersBackbone(Backbone):
             self.width = hidden.shape[2]
             self.side, self._special = _token_layout(hidden.shape[1], config, size, self.source)
             if self._special or _patch(config) * self.side <= size < _patch(config) * (self.side + 1):
-                self._covered = _patch(config) * self.side / size  # pixels beyond the last whole patch are not seen
+                self._covered = _patch(config) * self.side / size  # pixels beyond the last whole patch are not used
         self.class_token = class_token and self._special > 0
 
 

@@ -66,7 +66,7 @@ class GridDetector(Detector, Protocol):
     grid: Backbone
 
     def detect_on(
-        self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
+        self, features: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
         """The regions on grid features of images of these (width, height); `images` where it needs them, too."""
         ...
@@ -114,20 +114,22 @@ class RegionBackbone(Backbone):
         sizes = [image.size for image in images]
         if self.grid is None:
             return self._chosen(self.detector.detect(images), sizes)
-        seen = self.grid.extract(images)
+        features = self.grid.extract(images)
         if isinstance(self.detector, GridDetector) and self.detector.grid is self.grid:
-            return self.regions_on(seen, sizes, images)  # the grid runs once for both
-        return pool_regions(self.grid, seen, self._chosen(self.detector.detect(images), sizes), sizes)
+            return self.regions_on(features, sizes, images)  # the grid runs once for both
+        return pool_regions(self.grid, features, self._chosen(self.detector.detect(images), sizes), sizes)
 
     @torch.no_grad()
     def regions_on(
-        self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
+        self, features: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
         """The same from grid features of a store, where the detector needs nothing else."""
         if not isinstance(self.detector, GridDetector) or self.detector.grid is not self.grid:
             raise InputError(f"{self.detector.name} reads images, not the grid that features are pooled from")
         assert self.grid is not None
-        return pool_regions(self.grid, seen, self._chosen(self.detector.detect_on(seen, sizes, images), sizes), sizes)
+        return pool_regions(
+            self.grid, features, self._chosen(self.detector.detect_on(features, sizes, images), sizes), sizes
+        )
 
     def pool(self, pixels: Tensor, boxes: Tensor) -> Tensor:
         """Features (b, k, width) of relative boxes (b, k, 4) on normalised images; differentiable in the pixels."""
@@ -167,13 +169,13 @@ def require_whole(grid: Backbone) -> None:
 
 
 def pool_regions(
-    grid: Backbone, seen: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
+    grid: Backbone, features: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
 ) -> list[list[Detection]]:
-    """The regions `found` in images of these (width, height), each with a feature pooled from `seen`, those of the `grid`."""
+    """The regions `found` in images of these (width, height), each with a feature pooled from those of the `grid`."""
     boxes = [relative_boxes(each, size) for each, size in zip(found, sizes, strict=True)]
     padded = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
     padded[padded.sum(-1) == 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])  # padding: pooled, then left out
-    pooled = pool_cells(seen.elements, grid.cells().to(seen.elements), padded.to(seen.elements)).cpu()
+    pooled = pool_cells(features.elements, grid.cells().to(features.elements), padded.to(features.elements)).cpu()
     return [
         [replace(region, feature=feature) for region, feature in zip(each, features, strict=False)]
         for each, features in zip(found, pooled, strict=True)

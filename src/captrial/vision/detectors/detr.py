@@ -61,7 +61,7 @@ class DetrDetector(nn.Module):
         pixels = [self.frame(image) for image in images]
         shapes = [part.shape for part in pixels]
         found: dict[int, list[Detection]] = {}
-        for shape in dict.fromkeys(shapes):  # padding would be seen, and results depend on the rest of the batch
+        for shape in dict.fromkeys(shapes):  # with padding, results would depend on the rest of the batch
             rows = [row for row, other in enumerate(shapes) if other == shape]
             logits, boxes, states = self._run([pixels[row] for row in rows])
             for place, row in enumerate(rows):

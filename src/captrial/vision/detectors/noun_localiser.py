@@ -53,9 +53,9 @@ class Peak(NamedTuple):
 def find_peaks(values: Floats, shares: Sequence[float], smallest: float = 0.0, iou: float = 0.5) -> list[Peak]:
     """Areas of a map (h, w) above `shares` of its maximum, best first; boxes overlapping a better one are left out.
 
-    A low share gives the extent of an object, a high one separates objects that touch. An area is worth its own maximum,
-    as a share of the map's; areas above the second share count half of that, above the third a quarter. Areas under
-    `smallest` of the map are noise.
+    A low share gives the extent of an object, a high one separates objects that touch. An area is worth its own
+    maximum, as a share of the map's; areas above the second share count half of that, above the third a quarter. Areas
+    under `smallest` of the map are noise.
     """
     if values.max() <= 0:
         return []
@@ -125,9 +125,9 @@ class NounLocaliser(nn.Module):
         """The nouns it can name a region by."""
         return self.nouns
 
-    def maps(self, seen: Features) -> Tensor:
+    def maps(self, features: Features) -> Tensor:
         """Log-odds that each cell shows each noun, then each adjective: (b, c, nouns + adjectives)."""
-        logits: Tensor = self.head(seen.elements.to(self.head.weight.device))
+        logits: Tensor = self.head(features.elements.to(self.head.weight.device))
         return logits.cpu()  # where boxes are searched
 
     def in_image(self, maps: Tensor) -> Tensor:
@@ -140,29 +140,29 @@ class NounLocaliser(nn.Module):
         return self.detect_on(self.grid.extract(images), [image.size for image in images], images)
 
     def detect_on(
-        self, seen: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
+        self, features: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
         """Regions on grid features of images of these (width, height); the images are for the finer grid."""
         if self.finer is None:
-            return self.search_maps(seen, seen, sizes)
+            return self.search_maps(features, features, sizes)
         if images is None:
             raise InputError("this noun localiser also uses a finer grid: it needs the images (or `finer=no`)")
-        return self.search_maps(seen, self.finer.extract(images), sizes)
+        return self.search_maps(features, self.finer.extract(images), sizes)
 
     @torch.no_grad()
     def search_maps(
-        self, seen: Features, finer: Features, sizes: Sequence[tuple[int, int]], nouns: Sequence[str] | None = None
+        self, features: Features, finer: Features, sizes: Sequence[tuple[int, int]], nouns: Sequence[str] | None = None
     ) -> list[list[Detection]]:
-        """Regions of what `seen` shows, at the places where `finer` shows it; of some `nouns` only, where given."""
-        maps = self.maps(seen).float()
-        places = maps if finer is seen else self.maps(finer).float()
+        """Regions of what `features` shows, at the places where `finer` shows it; of some `nouns` only, where given."""
+        maps = self.maps(features).float()
+        places = maps if finer is features else self.maps(finer).float()
         chosen = self._numbers(nouns)
         return [self._one(*each, chosen) for each in zip(maps, places, sizes, strict=True)]
 
     @torch.no_grad()
-    def enlarged(self, seen: Features) -> list[NDArray[np.float64]]:
+    def enlarged(self, features: Features) -> list[NDArray[np.float64]]:
         """Maps of all nouns on each image, as they are searched: (nouns, side, side), probabilities."""
-        return [self._enlarged(maps[:, : len(self.nouns)]) for maps in self.maps(seen).float()]
+        return [self._enlarged(maps[:, : len(self.nouns)]) for maps in self.maps(features).float()]
 
     @torch.no_grad()
     def locate(self, image: Image.Image, noun: str) -> NDArray[np.float32]:

@@ -124,7 +124,7 @@ def _cells(frame: tuple[int, int]) -> int:
 
 MOST_CANDIDATES = 1000  # before the suppression of doubles
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
-SIZE = 640  # of the frame, where neither the file nor the user says
+SIZE = 640  # of the frame, where neither the file nor the user gives one
 
 
 class OnnxDetector:

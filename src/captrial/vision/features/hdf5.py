@@ -19,7 +19,7 @@ FEATURES, BOXES, CHANCES = "_features", "_boxes", "_cls_prob"
 class Hdf5Features(PrecomputedFeatures):
     """Every process opens the file for itself, when it first reads.
 
-    Boxes are in pixels and the file does not say how large images are: pass `sizes`. With class probabilities, the
+    Boxes are in pixels and the file has no image sizes: pass `sizes`. With class probabilities, the
     first column is the background, as in the bottom-up detector (1 600 classes and background).
     """
 

@@ -21,8 +21,8 @@ FEATURE_KEYS, BOX_KEYS = ("feat", "features", "x"), ("bbox", "boxes")
 class NpzFeatures(PrecomputedFeatures):
     """Arrays of shape (n, d) or (rows, columns, d): `feat`, `features`, `x` or the only one of a file.
 
-    Boxes are `bbox` or `boxes` in the same file (with `image_w` and `image_h`), or files of the same names in the folder
-    `NAME_box` beside `NAME_att`. A grid without boxes gets those of its cells.
+    Boxes are `bbox` or `boxes` in the same file (with `image_w` and `image_h`), or files of the same names in the
+    folder `NAME_box` beside `NAME_att`. A grid without boxes gets those of its cells.
     """
 
     def open(self) -> None:

@@ -30,7 +30,7 @@ BATCH = 64  # images between two writes of the index
 
 @dataclass(frozen=True)
 class Stored:
-    """What a file has about one image."""
+    """The arrays of one image in a file."""
 
     elements: Floats  # (n, d)
     boxes: Floats | None = None  # (n, 4) x1 y1 x2 y2, in pixels or relative
@@ -42,8 +42,8 @@ class Stored:
 class PrecomputedFeatures(abc.ABC):
     """Features of images by id; a `FeatureSource` for training and a source for `import_features`.
 
-    Boxes become relative to the image. Where a file does not say how large images are, `sizes` must (id ->
-    (width, height)); `boxes=False` does without boxes. `labels` names the file's class numbers.
+    Boxes become relative to the image. Where a file has no image sizes, pass `sizes` (id -> (width,
+    height)); `boxes=False` leaves boxes out. `labels` names the file's class numbers.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class PrecomputedFeatures(abc.ABC):
 
     @property
     def vision(self) -> dict[str, Any]:
-        """What identifies these features (see `Backbone.describe`): their name, since nothing tells how they were made."""
+        """What identifies these features (see `Backbone.describe`): their name, since their origin is unknown."""
         return {
             "backbone": f"{PRECOMPUTED}:{self.name}",
             "source": str(self.path),
@@ -144,8 +144,8 @@ class PrecomputedFeatures(abc.ABC):
         if boxes.max() <= 1:
             return boxes
         raise DatasetError(
-            f"{self.path}: the boxes of image {image_id} are in pixels, and nothing says how large it is; "
-            "say where the images are (--images), or do without (?boxes=no); in Python: sizes=... or boxes=False"
+            f"{self.path}: the boxes of image {image_id} are in pixels, and its size is not known; "
+            "give the images (--images), or leave boxes out (?boxes=no); in Python: sizes=... or boxes=False"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a captioner sees of a batch of images: visual elements, where they are, and how they relate."""
+"""The visual input of captioners: elements of a batch of images, with their boxes, relations and attributes."""
 
 from __future__ import annotations
 

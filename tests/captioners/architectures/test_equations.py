@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn, relu, sigmoid, tanh
 from torch.nn.functional import celu, group_norm
 
-from captioners.test_contract import make_features, make_tokens, tiny
+from captioners.architectures.test_contract import make_features, make_tokens, tiny
 from captrial.captioners import ARCHITECTURES
 from captrial.vision.features.visual_features import Features
 

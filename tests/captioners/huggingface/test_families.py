@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from captioners.tiny_checkpoints import Lesson
+from captioners.huggingface.tiny_checkpoints import Lesson
 from captrial.attribution.explain import explain
 from captrial.captioners.huggingface import HfCaptioner, HfOptions, load_transformers
 from captrial.captioners.huggingface.processors import visible_window

@@ -13,7 +13,7 @@ from torch import Tensor
 from captrial.captioners import Captioner
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.training.run import TrainingData, train
-from training.world import SIZE, RandomFeatures, samples, vocabulary
+from training.twenty_images import SIZE, RandomFeatures, samples, vocabulary
 
 QUICK = {"min_count": "1", "batch": "10", "captions": "1", "warmup": "0", "rate": "2e-3", "width": "32"}
 Weights = dict[str, Tensor]

@@ -20,7 +20,7 @@ from captrial.training.localiser_training import (
     LocaliserRecipe,
     choose_labels,
     noisy_or_loss,
-    said_words,
+    caption_words,
     targets,
     train_localiser,
 )
@@ -192,7 +192,7 @@ def test_noisy_or_is_the_cross_entropy_of_at_least_one() -> None:
 
 def test_words_of_a_kind_are_positives_of_the_class() -> None:
     texts = ["a puppy and a boy in an orange shirt", "an orange dog", "a man with glasses", "a red shirt"]
-    words = said_words([Sample(ImageRef(str(number)), (text,)) for number, text in enumerate(texts)])
+    words = caption_words([Sample(ImageRef(str(number)), (text,)) for number, text in enumerate(texts)])
     labels = choose_labels(words, least_nouns=1, least_adjectives=1)
     assert {"dog", "person", "puppy", "shirt"} <= set(labels.nouns)
     assert "orange" not in labels.nouns

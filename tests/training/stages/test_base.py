@@ -19,7 +19,7 @@ from captrial.training.stages.base import CrossEntropy, SelfCritical
 from captrial.training.stages.disc_stages import Discriminate, TrainCritic
 from captrial.training.stages.plan import make_stages
 from captrial.training.stages.stack_cap_stages import StageWiseSelfCritical
-from training.world import SIZE, RandomFeatures, samples, vocabulary
+from training.twenty_images import SIZE, RandomFeatures, samples, vocabulary
 
 
 def small_world(preset: str, captions: int = 1, **sizes: int) -> tuple[Captioner, CaptionData, Batch]:

@@ -12,7 +12,7 @@ import pytest
 @pytest.fixture(scope="session")
 def lesson() -> Any:
     """Twenty toy images and their captions."""
-    from captioners.tiny_checkpoints import lesson as make
+    from captioners.huggingface.tiny_checkpoints import lesson as make
 
     return make()
 
@@ -22,7 +22,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[[str
     """The checkpoint folder of a tiny model by name, made when first asked for."""
     import torch
 
-    from captioners.tiny_checkpoints import MAKERS, UNTRAINED
+    from captioners.huggingface.tiny_checkpoints import MAKERS, UNTRAINED
     from captrial.vision.hub_checkpoints import quiet_transformers
 
     made: dict[str, Path] = {}

@@ -40,7 +40,7 @@ from captrial.training.stages.plan import make_stages
 from captrial.training.stages.sgae_stages import SentenceStage, graph_tensors
 from captrial.training.training_state import STATE, read_counters
 from captrial.vision.features.visual_features import Features, FeatureSource
-from training.world import SIZE, RandomFeatures, samples, vocabulary
+from training.twenty_images import SIZE, RandomFeatures, samples, vocabulary
 
 VISION = {"backbone": "random", "width": SIZE}
 QUICK = {"min_count": "1", "batch": "7", "captions": "2", "warmup": "2", "rate": "2e-3", "save_every": "0"}

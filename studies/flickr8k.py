@@ -1,10 +1,10 @@
-"""All captioners trained and tested on Flickr8k, from one resumable script (docs/flickr8k.md holds what came out).
+"""Train and test all captioners on Flickr8k, in one resumable script (docs/flickr8k.md has the results).
 
     python -m studies.flickr8k --features STORE --runs RUNS [NAME...]
 
 Trains what is named (default: everything that there is a store for), continues what was stopped, and writes
-`studies/results/flickr8k/NAME.json` with the scores on the 500 test images as each one finishes. Stores are made by `captrial
-features` (grid, regions) and by `studies.mirrored_features`.
+`studies/results/flickr8k/NAME.json` with the scores on the 500 test images as each one finishes. Stores are made by
+`captrial features` (grid, regions) and by `studies.mirrored_features`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Beam search beside transformers' `generate`: one encoder-decoder, the same weights in both, side by side in one run.
 
-The peer is Marian's architecture (post-norm, ReLU, sinusoidal positions), which is Cornia 2022's Transformer once its weights
-are copied; the captions of both must be the same before any time counts.
+The peer is Marian's architecture (post-norm, ReLU, sinusoidal positions), which is Cornia 2022's Transformer once its
+weights are copied; the captions of both must be the same before any time counts.
 
-    python -m benchmarks.speed.decoding                         # batch 1 and 50 beside generate, in float32 and int8
-    python -m benchmarks.speed.decoding --sizes [PRESET ...]    # prediction time against batch size (Cornia 2022 Fig. 2)
-    OMP_NUM_THREADS=1 python -m benchmarks.speed.decoding       # CPU seconds of one thread, for a machine that is not quiet
-    python -m benchmarks.speed.decoding --loss RUN FEATURES     # CIDEr of a trained captioner with packed weights
+    python -m benchmarks.speed.decoding                        # batch 1 and 50 beside generate, in float32 and int8
+    python -m benchmarks.speed.decoding --sizes [PRESET ...]   # prediction time against batch size (Cornia 2022 Fig. 2)
+    OMP_NUM_THREADS=1 python -m benchmarks.speed.decoding      # CPU seconds of one thread, for a busy machine
+    python -m benchmarks.speed.decoding --loss RUN FEATURES    # CIDEr of a trained captioner with packed weights
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Captions through an OpenAI-compatible server, by requests in flight: what `--in-flight` is for.
 
-    python -m benchmarks.speed.serving model    a real server on this machine: the shipped captioner behind the protocol,
-                                          one process with one thread; it captions together whatever is waiting for it
-    python -m benchmarks.speed.serving sleep    a server without a model that takes 64 requests at once, a second each: what
-                                          the client can keep in flight
+    python -m benchmarks.speed.serving model    a real server on this machine: the shipped captioner, one process with
+                                                one thread; waiting requests are captioned together
+    python -m benchmarks.speed.serving sleep    a server without a model that takes 64 requests at once, a second each:
+                                                what the client can keep in flight
 
 Both run without a name. The captions of `model` are compared with those of the same captioner in this process.
 """

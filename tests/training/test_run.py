@@ -368,7 +368,8 @@ def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
     run("first", "/there")
     run("second", "/there", tmp_path / "first")
     with pytest.raises(MismatchError, match="made in another way"):
-        train("att2in-small", TrainingData(images, images, features, {**VISION, "backbone": "other"}), tmp_path / "third", QUICK, start=tmp_path / "first")  # fmt: skip
+        other = TrainingData(images, images, features, {**VISION, "backbone": "other"})
+        train("att2in-small", other, tmp_path / "third", QUICK, start=tmp_path / "first")
 
 
 def test_the_average_of_the_weights_is_validated_and_kept(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.records import Box, ImageRef, Sample
 from captrial.training.localiser_training import (
     LocaliserRecipe,
+    caption_words,
     choose_labels,
     noisy_or_loss,
-    caption_words,
     targets,
     train_localiser,
 )

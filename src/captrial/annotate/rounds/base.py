@@ -1,9 +1,10 @@
 """What every annotation round has in common.
 
 A round is a subclass of `AnnotationRound` in a module of its own, and one line in `registry.py`. It has a table for the
-answers (in `database/schema.py`), a page (`web/templates/<name>.html`), usually a number of people for each item (in
-`settings.py`), and a form for each kind of answer, which becomes the route `POST /api/<action>`. Everything else
-(assignment, undo, progress, pages, simulated annotators) works on any round in the registry.
+answers (in its module, or in `database/schema.py` where other modules need it), a page (`web/templates/<name>.html`),
+usually a number of people for each item (in `settings.py`), and a form for each kind of answer, which becomes the route
+`POST /api/<action>`. Everything else (assignment, undo, progress, pages, simulated annotators) works on any round in
+the registry.
 
 What an item still needs is counted from the answers and never stored beside them. The database does the counting: a
 request never reads more than one item from it.

@@ -21,25 +21,15 @@ from captrial.metrics.ngram.cider import (
     cider_plain,
 )
 from captrial.metrics.ngram.rouge import RougeState, rouge_l
+from metrics.example_corpora import corpus_of, toolkit_scores
 
 WORDS = st.sampled_from(["a", "dog", "cat", "runs", "the", "'s", "1\u00a01/2", "犬", "-lrb-"])
 
 
-SENTENCE = st.lists(WORDS, max_size=12).map(" ".join)
+CAPTION = st.lists(WORDS, max_size=12).map(" ".join)
 
 
-IMAGE = st.tuples(SENTENCE, st.lists(SENTENCE, min_size=1, max_size=4))
-
-
-def corpus_of(images: list[tuple[str, list[str]]]) -> Corpus:
-    return Corpus([str(i) for i in range(len(images))], [said for said, _ in images], [refs for _, refs in images])
-
-
-def theirs(scorer: object, corpus: Corpus, **options: object) -> tuple[np.ndarray, np.ndarray]:
-    references = dict(zip(corpus.ids, corpus.references, strict=True))
-    candidates = {image: [said] for image, said in zip(corpus.ids, corpus.candidates, strict=True)}
-    total, images = scorer.compute_score(references, candidates, **options)
-    return np.array(total), np.array(images)
+IMAGE = st.tuples(CAPTION, st.lists(CAPTION, min_size=1, max_size=4))
 
 
 @settings(max_examples=60, deadline=None)
@@ -47,13 +37,13 @@ def theirs(scorer: object, corpus: Corpus, **options: object) -> tuple[np.ndarra
 def test_equal_to_the_coco_toolkit(images: list[tuple[str, list[str]]]) -> None:
     corpus = corpus_of(images)
     ours = list(bleu(corpus).parts.values())
-    total, each = theirs(Bleu(4), corpus, verbose=0)
+    total, each = toolkit_scores(Bleu(4), corpus, verbose=0)
     np.testing.assert_allclose([part.corpus for part in ours], total, atol=1e-12)
     np.testing.assert_allclose([part.per_image for part in ours], each, atol=1e-12)
     for scores, scorer in ((rouge_l(corpus), Rouge()), (cider(corpus), Cider())):
         if scores.name == "cider" and not any(text for refs in corpus.references for text in refs):
             continue  # the toolkit fails on max() of no document frequency at all
-        total, each = theirs(scorer, corpus)
+        total, each = toolkit_scores(scorer, corpus)
         np.testing.assert_allclose(scores.corpus, total, atol=1e-12)
         np.testing.assert_allclose(scores.per_image, each, atol=1e-12)
 

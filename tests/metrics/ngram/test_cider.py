@@ -2,15 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from captrial.metrics import Corpus
 from captrial.metrics.ngram.cider import (
     cider,
     cider_plain,
 )
-
-
-def corpus_of(images: list[tuple[str, list[str]]]) -> Corpus:
-    return Corpus([str(i) for i in range(len(images))], [said for said, _ in images], [refs for _, refs in images])
+from metrics.example_corpora import corpus_of
 
 
 def test_plain_cider_is_a_cosine_without_clipping_or_damping() -> None:

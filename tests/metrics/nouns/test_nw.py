@@ -11,31 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.metrics import Corpus
 from captrial.metrics.ngram_counts import TokenArrays
 from captrial.metrics.nouns.chair import ChairState
 from captrial.metrics.nouns.coverage import CoverageState
 from captrial.metrics.nouns.noun_iou import NounIouState
 from captrial.metrics.nouns.nw import NwState, nw, nw_scores
-
-GIVEN = {frozenset(("man", "person")): 0.5, frozenset(("horse", "beach")): 0.1}
-
-
-class Given:
-    """Similarities from a table; 1 for equal words, otherwise 0."""
-
-    def __init__(self, table: dict[frozenset[str], float]) -> None:
-        self.table = table
-
-    def matrix(self, words: Sequence[str], others: Sequence[str]) -> np.ndarray:
-        return np.array([[1.0 if a == b else self.table.get(frozenset((a, b)), 0.0) for b in others] for a in words])
-
-
-def corpus_of(rows: Sequence[tuple[str, Sequence[str]]]) -> Corpus:
-    """A corpus whose every word is a noun."""
-    corpus = Corpus([str(i) for i in range(len(rows))], [said for said, _ in rows], [list(refs) for _, refs in rows])
-    corpus.__dict__["noun_lists"] = [text.split() for text in corpus.texts]
-    return corpus
+from metrics.example_corpora import GIVEN, GivenSimilarity, noun_corpus
 
 
 @pytest.mark.parametrize(
@@ -50,17 +31,17 @@ def corpus_of(rows: Sequence[tuple[str, Sequence[str]]]) -> Corpus:
     ],
 )
 def test_nw_golden_values(said: str, reference: str, expected: float) -> None:
-    scores = nw(corpus_of([(said, [reference])]), similarity=Given(GIVEN))
+    scores = nw(noun_corpus([(said, [reference])]), similarity=GivenSimilarity(GIVEN))
     assert scores.corpus == pytest.approx(expected, abs=1e-12)
 
 
 def test_nw_over_references() -> None:
-    corpus = corpus_of([("man horse", ["man horse", "horse man"]), ("man", ["man"])])
-    np.testing.assert_allclose(nw(corpus, similarity=Given(GIVEN)).per_image, [0.5, 1.0])
-    np.testing.assert_allclose(nw(corpus, similarity=Given(GIVEN), over="max").per_image, [1.0, 1.0])
+    corpus = noun_corpus([("man horse", ["man horse", "horse man"]), ("man", ["man"])])
+    np.testing.assert_allclose(nw(corpus, similarity=GivenSimilarity(GIVEN)).per_image, [0.5, 1.0])
+    np.testing.assert_allclose(nw(corpus, similarity=GivenSimilarity(GIVEN), over="max").per_image, [1.0, 1.0])
 
 
-def plain_nw(first: list[str], second: list[str], similarity: Given) -> float:
+def plain_nw(first: list[str], second: list[str], similarity: GivenSimilarity) -> float:
     """The textbook's table, cell by cell."""
     match = similarity.matrix(first, second) if first and second else None
     table = np.zeros((len(first) + 1, len(second) + 1))
@@ -80,7 +61,7 @@ SOME = st.lists(st.sampled_from("abcdefg"), max_size=9)
 def test_nw_equals_the_plain_table(pairs: list[tuple[list[str], list[str]]], seed: int, batched: bool) -> None:
     rng = np.random.default_rng(seed)
     table = {frozenset(pair): float(rng.uniform(-1, 1)) for pair in permutations("abcdefg", 2)}
-    similarity = Given(table)
+    similarity = GivenSimilarity(table)
     lists = [*(first for first, _ in pairs), *(second for _, second in pairs)]
     numbers = np.arange(len(pairs))
     with pytest.MonkeyPatch.context() as patch:
@@ -102,8 +83,8 @@ def test_shards_merge(state: type[NwState]) -> None:
         return " ".join(rng.choice(["dog", "cat", "car", "man"], rng.integers(0, 5)))
 
     rows = [(text(), [text() for _ in range(rng.integers(1, 4))]) for _ in range(23)]
-    whole = corpus_of(rows)
-    options: dict[str, object] = {"similarity": Given(GIVEN)}
+    whole = noun_corpus(rows)
+    options: dict[str, object] = {"similarity": GivenSimilarity(GIVEN)}
     if state is ChairState:
         options = {"objects": {str(i): ["dog"] for i in range(0, 23, 2)}, "classes": words_as_classes}
     shards = []

@@ -5,24 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from captrial.metrics import Corpus, MeanState
+from captrial.metrics import MeanState
 from captrial.metrics.ngram.bleu import BleuState
 from captrial.metrics.significance.bootstrap import confidence_intervals, replicate_scores, resamples
-
-WORDS = np.array(["a", "the", "dog", "cat", "runs", "sits", "on", "grass", "red", "big"])
-
-
-def corpus_of(n: int, noise: float, seed: int = 0) -> Corpus:
-    """Candidates that copy their reference up to `noise` changed words."""
-    rng = np.random.default_rng(seed)
-    references = [list(rng.choice(WORDS, 8)) for _ in range(n)]
-    noisy = np.random.default_rng(seed + 1)
-    said = [[noisy.choice(WORDS) if noisy.random() < noise else word for word in row] for row in references]
-    return Corpus([str(i) for i in range(n)], [" ".join(row) for row in said], [[" ".join(row)] for row in references])
+from metrics.example_corpora import noisy_corpus
 
 
 def test_replicates_are_bleu_of_the_resampled_corpus() -> None:
-    corpus = corpus_of(30, 0.4)
+    corpus = noisy_corpus(30, 0.4)
     values = replicate_scores({"x": BleuState.of(corpus)}, replicates=5, seed=3)["x"]
     (weights,) = resamples(30, 5, seed=3)
     for row, value in zip(weights.astype(int), values["bleu_4"], strict=True):

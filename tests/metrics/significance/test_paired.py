@@ -4,25 +4,15 @@ import numpy as np
 import pytest
 
 from captrial.errors import InputError
-from captrial.metrics import Corpus, MeanState
+from captrial.metrics import MeanState
 from captrial.metrics.ngram.bleu import BleuState
 from captrial.metrics.ngram.cider import CiderState
 from captrial.metrics.significance.paired import compare, holm
-
-WORDS = np.array(["a", "the", "dog", "cat", "runs", "sits", "on", "grass", "red", "big"])
-
-
-def corpus_of(n: int, noise: float, seed: int = 0) -> Corpus:
-    """Candidates that copy their reference up to `noise` changed words."""
-    rng = np.random.default_rng(seed)
-    references = [list(rng.choice(WORDS, 8)) for _ in range(n)]
-    noisy = np.random.default_rng(seed + 1)
-    said = [[noisy.choice(WORDS) if noisy.random() < noise else word for word in row] for row in references]
-    return Corpus([str(i) for i in range(n)], [" ".join(row) for row in said], [[" ".join(row)] for row in references])
+from metrics.example_corpora import noisy_corpus
 
 
 def test_a_better_system_is_found_better_and_an_equal_one_is_not() -> None:
-    corpora = {"good": corpus_of(150, 0.2), "bad": corpus_of(150, 0.5), "same": corpus_of(150, 0.2)}
+    corpora = {"good": noisy_corpus(150, 0.2), "bad": noisy_corpus(150, 0.5), "same": noisy_corpus(150, 0.2)}
     states = {name: {"bleu": BleuState.of(corpus), "cider": CiderState.of(corpus)} for name, corpus in corpora.items()}
     found = {(row.metric, row.first, row.second): row for row in compare(states, replicates=1000)}
     assert len(found) == 3 * 5  # pairs x (bleu_1..4, cider)

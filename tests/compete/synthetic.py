@@ -54,10 +54,10 @@ def captions(images: int, models: int, seed: int = 0) -> dict[str, dict[str, str
     for image in range(images):
         noun, place = generator.choice(NOUNS), generator.choice(PLACES)
         for index, name in enumerate(found):
-            said = noun if generator.random() > 0.15 * (index + 1) else generator.choice(NOUNS)
+            shown = noun if generator.random() > 0.15 * (index + 1) else generator.choice(NOUNS)
             where = place if generator.random() > 0.15 * (index + 1) else generator.choice(PLACES)
             verb = generator.choice(["standing", "sitting", "lying", "playing"])
-            found[name][f"{image}"] = f"a {said} {verb} on the {where}"
+            found[name][f"{image}"] = f"a {shown} {verb} on the {where}"
         found.setdefault("truth", {})[f"{image}"] = f"a {noun} is on the {place}"
     return found
 

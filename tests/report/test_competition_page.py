@@ -139,7 +139,7 @@ def test_in_a_real_browser(page: Path) -> None:
             tab.click("#more")
             assert tab.locator(".card").count() == 48
             tab.select_option("#winner", "first")
-            assert tab.locator(".card .said:first-child.won").count() == tab.locator(".card").count() > 0
+            assert tab.locator(".card .card-caption:first-child.won").count() == tab.locator(".card").count() > 0
             tab.select_option("#winner", "any")
             tab.fill("#search", "onerror")
             assert tab.locator(".card").count() > 0

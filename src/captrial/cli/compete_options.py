@@ -71,7 +71,7 @@ def caption_files(
 
 def open_competition(directory: Path, ignore_changes: bool) -> Competition:
     """Open the directory; a caption file that has changed is an error unless that is to be ignored."""
-    from captrial.compete import Competition
+    from captrial.compete.competition import Competition
 
     return Competition.open(directory, check_sources=not ignore_changes)
 

@@ -43,8 +43,8 @@ def rank(
     json: JsonFlag = False,
 ) -> None:
     """Rank the models by the labels there are, with intervals on every rank."""
-    from captrial.compete import rank_models
     from captrial.compete.ranking.bradley_terry import judgement_summary
+    from captrial.compete.ranking.result import rank_models
     from captrial.compete.storage.captioner_runs import captioning_costs
 
     competition = open_competition(directory, ignore_changes)

@@ -45,7 +45,6 @@ from captrial.compete.storage.selection_files import (
 )
 from captrial.data import read_references
 from captrial.data.image_source import ImageSource, class_of
-from captrial.data.pools.duplicates import signature
 from captrial.errors import InputError, StateError
 from captrial.files import atomic_write
 
@@ -154,7 +153,7 @@ class Competition:
     ) -> list[Pair]:
         """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
 
-        `rank` searches the pool elsewhere than in this process: see `captrial.engines.jobs.select.EngineRanker`.
+        `rank` replaces the search in this process: see `captrial.engines.jobs.select.EngineRanker`.
         """
         kept = self._manifest.selection
         settings = settings or kept or SelectionSettings()
@@ -321,6 +320,8 @@ class Competition:
 
     def _fingerprint(self, image_id: str) -> int | None:
         """A perceptual hash of an image, 64 bits, or None where the image is not available."""
+        from captrial.data.pools.duplicates import signature  # only `--diverse` needs it
+
         image = self.image_source.open(image_id) if self.image_source else None
         return signature(image)[0] if image else None
 

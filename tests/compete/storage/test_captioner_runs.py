@@ -51,7 +51,7 @@ def new(first: str, second: str = "owner/two") -> str:
     return str(result.exception or "")
 
 
-def said(folder: Path, name: str = "a") -> set[str]:
+def captions(folder: Path, name: str = "a") -> set[str]:
     lines = (folder / "trial.captions" / f"{name}.jsonl").read_bytes().splitlines()
     assert len(lines) == 3
     return {orjson.loads(line)["caption"] for line in lines}
@@ -67,7 +67,7 @@ def test_another_source_is_refused(folder: Path, other: str) -> None:
     assert Echo.asked == 6
     (folder / "trial.captions" / "a.jsonl").unlink()
     assert new(other) == ""
-    assert said(folder) == {other}
+    assert captions(folder) == {other}
     cost = orjson.loads((folder / "trial.captions" / "a.cost.json").read_bytes())
     assert cost["images"] == 3  # of this captioner alone
 

@@ -253,7 +253,7 @@ def _clean_parquet(path: Path) -> tuple[pa.Array, pa.Array] | None:
         table = file.read(columns=chosen)
         ids, texts = (table[name].combine_chunks() for name in chosen)
     except (OSError, pa.ArrowException, InputError):
-        return None  # read_captions says what is wrong
+        return None  # read_captions reports the problem
     if not (_is_text(ids.type) or pa.types.is_integer(ids.type)) or not _is_text(texts.type):
         return None
     ids, texts = ids.cast(pa.string()), texts.cast(pa.string())

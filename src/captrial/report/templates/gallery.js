@@ -64,12 +64,12 @@
     const text = element("div", "text");
     pair.models.forEach((model, side) => {
       const wins = won !== null && won === (side ? 1 : -1);
-      const said = element("div", wins ? "said won" : "said");
+      const shownCaption = element("div", wins ? "card-caption won" : "card-caption");
       const who = element("div", "who");
       who.append(element("span", "", name(model) + (wins ? " ✓" : "")));
       who.append(element("span", "", scores && scores[side] !== null ? scores[side].toFixed(3) : ""));
-      said.append(who, element("div", "", image.captions[model] || "(empty caption)"));
-      text.append(said);
+      shownCaption.append(who, element("div", "", image.captions[model] || "(empty caption)"));
+      text.append(shownCaption);
     });
     text.append(references(image), everyone(image, pair));
     text.append(element("div", "small soft", `${id} · similarity ${similarity.toFixed(3)}`));

@@ -29,8 +29,8 @@ python -m studies.other_photographs > docs/photographs.md
 ```
 Captions of the shipped captioners (beam 5) for images unlike their training data: they were trained on 6 000
 photographs of Flickr8k, most of them of people and dogs outdoors. No image was chosen for its captions: {drawn} COCO
-images were drawn at random (seed {seed}); scikit-image's are all its colour photographs but `motorcycle_right`, which is
-`motorcycle_left` through the other lens of a stereo camera, and three that were taken through instruments:
+images were drawn at random (seed {seed}); scikit-image's are all its colour photographs but `motorcycle_right`, which
+is `motorcycle_left` through the other lens of a stereo camera, and three that were taken through instruments:
 `hubble_deep_field`, `retina` and `ihc` (tissue).
 """
 

@@ -1,4 +1,4 @@
-"""Equal to captum, word by word, for all twelve: `python -m benchmarks.parity.attribution` prints the same as a table."""
+"""Equal to captum, word by word, for all architectures: `python -m benchmarks.parity.attribution` prints a table."""
 
 from __future__ import annotations
 

@@ -367,8 +367,8 @@ def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
     run("first", "/here")
     run("first", "/there")
     run("second", "/there", tmp_path / "first")
+    other = TrainingData(images, images, features, {**VISION, "backbone": "other"})
     with pytest.raises(MismatchError, match="made in another way"):
-        other = TrainingData(images, images, features, {**VISION, "backbone": "other"})
         train("att2in-small", other, tmp_path / "third", QUICK, start=tmp_path / "first")
 
 

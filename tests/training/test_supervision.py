@@ -134,7 +134,7 @@ def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
         make_targets("weak", [bare], VISION)
     with pytest.raises(InputError, match="implicit, strong, weak"):
         make_targets("forced", [bare], VISION)
-    with pytest.raises(InputError, match="how images were resized"):
+    with pytest.raises(InputError, match="no description of their preprocessing"):
         make_targets("weak", [bare], {})
     with pytest.raises(DatasetError, match="image 1: neither its size"):
         with_size(replace(bare, image=ImageRef("1")))

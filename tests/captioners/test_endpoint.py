@@ -139,7 +139,7 @@ def test_an_answer_that_takes_too_long_is_asked_for_again(server: Server) -> Non
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_no_more_requests_are_open_than_told(server: Server, at_once: int) -> None:
+def test_no_more_requests_are_open_than_allowed(server: Server, at_once: int) -> None:
     server.delays = repeat(0.15)
     asking = captioner(server)
     asking.concurrency = at_once

@@ -34,7 +34,7 @@ def test_their_weights_are_of_half_precision(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", shipped_captioners())
-def test_their_cards_say_data_scores_licence_and_limits(name: str) -> None:
+def test_their_cards_have_data_scores_licence_and_limits(name: str) -> None:
     card = (shipped_captioners()[name] / "README.md").read_text()
     assert "| training data | Flickr8k: 6 000 photographs" in card
     for heading in ("Scores", "Licence", "Limits"):

@@ -60,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_says_what_it_learnt(world: Path) -> None:
+def test_captions_are_those_of_training(world: Path) -> None:
     captioner = TrainedCaptioner.load(world / "a")
     opened = [Image.open(world / "images" / f"{number}.png") for number in range(IMAGES)]
     said = captioner.caption(opened)
@@ -137,7 +137,7 @@ def test_backbones_by_description() -> None:
     assert seen.elements.shape == (1, 16, 1280)
 
 
-def test_says_where_the_backbone_is_now(tmp_path: Path) -> None:
+def test_a_backbone_that_has_moved_can_be_named(tmp_path: Path) -> None:
     """The weights of its backbone were moved: `?backbone=` finds them, and other weights are refused."""
     torch.manual_seed(0)
     for name in ("here", "other"):

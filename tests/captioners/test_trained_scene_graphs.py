@@ -66,7 +66,7 @@ def test_sgae_trains_on_regions_with_relations(toy: tuple, tmp_path: Path) -> No
     assert bool((features.attributes >= 0).any())
 
 
-def test_graphs_change_what_sgae_says(toy: tuple) -> None:  # type: ignore[type-arg]
+def test_graphs_change_the_captions_of_sgae(toy: tuple) -> None:  # type: ignore[type-arg]
     samples, store = toy
     vocabulary = Vocabulary.build((c for captions in tokenize_captions(samples) for c in captions), 1)
     torch.manual_seed(0)

@@ -185,7 +185,7 @@ def test_self_critical_training_raises_the_reward(preset: str, steps: int, rate:
 
 
 @pytest.mark.slow
-def test_self_critical_training_on_the_beam_raises_the_reward_of_what_is_said() -> None:
+def test_self_critical_training_on_the_beam_raises_the_reward_of_its_captions() -> None:
     """The beam's five differ, whatever is learnt: what has to gain is the greedy caption."""
     images = samples(captions=3)
     words = vocabulary(images)
@@ -305,7 +305,7 @@ def test_a_run_goes_on_after_a_kill_before_its_first_row_was_written(tmp_path: P
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 2
 
 
-def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path) -> None:
+def test_a_run_folder_is_complete_and_refuses_other_settings(tmp_path: Path) -> None:
     run_to_the_end(tmp_path / "run", scst_epochs="0")
     for name in ("run.json", "environment.json", "metrics.csv", "metrics.png", "best/config.json"):
         assert (tmp_path / "run" / name).stat().st_size > 0
@@ -337,7 +337,7 @@ def test_a_run_folder_says_everything_and_refuses_other_settings(tmp_path: Path)
         ({"average": "1"}, "average=1.0: must be under 1"),
     ],
 )
-def test_a_wrong_setting_is_said_and_leaves_the_folder_free(
+def test_a_wrong_setting_is_an_error_and_leaves_the_folder_free(
     options: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -355,7 +355,7 @@ def test_noam_depends_on_the_width_of_the_captioner() -> None:
         assert stage.schedule.width == width
 
 
-def test_features_may_lie_elsewhere_when_a_run_goes_on(tmp_path: Path) -> None:
+def test_features_may_have_moved_when_a_run_continues(tmp_path: Path) -> None:
     images = samples(captions=3)
     features = RandomFeatures(len(vocabulary(images)))
 

@@ -126,7 +126,7 @@ def test_names_of_several_words_count_as_one() -> None:
     assert noun_positions([made]) == [[[(1, "teddy bear"), (2, "teddy bear"), (5, "beach")]]]
 
 
-def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
+def test_data_without_supervision_is_refused(tmp_path: Path) -> None:
     bare = Sample(ImageRef("1", width=8, height=8), ("A dog.",))
     with pytest.raises(DatasetError, match="supervision=strong needs phrases"):
         make_targets("strong", [bare], VISION)
@@ -142,7 +142,7 @@ def test_what_cannot_be_supervised_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["strong", "weak"])
-def test_a_run_learns_to_look(kind: str, world: list[Sample], tmp_path: Path) -> None:
+def test_a_run_learns_the_supervised_attention(kind: str, world: list[Sample], tmp_path: Path) -> None:
     options = {"supervision": kind, "epochs": "2", "batch": "3", "min_count": "1", "warmup": "1"}
     train("show_attend_tell-small", TrainingData(world, world[:2], GridOfColours(), VISION), tmp_path, options)  # type: ignore[arg-type]
     header, *rows = (tmp_path / "metrics.csv").read_text().splitlines()

@@ -94,7 +94,7 @@ def test_weak_targets_link_nouns_to_classes() -> None:
     assert to_elements(found[1], GRID).tolist() == pytest.approx([0.5, 0, 0.5, 0])
 
 
-def test_scene_words_may_look_anywhere_whatever_is_near_them() -> None:
+def test_scene_words_have_uniform_targets() -> None:
     made = sample(Region(Box(0, 0, 100, 100), "spoon"))
     targets = weak_targets([made], Preprocess(), [[[(1, "kitchen")]]], lambda *_: 0.9, 0.5, frozenset({"kitchen"}))
     assert targets.maps(0, 0) == {1: None}

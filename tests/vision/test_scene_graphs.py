@@ -43,7 +43,9 @@ def features(count: int, boxes: list[list[float]] | None = None) -> Features:
         ([0.1, 0.4, 0.3, 0.8], [0.4, 0.4, 0.6, 0.8], (0, "near", 1)),
     ],
 )
-def test_places_say_how_things_lie(first: list[float], second: list[float], expected: tuple[int, str, int]) -> None:
+def test_relations_follow_from_positions(
+    first: list[float], second: list[float], expected: tuple[int, str, int]
+) -> None:
     assert spatial_relations([first, second]) == (expected,)
 
 
@@ -103,7 +105,7 @@ def test_a_grid_store_has_no_graph(tmp_path: Path) -> None:
         GraphSource(store_of(tmp_path, [{}]), WORDS.get).get(["0"])
 
 
-def test_the_toy_world_tells_its_graph() -> None:
+def test_scene_graphs_of_the_toy_world() -> None:
     world = ToyWorld(seed=0, size=64)
     sample = next(s for s in (world.sample("train", n) for n in range(20)) if len(s.extra["scene_graph"]["relations"]))  # type: ignore[index]
     regions, relations = true_regions(sample)

@@ -256,7 +256,7 @@ def test_same_seed_same_model() -> None:
         assert all(torch.equal(a[key], b[key]) for key in a)
 
 
-def test_missing_parts_are_said() -> None:
+def test_missing_parts_are_errors() -> None:
     features = make_features()
     bare = Features(features.elements, features.mask)
     for name, word in (("ort", "boxes"), ("sgae", "relations")):
@@ -272,7 +272,7 @@ def test_missing_parts_are_said() -> None:
         tiny("att2in", dropout=2.0)
 
 
-def test_weights_that_do_not_fit_are_said(tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_are_errors(tmp_path: Path) -> None:
     vocabulary = Vocabulary(tuple(f"w{index}" for index in range(WORDS - 4)))
     for name in ("att2in", "top_down"):
         Checkpoint(tiny(name), vocabulary).save_pretrained(tmp_path / name)
@@ -281,7 +281,7 @@ def test_weights_that_do_not_fit_are_said(tmp_path: Path) -> None:
         Checkpoint.from_pretrained(tmp_path / "att2in")
 
 
-def test_sgae_stages_speak_from_sentences() -> None:
+def test_sgae_decodes_from_sentence_graphs() -> None:
     captioner = tiny("sgae")
     assert isinstance(captioner, Sgae)
     features = make_features()

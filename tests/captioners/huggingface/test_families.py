@@ -40,7 +40,7 @@ def load(tiny: Tiny, name: str, **options: Any) -> HfCaptioner:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_says_its_captions_word_for_word(tiny: Tiny, lesson: Lesson, name: str) -> None:
+def test_reproduces_its_captions_word_for_word(tiny: Tiny, lesson: Lesson, name: str) -> None:
     """Greedy and by beam, all together, in batches of three, and alone: neighbours in a batch do not matter."""
     assert load(tiny, name).caption(lesson.images) == lesson.captions
     assert load(tiny, name, beam=1, batch=3).caption(lesson.images) == lesson.captions
@@ -183,7 +183,7 @@ def test_caption_command_and_competition(tiny: Tiny, lesson: Lesson, tmp_path: P
     assert [line["caption"] for line in lines] == lesson.captions[:4]
 
 
-def test_only_safetensors_unless_told(tiny: Tiny, lesson: Lesson, tmp_path: Path) -> None:
+def test_only_safetensors_unless_allowed(tiny: Tiny, lesson: Lesson, tmp_path: Path) -> None:
     folder = tmp_path / "pickled"
     shutil.copytree(tiny("git"), folder)
     from safetensors.torch import load_file
@@ -199,7 +199,7 @@ def test_only_safetensors_unless_told(tiny: Tiny, lesson: Lesson, tmp_path: Path
         load_captioner(str(folder))
 
 
-def test_code_of_a_checkpoint_is_not_run_unless_told(tiny: Tiny, tmp_path: Path) -> None:
+def test_code_of_a_checkpoint_is_not_run_unless_allowed(tiny: Tiny, tmp_path: Path) -> None:
     folder = tmp_path / "code"
     shutil.copytree(tiny("git"), folder)
     config = orjson.loads((folder / "config.json").read_bytes())
@@ -211,7 +211,7 @@ def test_code_of_a_checkpoint_is_not_run_unless_told(tiny: Tiny, tmp_path: Path)
     assert not list(folder.rglob("ran"))
 
 
-def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+def test_errors_tell_why_a_checkpoint_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
         load_captioner(str(tmp_path / "nowhere"))
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
@@ -237,7 +237,7 @@ def test_options_behind_a_source() -> None:
     }
 
 
-def test_names_come_from_the_cache_or_say_that_there_is_no_network(tiny: Tiny, lesson: Lesson, tmp_path: Path) -> None:
+def test_names_come_from_the_cache_or_the_error_names_the_network(tiny: Tiny, lesson: Lesson, tmp_path: Path) -> None:
     """A name in the cache works without a network; one that is not there gives the way out."""
     cached = tmp_path / "hub" / "models--me--tiny"
     (cached / "refs").mkdir(parents=True)

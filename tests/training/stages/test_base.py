@@ -68,7 +68,7 @@ def test_a_caption_is_compared_with_the_greedy_one() -> None:
     torch.testing.assert_close(advantage, rewards - count_words(said, batch.rows))
 
 
-def test_the_end_of_a_caption_counts_unless_told_otherwise() -> None:
+def test_the_end_of_a_caption_counts_unless_switched_off() -> None:
     captioner, data, batch = small_world("transformer-small", captions=3)
     ended = torch.tensor(data.token_ids[0][0][1:]).view(1, 1, -1)  # words and EOS
     for count_end in (True, False):

@@ -178,7 +178,7 @@ def test_pickles_are_loaded_only_on_request(tmp_path: Path) -> None:
     assert TransformersBackbone(str(folder), pickle=True).fingerprint == expected.fingerprint
 
 
-def test_says_what_is_missing(tmp_path: Path, folders: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_what_is_missing(tmp_path: Path, folders: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="nowhere: no such folder"):
         TransformersBackbone("./nowhere")
     with pytest.raises(InputError, match="not a CLIP model; name it hf:"):

@@ -84,7 +84,7 @@ def test_takes_torchvisions_weights_where_it_is_installed(weights: Path, monkeyp
     assert asked == [(False, True)]
 
 
-def test_says_what_is_wrong_with_weights(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_what_is_wrong_with_weights(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     with pytest.raises(InputError, match=r"vgg19:FILE .* or install torchvision"):

@@ -124,7 +124,7 @@ def test_boxes_have_labels_and_adjectives(learnt: NounLocaliser) -> None:
     assert [region.score for region in found] == sorted((region.score for region in found), reverse=True)
 
 
-def test_names_from_the_coarse_look_and_places_from_the_finer_one(learnt: NounLocaliser) -> None:
+def test_labels_come_from_the_coarse_grid_and_boxes_from_the_finer_one(learnt: NounLocaliser) -> None:
     red, blue = (np.full((SIDE, SIDE, 3), 124, np.uint8) for _ in range(2))
     red[8:32, 8:32], red[40:64, 40:64] = (230, 20, 20), (20, 20, 230)  # a ball above, a car below
     blue[8:32, 8:32], blue[40:64, 40:64] = (20, 20, 230), (230, 20, 20)  # the other way round
@@ -134,7 +134,7 @@ def test_names_from_the_coarse_look_and_places_from_the_finer_one(learnt: NounLo
     assert here.score == pytest.approx(there.score)
 
 
-def test_the_finer_look_needs_the_images(learnt: NounLocaliser) -> None:
+def test_the_finer_grid_needs_the_images(learnt: NounLocaliser) -> None:
     closer = NounLocaliser(learnt.nouns, learnt.adjectives, learnt.grid, Patches())
     closer.load_state_dict(learnt.state_dict(), strict=False)
     images = list(boards(2, 7)[1].values())

@@ -131,7 +131,7 @@ def test_thresholds_and_own_names(tmp_path: Path) -> None:
         OnnxDetector(path, labels=["a", "b"]).detect([Image.new("RGB", (64, 64))])
 
 
-def test_says_what_is_wrong_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_what_is_wrong_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="is no file"):
         OnnxDetector(tmp_path / "nowhere.onnx")
     (tmp_path / "broken.onnx").write_bytes(b"not a network")

@@ -267,7 +267,7 @@ def test_npz_with_boxes_and_size_inside(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.boxes[0], boxes / 80, rtol=1e-6)
 
 
-def test_what_is_wrong_is_said_with_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_npz(tmp_path)
     (tmp_path / "bu_box" / "7.npy").unlink()
     with pytest.raises(DatasetError, match="no boxes of '7'"):

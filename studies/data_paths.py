@@ -1,4 +1,4 @@
-"""Where studies and benchmarks find data and a detector."""
+"""Paths of the data sets and the detector that studies and benchmarks use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 FLICKR8K = DATA / "flickr8k"
 FLICKR8K_CAPTIONS = FLICKR8K / "dataset_flickr8k.json"
 COCO = DATA / "coco"
-KARPATHY_TEST = DATA / "captioners" / "karpathy_test"  # what nine published captioners say, and references.json
+KARPATHY_TEST = DATA / "captioners" / "karpathy_test"  # captions of nine published captioners, and references.json
 OLD_NAMES = {
     "aeroplane": "airplane",
     "motorbike": "motorcycle",

@@ -2,7 +2,7 @@
 
     python -m studies.detectors [NAME ...] [--images 100]
 
-Names are those of docs/vision.md; without one, the YOLO11n of the tests. A detector should look at a
+Names are those of docs/vision.md; without one, the YOLO11n of the tests. A detector should have a
 threshold of 0.001 (as the default does); it is measured on the classes that it can name and that have boxes.
 """
 

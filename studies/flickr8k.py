@@ -40,7 +40,7 @@ from studies.data_paths import FLICKR8K, FLICKR8K_CAPTIONS, find_yolo
 from studies.mirrored_features import mirror
 
 RESULTS = Path(__file__).parent / "results" / "flickr8k"
-TESTED = "test.json"  # in a run folder: what the best captioner says of the test images; then the entry is finished
+TESTED = "test.json"  # in a run folder: the captions of the test images; an entry with it is finished
 LSTMS = ("show_attend_tell", "att2in", "stack_cap", "top_down")
 TRANSFORMERS = ("transformer", "smart", "m2", "ort", "aoa", "x_lan")
 
@@ -66,7 +66,7 @@ PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
     "transformer": Entry("transformer-small", {**XE, "epochs": 10}),
     "sgae": Entry("sgae-small", XE, store="regions"),  # its image graphs are made of labelled regions
-    # Until its critic speaks Disc is Att2in.
+    # Until its critic is used Disc is Att2in.
     "disc": Entry("disc-small", {**SCST, "critic_epochs": 8, "warmup": 100}, after="att2in"),
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),
     **{
@@ -127,18 +127,18 @@ def test(
 ) -> dict[str, Any]:
     """Scores on the test images, with the captions in the run folder."""
     ids = [sample.id for sample in samples]
-    said = caption_by_id(best.captioner, best.vocabulary, store, ids, beam=beam)
-    atomic_write(folder / TESTED, orjson.dumps(dict(zip(ids, said, strict=True)), option=orjson.OPT_INDENT_2))
+    captions = caption_by_id(best.captioner, best.vocabulary, store, ids, beam=beam)
+    atomic_write(folder / TESTED, orjson.dumps(dict(zip(ids, captions, strict=True)), option=orjson.OPT_INDENT_2))
     references = [sample.captions for sample in samples]
     rows = list(csv.DictReader((folder / "metrics.csv").open()))
     epochs = [row for row in rows if row["cider"]]  # of captions
     before = max((float(row["seconds"]) for row in rows if not row["cider"]), default=0.0)  # of critics and sentences
     result = {
         "name": name,
-        "bleu_4": bleu(said, references).corpus,
-        "meteor": meteor(said, references).corpus,
-        "cider": cider(said, references).corpus,
-        "spice": spice(said, references).corpus,
+        "bleu_4": bleu(captions, references).corpus,
+        "meteor": meteor(captions, references).corpus,
+        "cider": cider(captions, references).corpus,
+        "spice": spice(captions, references).corpus,
         "parameters": sum(parameter.numel() for parameter in best.captioner.parameters()),
         "epochs": len(epochs),
         "seconds_an_epoch": round((float(epochs[-1]["seconds"]) - before) / len(epochs), 1),
@@ -157,9 +157,11 @@ def count_repetitions(best: Checkpoint, samples: list[Sample], store: FeatureSto
     source = with_graphs(best.captioner, best.vocabulary, store)
     with evaluating(best.captioner), torch.no_grad():
         memory = best.captioner.encode(source.get([sample.id for sample in samples]))
-        said = [" ".join(best.vocabulary.decode(words)) for words in greedy(best.captioner, memory).best()]
+        captions = [" ".join(best.vocabulary.decode(words)) for words in greedy(best.captioner, memory).best()]
     references = [sample.captions for sample in samples]
-    return {str(times): round(len(samples) * repetition(said, references, in_a_row=times).corpus) for times in (2, 3)}
+    return {
+        str(times): round(len(samples) * repetition(captions, references, in_a_row=times).corpus) for times in (2, 3)
+    }
 
 
 def main() -> None:

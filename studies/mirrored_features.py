@@ -1,4 +1,4 @@
-"""Flickr8k seen at 288 pixels, with every training image's mirror image beside it.
+"""Features of Flickr8k at 288 pixels, with the mirror image of every training image.
 
     python -m studies.mirrored_features STORE
 
@@ -43,7 +43,7 @@ def mirror(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def opened(sample: Sample) -> Image.Image:
-    """The image, mirrored where its id says so."""
+    """The image, mirrored where its id marks a mirror image."""
     assert sample.image.path is not None
     image = open_image(sample.image.path)
     return ImageOps.mirror(image) if sample.id.startswith(PREFIX) else image

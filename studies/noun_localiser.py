@@ -113,8 +113,8 @@ def detections(
     names = {noun: name for name, noun in classes.items()}
     usual, localiser.search = localiser.search, replace(localiser.search, alike=1.0, nouns=100)  # no competition
     for human in images:
-        looks = [each.get([human.id]) for each in (store, finer)]
-        for region in localiser.search_maps(*looks, [human.size], list(names))[0]:
+        features = [each.get([human.id]) for each in (store, finer)]
+        for region in localiser.search_maps(*features, [human.size], list(names))[0]:
             found[names[str(region.label)]].append(ScoredBox(human.id, region.box, region.score))
     localiser.search = usual
     return found
@@ -241,7 +241,7 @@ def main() -> None:
     training.add_argument("--features", type=Path, required=True, help="Store of Flickr8k's grid features.")
     training.add_argument("--out", type=Path, default=SHIPPED)
     training.add_argument("--epochs", type=int, default=LocaliserRecipe().epochs)
-    training.add_argument("--finer", type=int, default=384, help="Pixels of the second look, for places.")
+    training.add_argument("--finer", type=int, default=384, help="Pixels of the finer grid, for boxes.")
     training.set_defaults(run=train)
     measuring = verbs.add_parser("measure")
     measuring.add_argument("--features", type=Path, required=True, help="Store of the COCO images' grid features.")

@@ -27,7 +27,7 @@ CARD = """# {name}
 | | |
 | --- | --- |
 | architecture | {title} (`{architecture}`; `captrial models`), preset `{preset}` |
-| looks through | {backbone}, {size} pixels, {cells} elements of width {width} |
+| features | {backbone}, {size} pixels, {cells} elements of width {width} |
 | training data | Flickr8k: 6 000 photographs with five captions each (Karpathy-style split) |
 | training | {training} |
 | made by | `python -m studies.flickr8k {experiment}`, seed {seed}; every figure below comes from that run |

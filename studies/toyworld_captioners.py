@@ -2,7 +2,7 @@
 
 python -m studies.toyworld_captioners --out FOLDER [--images 400] [--test 100] [--robot 60] [--epochs 10]
 
-Writes the toy world (`toyworld`), two feature stores (`regions`: its things and the whole image, pooled from the
+Writes the toy world (`toyworld`), two feature stores (`regions`: its objects and the whole image, pooled from the
 grid; `grid`: seven by seven cells, as many as ViT-B/32 has patches) and six runs (`runs/transformer-regions` ...).
 Every step is kept: a run that was killed continues. The commands that use them are in docs/results.md.
 """
@@ -26,7 +26,7 @@ RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "40", "min_c
 
 
 def pool(source: Path, out: Path, samples: Sequence[Sample]) -> None:
-    """The two stores that captioners look at, both pooled from the fine grid."""
+    """The two feature stores, both pooled from the fine grid."""
     from captrial.vision.backbones.base import grid_boxes
     from captrial.vision.boxes import pool_cells
     from captrial.vision.features.feature_store import FeatureStore, FeatureWriter

@@ -144,7 +144,7 @@ def ours(model: Any, seen: Features) -> list[list[int]]:
 @torch.inference_mode()
 def theirs(model: Transformer, made: Any, seen: Features) -> list[list[int]]:
     embedded = model.embed_norm(model.embed(seen.elements).relu())  # their encoder begins behind the embedding
-    said = made.generate(
+    captions = made.generate(
         inputs_embeds=embedded,
         attention_mask=seen.mask.long(),
         num_beams=BEAM,
@@ -155,7 +155,7 @@ def theirs(model: Transformer, made: Any, seen: Features) -> list[list[int]]:
         suppress_tokens=[PAD, BOS],
         bad_words_ids=None,
     )
-    return [[token for token in row if token not in (PAD, BOS, EOS)] for row in said.tolist()]
+    return [[token for token in row if token not in (PAD, BOS, EOS)] for row in captions.tolist()]
 
 
 def seconds(function: Callable[[], object], repeats: int) -> float:
@@ -246,11 +246,11 @@ def loss(run: Path, store: Path) -> None:
     plain: list[str] = []
     for precision in PRECISIONS:
         model = packed(checkpoint.captioner, precision)
-        said = caption_by_id(model, checkpoint.vocabulary, known, [sample.id for sample in samples])
-        plain = plain or said
-        same = sum(a == b for a, b in zip(said, plain, strict=True))
-        score = cider(said, [sample.captions for sample in samples]).corpus
-        print(f"{precision}: CIDEr {score:.4f}, {same} of {len(said)} captions as in float32", flush=True)
+        captions = caption_by_id(model, checkpoint.vocabulary, known, [sample.id for sample in samples])
+        plain = plain or captions
+        same = sum(a == b for a, b in zip(captions, plain, strict=True))
+        score = cider(captions, [sample.captions for sample in samples]).corpus
+        print(f"{precision}: CIDEr {score:.4f}, {same} of {len(captions)} captions as in float32", flush=True)
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from captrial.engines.engine import make_engine
 from captrial.engines.jobs.caption import CaptionSettings, caption_all, read_captions_of
 
 Numbers = dict[str, Any]
-Speak = Callable[[list[Image.Image]], list[str]]
+Caption = Callable[[list[Image.Image]], list[str]]
 TOGETHER = 32  # images that the server captions at once
 SLOTS, SECONDS = 64, 1.0  # of the server that sleeps
 
@@ -41,8 +41,8 @@ SLOTS, SECONDS = 64, 1.0  # of the server that sleeps
 class Batcher:
     """Captions together what is waiting, while more arrives."""
 
-    def __init__(self, speak: Speak) -> None:
-        self.speak, self.sizes = speak, list[int]()
+    def __init__(self, caption: Caption) -> None:
+        self.caption, self.sizes = caption, list[int]()
         self._waiting: asyncio.Queue[tuple[Image.Image, asyncio.Future[str]]] = asyncio.Queue()
 
     async def caption(self, image: Image.Image) -> str:
@@ -58,8 +58,8 @@ class Batcher:
             while len(some) < TOGETHER and not self._waiting.empty():
                 some.append(self._waiting.get_nowait())
             self.sizes.append(len(some))
-            said = await asyncio.to_thread(self.speak, [image for image, _ in some])
-            for (_, answer), text in zip(some, said, strict=True):
+            captions = await asyncio.to_thread(self.caption, [image for image, _ in some])
+            for (_, answer), text in zip(some, captions, strict=True):
                 if not answer.done():  # whoever asked may have left
                     answer.set_result(text)
 
@@ -80,7 +80,7 @@ def serve(listening: socket.socket, kind: str) -> None:
 
         torch.set_num_threads(1)
         batcher = Batcher(load_captioner(DEFAULT_CAPTIONER).caption)
-        batcher.speak([Image.new("RGB", (64, 64))])  # what is only done once
+        batcher.caption([Image.new("RGB", (64, 64))])  # what is only done once
 
     async def complete(request: Request) -> JSONResponse:
         url = (await request.json())["messages"][0]["content"][1]["image_url"]["url"]
@@ -133,7 +133,7 @@ def measure(kind: str, flights: Sequence[int], count: int) -> Iterator[Numbers]:
         files = images(folder, max(count, 6 * max(flights) if kind == "sleep" else 0))
         model = f"{address}/v1#{kind}"
         caption_all(files[:2], folder / "first", CaptionSettings(model, in_flight=2), make_engine())
-        said = None
+        captions = None
         for flight in flights:
             httpx.get(f"{address}/sizes")
             some = files[: 6 * flight] if kind == "sleep" else files[:count]
@@ -148,13 +148,13 @@ def measure(kind: str, flights: Sequence[int], count: int) -> Iterator[Numbers]:
             else:
                 row["captioned together"] = sum(sizes) / len(sizes)
                 found = dict(read_captions_of(folder / f"out{flight}"))
-                row["same captions"] = found == (said := said or found)
+                row["same captions"] = found == (captions := captions or found)
             yield row
         if kind == "model":
-            yield _in_process(files[:count], folder / "here", said or {})
+            yield _in_process(files[:count], folder / "here", captions or {})
 
 
-def _in_process(files: Sequence[Path], out: Path, said: dict[str, str]) -> Numbers:
+def _in_process(files: Sequence[Path], out: Path, captions: dict[str, str]) -> Numbers:
     """The same captioner without a server, loaded before; captions differ where JPEG was pressed a second time."""
     import torch
 
@@ -168,7 +168,7 @@ def _in_process(files: Sequence[Path], out: Path, said: dict[str, str]) -> Numbe
     return {
         "in flight": "none: the captioner in this process",
         "captions a second": outcome.rows / outcome.seconds,
-        "captions as from the server": sum(found[name] == text for name, text in said.items()) / len(said),
+        "captions as from the server": sum(found[name] == text for name, text in captions.items()) / len(captions),
     }
 
 

@@ -1,7 +1,7 @@
 """The step of self-critical training beside the step of cross-entropy: same captioner, same batches, in turns.
 
 Flickr8k's captions with random features in the place of images (49 cells of 1 280), 32 images of 5 captions a
-step. Captioners that know nothing yet would stop at once or never: all say twelve words, as Flickr8k's captions have
+step. Untrained captioners would stop at once or never: all generate twelve words, as Flickr8k's captions have
 with their end.
 
     python -m benchmarks.speed.training_step [PRESET ...]            # OMP_NUM_THREADS=1: CPU seconds of one thread
@@ -104,7 +104,8 @@ def faster(preset: str, known: CaptionData, timed: int = 6) -> list[Row]:
         torch.manual_seed(0)
         captioners.append(create(preset, words=len(known.vocabulary), features=WIDTH).train())
     compiled: Any = captioners[2]
-    compiled.encode, compiled.speak = (torch.compile(each, dynamic=True) for each in (compiled.encode, compiled.speak))
+    methods = (compiled.encode, compiled.teacher_force)
+    compiled.encode, compiled.teacher_force = (torch.compile(each, dynamic=True) for each in methods)
     stages = [CrossEntropy(captioner, 1, Schedule("constant", 2e-3)) for captioner in captioners]
     optimizers = [torch.optim.AdamW(captioner.parameters(), lr=0.0) for captioner in captioners]
     spent: list[list[float]] = [[], [], []]

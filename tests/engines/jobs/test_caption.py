@@ -92,7 +92,7 @@ def test_a_image_that_an_endpoint_breaks_on_is_an_error_of_its_row(
         patch.setattr(Teller, "only", 17)
         assert caption_all([images], tmp_path / "out", address, LocalEngine()).errors == 3
     errors = {row["id"]: row["error"] for row in OutputFolder(tmp_path / "out").rows() if row["error"]}
-    assert f"not this image: answered {status}" in errors["17.png"]
+    assert f"but not this one: answered {status}" in errors["17.png"]
     with pytest.raises(CaptrialError, match=rf"1 of 1 parts.*answered {status}"):
         caption_all([images], tmp_path / "broken", address, LocalEngine())
 

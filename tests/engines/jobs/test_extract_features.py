@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import tarfile
 from collections.abc import Callable, Sequence
@@ -51,6 +52,7 @@ class Widths:
 
 @pytest.fixture(autouse=True)
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    importlib.import_module("captrial.training.feature_extraction")  # first: it would keep the patched name
     monkeypatch.setattr("captrial.vision.registry.load_backbone", Widths)
     Widths.seen = []
     return Widths.seen

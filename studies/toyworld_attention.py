@@ -262,17 +262,28 @@ def run_folder(out: Path, kind: str, seed: int) -> Path:
     return out / "runs" / f"{kind}-{seed}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+def study_parser(description: str | None, epochs: int) -> argparse.ArgumentParser:
+    """The options of studies on the toy world."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=400)
     parser.add_argument("--test", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=epochs)
+    return parser
+
+
+def split_sizes(images: int, test: int) -> dict[str, int]:
+    """How many images each split has."""
+    return {"train": images, "val": max(20, images // 10), "test": test}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = study_parser(__doc__, epochs=12)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--weight", type=float, default=1.0)
     parser.add_argument("--only", default="", help="train these runs alone, e.g. implicit-0,weak-2; then stop")
     chosen = parser.parse_args(arguments)
-    counts = {"train": chosen.images, "val": max(20, chosen.images // 10), "test": chosen.test}
+    counts = split_sizes(chosen.images, chosen.test)
     made = samples(counts)
     extract(chosen.out / "features", counts)
     reduce(chosen.out / "features", chosen.out / "reduced", [sample.id for sample in made["train"][:100]])

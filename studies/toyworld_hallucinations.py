@@ -12,7 +12,6 @@ gradients take `--steps` steps, or with 0 as many as a completeness error of 1% 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from captrial.toyworld import (
     plural,
     tokens,
 )
-from studies.toyworld_attention import BACKBONE, SIZE, extract, samples
+from studies.toyworld_attention import BACKBONE, SIZE, extract, samples, split_sizes, study_parser
 
 METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")
 RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "60", "min_count": "2", "patience": "100"}
@@ -158,16 +157,12 @@ def show(rows: Sequence[dict[str, object]], methods: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study_parser(__doc__, epochs=20)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--images", type=int, default=400)
-    parser.add_argument("--test", type=int, default=150)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--methods", default=",".join(METHODS))
     chosen = parser.parse_args(arguments)
-    counts = {"train": chosen.images, "val": max(20, chosen.images // 10), "test": chosen.test}
+    counts = split_sizes(chosen.images, chosen.test)
     methods = chosen.methods.split(",")
     made = samples(counts)
     extract(chosen.out / "features", counts)

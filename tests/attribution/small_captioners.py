@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -98,3 +99,17 @@ def trained_captioner() -> TrainedCaptioner:
 def noise_image() -> Image.Image:
     """60 x 40 pixels of noise."""
     return Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8))
+
+
+class BlackBox:
+    """Says *dog* while the upper left of the image is bright, and nothing else."""
+
+    def caption(self, images: Sequence[Image.Image]) -> list[str]:
+        corners = [np.asarray(image.crop((0, 0, 10, 10))).mean() for image in images]
+        return ["two dogs run" if corner > 200 else "a man runs" for corner in corners]
+
+
+def bright_corner() -> Image.Image:
+    image = Image.new("RGB", (50, 50))
+    image.paste((255, 255, 255), (0, 0, 10, 10))
+    return image

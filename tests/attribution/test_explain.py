@@ -12,25 +12,15 @@ from torch import Tensor, nn
 
 import captrial
 from attribution.small_captioners import (
+    BlackBox,
     Patches,
-    noise_image,
-    trained_captioner,
+    bright_corner,
 )
 from captrial.attribution.explain import explain
 from captrial.attribution.methods.registry import explain_methods
 from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.errors import InputError
-
-
-@pytest.fixture
-def captioner() -> TrainedCaptioner:
-    return trained_captioner()
-
-
-@pytest.fixture
-def image() -> Image.Image:
-    return noise_image()
 
 
 @pytest.mark.parametrize("method", explain_methods())
@@ -86,20 +76,6 @@ def test_any_caption_and_a_contrast(captioner: TrainedCaptioner, image: Image.Im
     for method in ("attention", "occlusion"):
         with pytest.raises(InputError, match=f"{method} does not use scores, so it has no contrast"):
             explain(captioner, image, method, words="a man runs", contrast={"man": "dog"})
-
-
-class BlackBox:
-    """Says *dog* while the upper left of the image is bright, and nothing else."""
-
-    def caption(self, images: Sequence[Image.Image]) -> list[str]:
-        corners = [np.asarray(image.crop((0, 0, 10, 10))).mean() for image in images]
-        return ["two dogs run" if corner > 200 else "a man runs" for corner in corners]
-
-
-def bright_corner() -> Image.Image:
-    image = Image.new("RGB", (50, 50))
-    image.paste((255, 255, 255), (0, 0, 10, 10))
-    return image
 
 
 def test_a_black_box_has_no_gradients() -> None:

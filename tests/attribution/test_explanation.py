@@ -8,24 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution.small_captioners import (
-    noise_image,
-    trained_captioner,
-)
 from captrial.attribution.explain import explain, explain_features
 from captrial.attribution.explanation import Attribution, Explanation
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.errors import InputError
-
-
-@pytest.fixture
-def captioner() -> TrainedCaptioner:
-    return trained_captioner()
-
-
-@pytest.fixture
-def image() -> Image.Image:
-    return noise_image()
 
 
 def test_features_alone_and_saving(captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path) -> None:

@@ -6,33 +6,19 @@ from pathlib import Path
 
 import orjson
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from attribution.small_captioners import (
     noise_image,
     trained_captioner,
 )
-from captrial.captioners.trained import TrainedCaptioner
 from captrial.cli.app import app
 from captrial.errors import InputError
 
 
-@pytest.fixture
-def captioner() -> TrainedCaptioner:
-    return trained_captioner()
-
-
-@pytest.fixture
-def image() -> Image.Image:
-    return noise_image()
-
-
-def test_regions_of_a_grid_from_the_command_line(
-    captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("captrial.captioners.loading.load_captioner", lambda *_: captioner)
-    image.save(tmp_path / "image.png")
+def test_regions_of_a_grid_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captrial.captioners.loading.load_captioner", lambda *_: trained_captioner())
+    noise_image().save(tmp_path / "image.png")
     arguments = ["explain", tmp_path / "image.png", "--words", "a dog", "--method", "saliency", "--regions", "grid"]
     done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out"), "--json"])
     assert orjson.loads(done.stdout)["problem"] == "the image has no region with a label"

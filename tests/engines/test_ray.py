@@ -79,7 +79,7 @@ def test_scores_are_those_of_one_process(tmp_path: Path, ray_address: str, monke
 @pytest.mark.full
 @pytest.mark.parametrize("verb", ["caption", "features"])
 def test_verbs_write_what_they_write_locally(tmp_path: Path, ray_address: str, verb: str) -> None:
-    """By the captioner and the backbone that come with the package; `ground`: tests/explain."""
+    """By the captioner and the backbone that come with the package; `ground`: tests/cli/test_ground.py."""
     write_toyworld(tmp_path / "world", ToyWorldSettings(12, size=64))
     source = str(tmp_path / "world" / "images" if verb == "caption" else tmp_path / "world")
     for name, engine in (("local", ["--workers", "1"]), ("ray", ["--engine", "ray", "--ray-address", ray_address])):

@@ -7,49 +7,32 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.explain_options import (
-    BeamOption,
-    BoxesOption,
-    DataOption,
-    FeaturesOption,
-    ImagesOption,
-    LimitOption,
-    ModelsOption,
-    OverOption,
-    SeedOption,
-    SimilarityOption,
-    SplitOption,
-    StepsOption,
-    VectorsOption,
-    read_images,
-    show_tables,
-)
-from captrial.cli.ground import MethodsOption
+from captrial.cli import explain_options as options
 from captrial.cli.output import JsonFlag
 
 
 def attend(
-    data: DataOption,
-    models: ModelsOption,
+    data: options.DataOption,
+    models: options.ModelsOption,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("attend"),
-    images: ImagesOption = None,
-    boxes: BoxesOption = None,
-    split: SplitOption = None,
-    limit: LimitOption = None,
-    features: FeaturesOption = None,
-    methods: MethodsOption = "attention",
+    images: options.ImagesOption = None,
+    boxes: options.BoxesOption = None,
+    split: options.SplitOption = None,
+    limit: options.LimitOption = None,
+    features: options.FeaturesOption = None,
+    methods: options.MethodsOption = "attention",
     captions: Annotated[
         str, typer.Option("--captions", help="forced (the references), generated, or both with a comma.")
     ] = "forced,generated",
     phrase: Annotated[str, typer.Option("--phrase", help="A phrase is the max or the mean of its words.")] = "max",
     masks: Annotated[bool, typer.Option("--masks", help="Measure against masks where there are some.")] = False,
     examples: Annotated[int, typer.Option("--examples", min=0, help="Phrases drawn side by side; 0: none.")] = 6,
-    over: OverOption = "elements",
-    steps: StepsOption = None,
-    beam: BeamOption = 5,
-    similarity: SimilarityOption = "table+vectors",
-    vectors: VectorsOption = None,
-    seed: SeedOption = 0,
+    over: options.OverOption = "elements",
+    steps: options.StepsOption = None,
+    beam: options.BeamOption = 5,
+    similarity: options.SimilarityOption = "table+vectors",
+    vectors: options.VectorsOption = None,
+    seed: options.SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
     """Attention correctness of captioners (Liu 2017): by size, against caption quality, with intervals and figures.
@@ -71,7 +54,7 @@ def attend(
     settings, reduction = check_settings(captions), check_reduction(phrase)
     choice, names = StudyAttribution(over, steps, beam), method_names(methods)
     words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
-    samples = read_images(DataSource(data, images, boxes, split, limit)).samples
+    samples = options.read_images(DataSource(data, images, boxes, split, limit)).samples
     check_samples(samples)
     attributors, results = [], []
     for model in load_models(models):
@@ -86,4 +69,4 @@ def attend(
     tables = all_tables(results, samples, seed)
     write_tables(tables, out)
     AttentionStudy(attributors, results, samples, words).draw(settings, out, examples)
-    show_tables(tables, json)
+    options.show_tables(tables, json)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from captrial.attribution.methods.registry import dataset_methods
 from captrial.cli.output import console_err, print_json, print_table
 
 if TYPE_CHECKING:
     from captrial.grounding.study_data import DataSource, StudyImages
     from captrial.grounding.tables import Table
+
+GROUNDING_METHODS = "saliency,guided_backprop,integrated_gradients"  # those of Cornia 2022
 
 DataOption = Annotated[Path, typer.Option("--data", help="Images with captions: a toy world, Karpathy JSON, COCO ...")]
 ModelsOption = Annotated[str, typer.Option("--models", help="Run folders or shipped names, with commas between.")]
@@ -28,6 +31,7 @@ FeaturesOption = Annotated[
     Path | None, typer.Option("--features", help="A store made by `captrial features`; made in --out if absent.")
 ]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder of the results; a stopped study continues there.")]
+MethodsOption = Annotated[str, typer.Option("--methods", help=f"With commas between: {', '.join(dataset_methods())}.")]
 OverOption = Annotated[
     str, typer.Option("--over", help="Attribute to the visual elements, or to pixels (slow: use --limit).")
 ]

@@ -7,55 +7,33 @@ from typing import Annotated
 
 import typer
 
-from captrial.attribution.methods.registry import dataset_methods
+from captrial.cli import explain_options as options
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
-from captrial.cli.explain_options import (
-    BeamOption,
-    BoxesOption,
-    DataOption,
-    FeaturesOption,
-    ImagesOption,
-    LimitOption,
-    ModelsOption,
-    OutOption,
-    OverOption,
-    SeedOption,
-    SimilarityOption,
-    SplitOption,
-    StepsOption,
-    ThresholdOption,
-    VectorsOption,
-    read_images,
-    show_tables,
-)
 from captrial.cli.output import JsonFlag
 from captrial.errors import InputError
 
-METHODS = "saliency,guided_backprop,integrated_gradients"
-MethodsOption = Annotated[str, typer.Option("--methods", help=f"With commas between: {', '.join(dataset_methods())}.")]
-
 
 def ground(
-    data: DataOption,
-    models: ModelsOption,
-    out: OutOption = Path("ground"),
-    methods: MethodsOption = METHODS,
+    data: options.DataOption,
+    models: options.ModelsOption,
+    out: options.OutOption = Path("ground"),
+    methods: options.MethodsOption = options.GROUNDING_METHODS,
     regions: Annotated[
         str,
         typer.Option("--regions", help="data (its boxes), a detector (onnx:FILE, detr:MODEL, localiser), or elements."),
     ] = "data",
-    images: ImagesOption = None,
-    boxes: BoxesOption = None,
-    split: SplitOption = None,
-    limit: LimitOption = None,
-    features: FeaturesOption = None,
-    threshold: ThresholdOption = None,
-    over: OverOption = "elements",
-    steps: StepsOption = None,
-    beam: BeamOption = 5,
-    similarity: SimilarityOption = "table+vectors",
-    vectors: VectorsOption = None,
-    seed: SeedOption = 0,
+    images: options.ImagesOption = None,
+    boxes: options.BoxesOption = None,
+    split: options.SplitOption = None,
+    limit: options.LimitOption = None,
+    features: options.FeaturesOption = None,
+    threshold: options.ThresholdOption = None,
+    over: options.OverOption = "elements",
+    steps: options.StepsOption = None,
+    beam: options.BeamOption = 5,
+    similarity: options.SimilarityOption = "table+vectors",
+    vectors: options.VectorsOption = None,
+    seed: options.SeedOption = 0,
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
@@ -88,7 +66,7 @@ def ground(
         if given and parallel:
             raise InputError(f"{option} works in one process; leave out --engine and --workers")
     compared, loaded = SimilaritySettings(similarity, vectors), load_models(models)  # type: ignore[arg-type]
-    found = read_images(DataSource(data, images, boxes, split, limit))
+    found = options.read_images(DataSource(data, images, boxes, split, limit))
     shared = None if regions == ELEMENTS else dataset_regions(found.samples, found.labels, regions, out)
     results = []
     for model in loaded:
@@ -111,4 +89,4 @@ def ground(
     if regions == DATA and shared:
         tables.append(detection_table(results, shared[0], compared.load()))
     write_tables(tables, out)
-    show_tables(tables, json)
+    options.show_tables(tables, json)

@@ -10,21 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli.explain_options import (
-    BeamOption,
-    BoxesOption,
-    ImagesOption,
-    LimitOption,
-    ModelsOption,
-    SeedOption,
-    SimilarityOption,
-    StepsOption,
-    ThresholdOption,
-    VectorsOption,
-    read_images,
-    warn_of_missing,
-)
-from captrial.cli.ground import METHODS, MethodsOption
+from captrial.cli import explain_options as options
 from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
 from captrial.errors import InputError
 
@@ -63,7 +49,7 @@ def mad(
     ] = None,
     metrics: Annotated[str, typer.Option("--metrics", help="The two metrics to rank by.")] = "cider,spice",
     k: Annotated[int, typer.Option("--k", min=5, help="Images a pair.")] = 70,
-    seed: SeedOption = 0,
+    seed: options.SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
     """Wan 2022: rank captioners by maximum discrepancy competition. Needs captions and references, no model.
@@ -90,11 +76,11 @@ def mad(
 @app.command()
 def grounding(
     data: DataOption,
-    models: ModelsOption,
+    models: options.ModelsOption,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results; finished ones are reused.")] = Path(
         "reproduce-grounding"
     ),
-    methods: MethodsOption = METHODS,
+    methods: options.MethodsOption = options.GROUNDING_METHODS,
     regions: Annotated[
         str, typer.Option("--regions", help="data (its boxes), or a detector: onnx:FILE, detr:MODEL, localiser.")
     ] = "data",
@@ -104,18 +90,18 @@ def grounding(
     robot: Annotated[
         Path | None, typer.Option("--robot", help="Robot sequences (ACRV) for Table 4, if not a split of --data.")
     ] = None,
-    images: ImagesOption = None,
-    boxes: BoxesOption = None,
+    images: options.ImagesOption = None,
+    boxes: options.BoxesOption = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N images of a split.")] = None,
     features: StoresOption = None,
-    threshold: ThresholdOption = None,
-    beam: BeamOption = 5,
-    steps: StepsOption = None,
+    threshold: options.ThresholdOption = None,
+    beam: options.BeamOption = 5,
+    steps: options.StepsOption = None,
     batches: Annotated[str, typer.Option("--batches", help="Batch sizes of Fig. 2.")] = "1,5,10,25,50",
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often Fig. 2 times each.")] = 5,
-    similarity: SimilarityOption = "table+vectors",
-    vectors: VectorsOption = None,
-    seed: SeedOption = 0,
+    similarity: options.SimilarityOption = "table+vectors",
+    vectors: options.VectorsOption = None,
+    seed: options.SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
     """Cornia 2022: grounding of captions, by captioner, features and attribution method.
@@ -134,9 +120,9 @@ def grounding(
     source = DataSource(data, images, boxes, limit=limit)
     found = source.read_splits(split.split(","), required=robot is None)
     for part in list(found.values())[:1]:
-        warn_of_missing(part, data)
+        options.warn_of_missing(part, data)
     if robot is not None:
-        found["robot"] = read_images(DataSource(robot, limit=limit))
+        found["robot"] = options.read_images(DataSource(robot, limit=limit))
     splits = {
         name: StudySplit(name, *dataset_regions(part.samples, part.labels, regions, out))
         for name, part in found.items()
@@ -159,17 +145,17 @@ def attention(
     out: Annotated[Path, typer.Option("--out", help="Folder of the results; finished ones are reused.")] = Path(
         "reproduce-attention"
     ),
-    images: ImagesOption = None,
-    boxes: BoxesOption = None,
+    images: options.ImagesOption = None,
+    boxes: options.BoxesOption = None,
     split: Annotated[str | None, typer.Option("--split", help="Only this split of the data.")] = None,
-    limit: LimitOption = None,
+    limit: options.LimitOption = None,
     features: StoresOption = None,
     method: Annotated[str, typer.Option("--method", help="attention, or an attribution method.")] = "attention",
     examples: Annotated[int, typer.Option("--examples", min=1, help="Phrases in Fig. 5 and 6.")] = 5,
-    beam: BeamOption = 5,
-    similarity: SimilarityOption = "table+vectors",
-    vectors: VectorsOption = None,
-    seed: SeedOption = 0,
+    beam: options.BeamOption = 5,
+    similarity: options.SimilarityOption = "table+vectors",
+    vectors: options.VectorsOption = None,
+    seed: options.SeedOption = 0,
     json: JsonFlag = False,
 ) -> None:
     """Liu 2017: attention correctness, implicit against supervised attention.
@@ -186,7 +172,7 @@ def attention(
 
     dataset_method(method)
     words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
-    found = read_images(DataSource(data, images, boxes, split, limit))
+    found = options.read_images(DataSource(data, images, boxes, split, limit))
     check_samples(found.samples)
     captioners = load_study_captioners(models, found.samples, _stores(features), out)
     shown = StudySplit(split or "all", [with_size(sample) for sample in found.samples], found.labels)

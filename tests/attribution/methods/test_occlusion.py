@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from attribution.small_captioners import (
+    BlackBox,
+    bright_corner,
     noise_image,
 )
 from captrial.attribution.explain import explain
@@ -19,20 +19,6 @@ from captrial.errors import InputError
 @pytest.fixture
 def image() -> Image.Image:
     return noise_image()
-
-
-class BlackBox:
-    """Says *dog* while the upper left of the image is bright, and nothing else."""
-
-    def caption(self, images: Sequence[Image.Image]) -> list[str]:
-        corners = [np.asarray(image.crop((0, 0, 10, 10))).mean() for image in images]
-        return ["two dogs run" if corner > 200 else "a man runs" for corner in corners]
-
-
-def bright_corner() -> Image.Image:
-    image = Image.new("RGB", (50, 50))
-    image.paste((255, 255, 255), (0, 0, 10, 10))
-    return image
 
 
 def test_occlusion_needs_captions_only() -> None:

@@ -132,7 +132,7 @@ def attributor(out: Path, kind: str, seed: int) -> CaptionAttributor:
 
 
 def merged(found: dict[tuple[str, int], AttentionResult], kind: str) -> AttentionResult:
-    """All seeds of a kind as one result; intervals still resample images, with everything said of them."""
+    """All seeds of a kind as one result; intervals still resample images, with the captions of all seeds."""
     from collections import Counter
     from dataclasses import replace
 

@@ -44,7 +44,7 @@ def wrong_names(seed: int) -> dict[str, str]:
 
 
 def added_objects(seed: int) -> dict[str, str]:
-    """For every third place of the toy world, a kind that is always said to be there."""
+    """For every third place of the toy world, a class that its captions always name."""
     from captrial.toyworld import SCENES
 
     generator = np.random.default_rng((seed, 1))

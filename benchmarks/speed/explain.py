@@ -9,7 +9,7 @@ processor's, which a busy machine does not change much. Without --model the ship
 weights where none is shipped. At equal completeness error captum is charged for its last run only, of the fewest steps
 of a ladder that reach it: its seconds a step, measured, times their number; where none reaches it, for the longest, and
 the ratio is a lower bound. Its error is that of the same nodes and gradients, from derivatives along the path in
-forward mode: the sum of its attributions is the weighted sum of these. Ours is charged for everything: looking along
+forward mode: the sum of its attributions is the weighted sum of these. Ours is charged for everything: evaluating
 the path, and tries that fell short.
 """
 

@@ -58,7 +58,7 @@ def read_images(source: DataSource) -> StudyImages:
 
 
 def warn_of_missing(found: StudyImages, path: Path) -> None:
-    """Say how many images of a data set have a file, if not all have."""
+    """Warn if not all images of a data set have a file."""
     if found.present < found.total:
         there = f"{found.present} of {found.total} images of {path.name} are here"
         console_err.print(f"captrial: {there}", style="yellow")

@@ -76,7 +76,7 @@ def dataset_regions(
     """
     if source == DATA:
         if not labels:
-            labels_of(samples)  # raises the error that says what to do
+            labels_of(samples)  # raises `DatasetError` with the options to give
         return [with_size(sample) for sample in samples], list(labels)
     detector = load_detector(source)
     found = detect_regions(samples, detector, keep / "regions.json")

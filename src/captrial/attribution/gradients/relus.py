@@ -92,7 +92,7 @@ class AveragedRelus(ReluMode):
         self.segments = segments
 
     def relu(self, x: Tensor, ceiling: float | None) -> Tensor:
-        """A ReLU with its mean derivative; a plain one where rows cannot be told apart."""
+        """A ReLU with its mean derivative; a plain one if its rows do not match the recorded ones."""
         ends, m = next(self.recorded), self.segments
         if not x.requires_grad or x.shape[1:] != ends.shape[1:] or len(ends) * m != len(x) * (m + 1):
             return plain_relu(x, ceiling)

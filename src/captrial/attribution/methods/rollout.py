@@ -1,8 +1,8 @@
 """Attention rollout (Abnar and Zuidema 2020): cross-attention traced back through the encoder.
 
 A decoder attends to encoded elements, each of which attended to others before. Every encoder layer passes on half of
-an element itself (the residual) and half of what it attended to; the product of the layers says how much of each
-encoded element comes from which element of the image.
+an element itself (the residual) and half of what it attended to; the product of the layers is the share of each image
+element in each encoded element.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def recorded_self_attention(captioner: Captioner) -> Iterator[list[Tensor]]:
 
 
 def roll_out(layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """(b, heads, k, k + slots) a layer, mask (b, k) -> (b, k, k): rows say what each encoded element is made of.
+    """(b, heads, k, k + slots) a layer, mask (b, k) -> (b, k, k): row i is the composition of encoded element i.
 
     Memory slots are no part of the image: they are dropped and the rest renormalised.
     """

@@ -4,7 +4,7 @@ atomic_path, atomic_write     a file is complete or not there
 lock_folder                   one writing process per folder
 write_checked, check_files    lengths and checksums of the files of a folder, in `checksums.json`
 FolderVerifier                how `captrial verify` recognises and checks one kind of folder
-refuse_overwrite              the check before a command writes its output
+refuse_overwrite              the check before a command writes its output; `output_path` writes it
 content_hash, stamp           fingerprints; `cache_directory` for derived files
 """
 
@@ -352,6 +352,15 @@ def refuse_overwrite(
         f"{output}: this {what} exists and was not written by captrial, or has changed since; choose another output, "
         "or replace it with --overwrite"
     )
+
+
+@contextmanager
+def output_path(path: Path | str, *, overwrite: bool = False) -> Iterator[Path]:
+    """`atomic_path` for the output of a command: refused as by `refuse_overwrite`, and recorded as captrial's own."""
+    refuse_overwrite(path, overwrite=overwrite)
+    with atomic_path(path) as temporary:
+        yield temporary
+    record_output(path)
 
 
 def _is_same(first: Path, second: Path) -> bool:

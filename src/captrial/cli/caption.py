@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
-from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table
 from captrial.errors import InputError
+from captrial.files import refuse_overwrite
 
 if TYPE_CHECKING:
     from captrial.engines.engine import Engine
@@ -50,6 +51,7 @@ def caption(
     in_flight: Annotated[
         int | None, typer.Option(min=1, help="Requests at once to an endpoint, a worker; 8.", show_default=False)
     ] = None,
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Caption images; without --model by a small captioner that comes with the package.
@@ -64,6 +66,8 @@ def caption(
     for path in images:  # before a model is loaded, which takes seconds
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
+    if out and out.suffix in CAPTION_FILES:
+        refuse_overwrite(out, inputs=images, overwrite=overwrite)
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, **trust)
     if wants_engine(engine, workers) or any(_holds_images(path) for path in images):
@@ -75,7 +79,7 @@ def caption(
     captioner = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None)
     captions = dict(zip(map(str, images), caption_images(images, captioner), strict=True))
     if out:
-        write_captions(out, captions)
+        write_captions(out, captions, overwrite=overwrite)
     if json:
         print_json(captions)
     else:
@@ -99,7 +103,7 @@ def _caption_many(
     shards = out.with_name(f"{out.name}.parts") if one_file else out
     result = caption_all(images, shards, settings, engine)
     if one_file:
-        write_captions(out, captions_by_id(shards))
+        write_captions(out, captions_by_id(shards), overwrite=True)  # checked before
     facts = {
         "captions": str(out),
         "images": result.rows,

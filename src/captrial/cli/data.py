@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table
 from captrial.errors import InputError
 
 ImagesOption = Annotated[int, typer.Option(help="Number of images, divided among the splits.")]
@@ -104,9 +104,10 @@ def contact_sheet(
     splits: SplitsOption = "train=12,wild=6,robot=6",
     columns: Annotated[int, typer.Option(help="Images per row.", min=1)] = 6,
     start: Annotated[int, typer.Option(help="Index of the first image of each split.", min=0)] = 0,
+    overwrite: OverwriteFlag = False,
 ) -> None:
     """Draw images of the toy world with their boxes and captions on one sheet."""
     from captrial.toyworld import ToyWorldSettings, draw_sheet
 
-    draw_sheet(out, ToyWorldSettings(images, seed, size, _shares(splits)), columns, start)
+    draw_sheet(out, ToyWorldSettings(images, seed, size, _shares(splits)), columns, start, overwrite=overwrite)
     console.print(f"{out}: {images} images", markup=False, highlight=False, soft_wrap=True)

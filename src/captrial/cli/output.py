@@ -19,6 +19,10 @@ console_err = Console(stderr=True, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 
+OverwriteFlag = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an output that captrial did not write or that has changed since.")
+]
+
 
 def print_json(value: object) -> None:
     """Write one JSON document to stdout; numpy values are converted, NaN becomes null."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table
 
 if TYPE_CHECKING:
     from captrial.data.pools import ImagePool
@@ -65,6 +65,7 @@ def show(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the class distribution to this .svg, .png or .pdf file.")
     ] = None,
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Show a pool: its classes, the images left out and why, and the class distribution as a figure."""
@@ -72,7 +73,7 @@ def show(
 
     loaded = ImagePool.load(pool)
     if figure is not None:
-        draw_classes(loaded.classes(), figure)
+        draw_classes(loaded.classes(), figure, overwrite=overwrite)
     if json:
         print_json({**loaded.summary, **({"left_out_images": loaded.left_out()} if left_out else {})})
     elif left_out:

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from captrial.errors import InputError
-from captrial.files import atomic_path
+from captrial.files import output_path, refuse_overwrite
 from captrial.records import Box
 from captrial.toyworld.dataset_writer import ToyWorldSettings
 from captrial.toyworld.drawing.colours import COLOURS, RGB, mix
@@ -36,8 +36,14 @@ def contact_sheet(world: ToyWorld, picks: Sequence[tuple[str, int]], columns: in
     return sheet
 
 
-def draw_sheet(out: Path | str, settings: ToyWorldSettings, columns: int = 6, start: int = 0) -> None:
-    """Write a contact sheet of images of each split, from index `start`; robot images are from different sequences."""
+def draw_sheet(
+    out: Path | str, settings: ToyWorldSettings, columns: int = 6, start: int = 0, *, overwrite: bool = False
+) -> None:
+    """Write a contact sheet of images of each split, from index `start`; robot images are from different sequences.
+
+    A file that captrial did not write is replaced only with `overwrite`.
+    """
+    refuse_overwrite(out, overwrite=overwrite)
     if Path(out).suffix.lower() not in FORMATS:
         raise InputError(f"{out}: a contact sheet is {', '.join(FORMATS)}; choose one of these suffixes")
     picks = [
@@ -46,7 +52,7 @@ def draw_sheet(out: Path | str, settings: ToyWorldSettings, columns: int = 6, st
         for place in range(count)
     ]
     sheet = contact_sheet(ToyWorld(settings.seed, settings.size), picks, columns)
-    with atomic_path(out) as temporary:
+    with output_path(out, overwrite=overwrite) as temporary:
         sheet.save(temporary)
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 from captrial.data.datasets.base import read_json
 from captrial.data.datasets.masks import compress, mask_to_counts
 from captrial.errors import DatasetError, InputError
-from captrial.files import atomic_write
+from captrial.files import LOCK, atomic_write, lock_folder
 from captrial.progress import track
 from captrial.records import Region, Sample
 from captrial.toyworld.captions.caption_writer import tokens
@@ -94,7 +94,12 @@ def write_toyworld(out: Path | str, settings: ToyWorldSettings, workers: int = 1
     """
     settings.check()
     out = Path(out)
-    _claim(out, settings)
+    with lock_folder(out, "toy world"):
+        _claim(out, settings)
+        _write_all(out, settings, workers)
+
+
+def _write_all(out: Path, settings: ToyWorldSettings, workers: int) -> None:
     jobs = [(split, index) for split, count in settings.splits.items() for index in range(count)]
     numbered = [(number, split, index) for number, (split, index) in enumerate(jobs)]
     results = list(_results(out, settings, numbered, workers))
@@ -110,7 +115,7 @@ def _claim(out: Path, settings: ToyWorldSettings) -> None:
         if read_json(marker) != document:
             raise DatasetError(f"{out}: has a toy world with other settings ({marker}); choose another folder")
         return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and (not out.is_dir() or any(path.name != LOCK for path in out.iterdir())):
         raise DatasetError(f"{out}: already exists and is not a toy world; choose another folder")
     atomic_write(marker, _json(document))
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from captrial.data import open_image
 from captrial.data.datasets import problems, read_shards, write_shards
-from captrial.errors import DatasetError
+from captrial.errors import DatasetError, InputError
 from captrial.records import Box, ImageRef, Region, Sample
 
 
@@ -211,3 +211,16 @@ def test_real_images(data: Path, tmp_path: Path) -> None:
     again = list(read_shards(tmp_path))
     assert [(one.id, one.captions) for one in again] == [(one.id, one.captions) for one in samples]
     assert open_image(again[0].extra["image"]).size == (samples[0].image.width, samples[0].image.height)  # type: ignore[arg-type]
+
+
+def test_shards_of_others_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "shard-000001.tar").write_text("mine")
+    samples = [Sample(ImageRef(str(number)), extra={"image": image()}) for number in range(2)]
+    with pytest.raises(InputError, match="was not written by captrial"):
+        write_shards(samples, tmp_path, size=1)
+    assert (tmp_path / "shard-000001.tar").read_text() == "mine"
+    write_shards(samples, tmp_path, size=1, overwrite=True)
+    write_shards(samples, tmp_path, size=1)
+    (tmp_path / "shard-000000.tar").write_text("mine")
+    with pytest.raises(InputError, match="has changed since"):
+        write_shards([], tmp_path)

@@ -213,3 +213,21 @@ def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(photos: Pat
         other.communicate()
     assert len(build_pool([photos], out)) == 7
     assert not (out / LOCK).exists()
+
+
+def test_a_folder_of_somebody_else_is_not_a_pool(photos: Path, tmp_path: Path) -> None:
+    """Folders `images` and `scan` alone do not make a pool; in a pool, other files stay."""
+    foreign = tmp_path / "foreign"
+    for name in ("images/mine.jpg", "scan/mine.parquet"):
+        (foreign / name).parent.mkdir(parents=True)
+        (foreign / name).write_text("mine")
+    with pytest.raises(InputError, match="is not a pool"):
+        build_pool([photos], foreign)
+    build_pool([photos], tmp_path / "pool")
+    for name in ("scan/mine.parquet", "images/mine.jpg", "notes.txt"):
+        (tmp_path / "pool" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "pool" / name).write_text("mine")
+    build_pool([photos], tmp_path / "pool", PoolSettings(max_pixels=1000))
+    for folder in (foreign, tmp_path / "pool"):
+        assert (folder / "scan" / "mine.parquet").read_text() == "mine"
+        assert (folder / "images" / "mine.jpg").read_text() == "mine"

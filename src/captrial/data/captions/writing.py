@@ -1,7 +1,11 @@
-"""Writing caption and reference files: the suffix chooses the format; files are replaced atomically."""
+"""Writing caption and reference files: the suffix chooses the format; files are complete or not there.
+
+A file that captrial did not write, or that has changed since, is replaced only with `overwrite`.
+"""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,31 +17,38 @@ import pyarrow.parquet
 from captrial.data.captions.reading import CaptionSet
 from captrial.data.captions.rows import is_unicode
 from captrial.errors import CaptionFileError
-from captrial.files import atomic_path, atomic_write
+from captrial.files import output_path, refuse_overwrite
 
 COCO_ID = re.compile(r"0|[1-9]\d{0,14}")
 NEEDS_QUOTES = {",": re.compile(r'[",\r\n]'), "\t": re.compile(r'["\t\r\n]')}
 
 
-def write_captions(path: Path | str, captions: Mapping[str, str] | CaptionSet) -> None:
+def write_captions(path: Path | str, captions: Mapping[str, str] | CaptionSet, *, overwrite: bool = False) -> None:
     """Write one caption per image id as `.json` (COCO results), `.jsonl`, `.csv`, `.tsv` or `.parquet`.
 
-    COCO results have numbers as ids if every id is one, as the COCO tools expect. An existing file is replaced.
+    COCO results have numbers as ids if every id is one, as the COCO tools expect. An existing file is replaced
+    if captrial wrote it and it is unchanged, or with `overwrite`; else an `InputError` is raised.
     """
     path = Path(path)
+    refuse_overwrite(path, overwrite=overwrite)
     mapping = captions.to_dict() if isinstance(captions, CaptionSet) else captions
     ids, texts = list(mapping), list(mapping.values())
     _check(ids, texts, path)
     if path.suffix.lower() == ".json":
         rows = [{"image_id": i, "caption": text} for i, text in zip(coco_ids(ids), texts, strict=True)]
-        atomic_write(path, _pretty_rows(rows))
+        content = _pretty_rows(rows)
     else:
-        _write_table(path, ids, texts)
+        content = _table(path, ids, texts)
+    _write(path, content, overwrite)
 
 
-def write_references(path: Path | str, references: Mapping[str, Sequence[str]]) -> None:
-    """Write several captions per image id: `.json` as COCO captions, other suffixes with one row per caption."""
+def write_references(path: Path | str, references: Mapping[str, Sequence[str]], *, overwrite: bool = False) -> None:
+    """Write several captions per image id: `.json` as COCO captions, other suffixes with one row per caption.
+
+    Existing files are treated as in `write_captions`.
+    """
     path = Path(path)
+    refuse_overwrite(path, overwrite=overwrite)
     ids = [identity for identity, texts in references.items() for _ in texts]
     texts = [text for several in references.values() for text in several]
     _check(ids, texts, path)
@@ -53,9 +64,15 @@ def write_references(path: Path | str, references: Mapping[str, Sequence[str]]) 
             for n, (i, text) in enumerate(zip(ids, texts, strict=True))
         ]
         images = [{"id": number} for number in numbers.values()]
-        atomic_write(path, orjson.dumps({"images": images, "annotations": annotations}))
+        content = orjson.dumps({"images": images, "annotations": annotations})
     else:
-        _write_table(path, ids, texts)
+        content = _table(path, ids, texts)
+    _write(path, content, overwrite)
+
+
+def _write(path: Path, content: bytes, overwrite: bool) -> None:
+    with output_path(path, overwrite=overwrite) as temporary:
+        temporary.write_bytes(content)
 
 
 def coco_ids(ids: list[str]) -> list[str] | list[int]:
@@ -84,25 +101,24 @@ def _pretty_rows(rows: list[dict[str, object]]) -> bytes:
     return b"[" + b",\n".join(map(orjson.dumps, rows)) + b"]\n"
 
 
-def _write_table(path: Path, ids: list[str], texts: list[str]) -> None:
-    writers: dict[str, Callable[[Path, list[str], list[str]], None]] = {
-        ".jsonl": _write_lines,
-        ".csv": _write_delimited,
-        ".tsv": _write_delimited,
-        ".parquet": _write_parquet,
+def _table(path: Path, ids: list[str], texts: list[str]) -> bytes:
+    writers: dict[str, Callable[[Path, list[str], list[str]], bytes]] = {
+        ".jsonl": _lines,
+        ".csv": _delimited,
+        ".tsv": _delimited,
+        ".parquet": _parquet,
     }
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise CaptionFileError(f"{path.name}: unknown suffix {path.suffix!r}; use .json, {', '.join(writers)}")
-    writer(path, ids, texts)
+    return writer(path, ids, texts)
 
 
-def _write_lines(path: Path, ids: list[str], texts: list[str]) -> None:
-    rows = (orjson.dumps({"id": i, "caption": text}) + b"\n" for i, text in zip(ids, texts, strict=True))
-    atomic_write(path, b"".join(rows))
+def _lines(_path: Path, ids: list[str], texts: list[str]) -> bytes:
+    return b"".join(orjson.dumps({"id": i, "caption": text}) + b"\n" for i, text in zip(ids, texts, strict=True))
 
 
-def _write_delimited(path: Path, ids: list[str], texts: list[str]) -> None:
+def _delimited(path: Path, ids: list[str], texts: list[str]) -> bytes:
     for identity, text in zip(ids, texts, strict=True):
         if "\0" in identity or "\0" in text:
             raise CaptionFileError(
@@ -117,14 +133,15 @@ def _write_delimited(path: Path, ids: list[str], texts: list[str]) -> None:
         return _quoted(text) if everything or needs_quotes(text) else text
 
     rows = zip(["id", *ids], ["caption", *texts], strict=True)
-    atomic_write(path, "".join(f"{field(identity)}{delimiter}{field(text)}\n" for identity, text in rows))
+    return "".join(f"{field(identity)}{delimiter}{field(text)}\n" for identity, text in rows).encode()
 
 
 def _quoted(field: str) -> str:
     return '"' + field.replace('"', '""') + '"'
 
 
-def _write_parquet(path: Path, ids: list[str], texts: list[str]) -> None:
+def _parquet(_path: Path, ids: list[str], texts: list[str]) -> bytes:
     table = pa.table({"id": pa.array(ids, pa.string()), "caption": pa.array(texts, pa.string())})
-    with atomic_path(path) as temporary:
-        pa.parquet.write_table(table, temporary, compression="zstd")
+    stream = io.BytesIO()
+    pa.parquet.write_table(table, stream, compression="zstd")
+    return stream.getvalue()

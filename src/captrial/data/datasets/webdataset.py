@@ -23,7 +23,7 @@ import orjson
 from captrial.data.datasets.base import DatasetReader, Probe, is_empty, natural_key
 from captrial.data.images import IMAGE_SUFFIXES, SUFFIXES, image_format
 from captrial.errors import DatasetError
-from captrial.files import atomic_path
+from captrial.files import output_path, refuse_overwrite
 from captrial.records import Box, ImageRef, Region, Sample
 
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
@@ -248,7 +248,7 @@ class ShardWriter:
     dots and slashes; the id is in the JSON.
     """
 
-    def __init__(self, folder: Path, size: int = 1000, name: str = "shard") -> None:
+    def __init__(self, folder: Path, size: int = 1000, name: str = "shard", overwrite: bool = False) -> None:
         if size < 1:
             raise DatasetError("a shard needs at least one sample")
         self.written: list[Path] = []
@@ -257,6 +257,11 @@ class ShardWriter:
         self._ids: set[str] = set()
         self._open: ExitStack | None = None
         self._archive: tarfile.TarFile | None = None
+        self._overwrite = overwrite
+        refuse_overwrite(self._path(0), overwrite=overwrite)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}-{number:06}.tar"
 
     def __enter__(self) -> Self:
         return self
@@ -285,9 +290,9 @@ class ShardWriter:
     def _next_shard(self) -> None:
         if self._open is not None:
             self._open.close()
-        path = self._folder / f"{self._name}-{len(self.written):06}.tar"
+        path = self._path(len(self.written))
         self._open = ExitStack()
-        temporary = self._open.enter_context(atomic_path(path))
+        temporary = self._open.enter_context(output_path(path, overwrite=self._overwrite))
         archive = tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed by the stack
         self._archive = self._open.enter_context(archive)
         self.written.append(path)
@@ -334,9 +339,19 @@ def _record(sample: Sample) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value not in (None, [])}
 
 
-def write_shards(samples: Iterable[Sample], folder: Path | str, *, size: int = 1000, name: str = "shard") -> list[Path]:
-    """Write samples to `folder/name-000000.tar`, ... with `size` samples each; the same samples give the same bytes."""
-    with ShardWriter(Path(folder), size, name) as writer:
+def write_shards(
+    samples: Iterable[Sample],
+    folder: Path | str,
+    *,
+    size: int = 1000,
+    name: str = "shard",
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write samples to `folder/name-000000.tar`, ... with `size` samples each; the same samples give the same bytes.
+
+    Shards that captrial did not write, or that have changed since, are replaced only with `overwrite`.
+    """
+    with ShardWriter(Path(folder), size, name, overwrite) as writer:
         for sample in samples:
             writer.add(sample)
     return writer.written

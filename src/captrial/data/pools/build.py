@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -26,7 +27,7 @@ from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, exact_duplica
 from captrial.data.pools.image_pool import MANIFEST, SUMMARY, ImagePool, count_classes
 from captrial.data.pools.sources import PoolCandidate, iterate_folder, iterate_shard, read_url_list
 from captrial.errors import DatasetError, InputError
-from captrial.files import CHECKSUMS, atomic_path, atomic_write, content_hash, lock_folder, write_checked
+from captrial.files import LOCK, atomic_path, atomic_write, content_hash, lock_folder, read_checksums, write_checked
 from captrial.progress import progress_bar, track
 
 NEAR_DUPLICATE_DISTANCE = 10  # of 64 bits; measured in docs/data.md
@@ -41,6 +42,8 @@ SCHEMA = pa.schema(
     }
 )
 PART = 512  # average number of images in a part
+PART_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
+FORMAT = "captrial pool 1"
 VERSION = "1"  # of the signature; a change scans all images again
 
 
@@ -87,6 +90,8 @@ def _build(sources: Sequence[Path | str], out: Path, settings: PoolSettings) -> 
     if not candidates:
         raise DatasetError(f"{', '.join(map(str, sources))}: no images there; check --from")
     _check_ids(candidates)
+    if not (out / SUMMARY).exists():  # from here on, the folder can be recognised as a pool
+        _write_summary(out, {"format": FORMAT})
     candidates = _downloaded(candidates, out / "images", settings.downloads)
     if settings.unpack:
         candidates = [_unpacked(c, out / "images") for c in track(candidates, "unpacking")]
@@ -96,7 +101,7 @@ def _build(sources: Sequence[Path | str], out: Path, settings: PoolSettings) -> 
 
 
 def _check_out(out: Path, sources: Iterable[Path | str]) -> None:
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_pool(out))):
+    if out.exists() and (not out.is_dir() or (any(path.name != LOCK for path in out.iterdir()) and not _is_pool(out))):
         raise InputError(f"{out}: already exists and is not a pool; choose a new folder")
     for source in sources:
         path = _split_name(source)[1]
@@ -107,13 +112,14 @@ def _check_out(out: Path, sources: Iterable[Path | str]) -> None:
 
 
 def _is_pool(folder: Path) -> bool:
-    return {path.name for path in folder.iterdir() if path.name[0] != "."} <= {
-        MANIFEST,
-        SUMMARY,
-        CHECKSUMS,
-        "scan",
-        "images",
-    }
+    """Whether captrial made this folder: the summary says so, or, where it is damaged, the list of checksums."""
+    try:
+        summary = orjson.loads((folder / SUMMARY).read_bytes())
+        if isinstance(summary, dict) and str(summary.get("format")).startswith("captrial pool"):
+            return True
+    except (OSError, ValueError):
+        pass
+    return SUMMARY in read_checksums(folder, lenient=True)
 
 
 def _split_name(source: Path | str) -> tuple[str, Path]:
@@ -205,7 +211,7 @@ def scan(candidates: list[PoolCandidate], folder: Path, max_pixels: int, workers
             tables.append(table)
             used.add(path.name)
     for path in folder.glob("*.parquet"):
-        if path.name not in used:
+        if path.name not in used and PART_NAME.fullmatch(path.name):
             path.unlink()
     return pa.concat_tables(tables).combine_chunks()
 
@@ -320,7 +326,7 @@ def _write(manifest: pa.Table, out: Path, sources: list[str], ignored: Counter[s
     kept = manifest.filter(pa.compute.equal(manifest["status"], "kept"))
     counts = Counter(manifest["status"].to_pylist())
     summary = {
-        "format": "captrial pool 1",
+        "format": FORMAT,
         "images": kept.num_rows,
         "found": manifest.num_rows,
         "left_out": {status: counts[status] for status in sorted(counts) if status != "kept"},
@@ -330,6 +336,11 @@ def _write(manifest: pa.Table, out: Path, sources: list[str], ignored: Counter[s
         "sources": sources,
         "settings": settings.document(),
     }
+    _write_summary(out, summary, manifest)
+
+
+def _write_summary(out: Path, summary: Mapping[str, object], manifest: pa.Table | None = None) -> None:
     with write_checked(out) as staging:
-        pq.write_table(manifest, staging / MANIFEST, compression="zstd")
+        if manifest is not None:
+            pq.write_table(manifest, staging / MANIFEST, compression="zstd")
         (staging / SUMMARY).write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))

@@ -23,7 +23,7 @@ from PIL import Image
 from captrial.data.images import MAX_BYTES, open_image
 from captrial.data.pools.sources import PoolCandidate
 from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError
-from captrial.files import FolderVerifier, VerifiedFolder, atomic_path, check_files
+from captrial.files import FolderVerifier, VerifiedFolder, check_files, output_path
 from captrial.progress import track
 from captrial.records import ImageRef
 
@@ -184,8 +184,11 @@ def count_classes(labels: Iterable[str | None]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def draw_classes(classes: Mapping[str, int], path: Path | str, title: str = "") -> None:
-    """Draw the class distribution of a pool (Wan 2022 Fig. 5): one bar per class, largest first; .svg, .png or .pdf."""
+def draw_classes(classes: Mapping[str, int], path: Path | str, title: str = "", *, overwrite: bool = False) -> None:
+    """Draw the class distribution of a pool (Wan 2022 Fig. 5): one bar per class, largest first; .svg, .png or .pdf.
+
+    A file that captrial did not write is replaced only with `overwrite`.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -211,5 +214,5 @@ def draw_classes(classes: Mapping[str, int], path: Path | str, title: str = "") 
     else:
         axes.set_xlabel("class, largest first")
     # Without date and random ids, the same pool gives the same bytes.
-    with rc_context({"svg.hashsalt": "captrial"}), atomic_path(path) as temporary:
+    with rc_context({"svg.hashsalt": "captrial"}), output_path(path, overwrite=overwrite) as temporary:
         figure.savefig(temporary, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

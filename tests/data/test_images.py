@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from captrial.data import ImageProblem, image_size, open_image, try_open
-from captrial.data.images import ignore_warnings
+from captrial.data.images import MAX_DEPTH, MAX_PIXELS, header_pixels, ignore_warnings, pixel_batches
 from captrial.errors import ImageError
 
 FORMATS = ["JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF"]
@@ -391,3 +391,90 @@ def test_malformed_images_give_a_problem_or_a_image(content: bytes) -> None:
 @settings(max_examples=20_000, deadline=10_000, suppress_health_check=[HealthCheck.too_slow])
 def test_thousands_of_malformed_images(content: bytes) -> None:
     open_malformed(content)
+
+
+PEAK = """
+import io, resource, sys
+from captrial.data import images
+content = open(sys.argv[1], "rb").read()
+with images.ignore_warnings():
+    bound = images.decoding_memory(images._header(io.BytesIO(content), content[:64], ""))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    size = images.open_image(content).size
+    print(size[0] * size[1], bound, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+except images.ImageError as error:
+    print("refused", bound, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+def peak(path: Path) -> tuple[str, int, int]:
+    """(pixels, bound, bytes) of opening an image in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, check=True, timeout=120)
+    pixels, bound, used = done.stdout.split()
+    return pixels.decode(), int(bound), int(used)
+
+
+def turned() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif
+
+
+LARGE = {  # name: mode, format, options
+    "baseline": ("RGB", "JPEG", {"exif": turned()}),
+    "progressive": ("RGB", "JPEG", {"progressive": True, "subsampling": 0, "exif": turned()}),
+    "progressive CMYK": ("CMYK", "JPEG", {"progressive": True}),
+    "transparent": ("RGBA", "PNG", {"exif": turned()}),
+    "webp": ("RGBA", "WebP", {"exif": turned()}),
+    "gif": ("L", "GIF", {}),
+    "float": ("F", "TIFF", {"compression": "tiff_lzw"}),
+    "float in one strip": ("F", "TIFF", {"compression": "tiff_lzw", "tiffinfo": {278: 4000, 0x0112: 6}}),
+    "integers": ("I", "TIFF", {"compression": "tiff_adobe_deflate"}),
+    "16 bits": ("I;16", "PNG", {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_of_one_image_is_bounded(name: str, tmp_path: Path) -> None:
+    """The bound that is checked before decoding holds: at most 18 bytes per pixel, 1.5 GiB at the limit of pixels."""
+    mode, form, options = LARGE[name]
+    with (tmp_path / "large").open("wb") as stream:
+        Image.new(mode, (5000, 4000)).save(stream, form, **options)
+    pixels, bound, used = peak(tmp_path / "large")
+    assert int(pixels) == 5000 * 4000
+    assert used < bound
+    assert bound < MAX_DEPTH * 5000 * 4000  # so that every image up to the limit of pixels can be opened
+    assert MAX_DEPTH * MAX_PIXELS <= 3 << 29
+
+
+@pytest.mark.slow
+def test_an_image_that_would_take_too_much_memory_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    """A TIFF of 64 pixels whose header declares a tile of 60 000 x 60 000."""
+    path = tmp_path / "bomb.tif"
+    Image.new("RGBA", (8, 8)).save(path, tiffinfo={40001: 60_000, 40002: 60_000})
+    content = path.read_bytes()
+    for private, tag in ((40001, 322), (40002, 323)):
+        assert content.count(struct.pack("<H", private)) == 1
+        content = content.replace(struct.pack("<H", private), struct.pack("<H", tag))
+    path.write_bytes(content)
+    pixels, bound, used = peak(path)
+    assert (pixels, bound > 13 << 30) == ("refused", True)
+    assert used < 50 << 20
+
+
+def test_batches_of_images_have_a_budget_of_pixels(tmp_path: Path) -> None:
+    paths = []
+    for index, side in enumerate((40, 30, 100, 10, 10, 10)):
+        paths.append(tmp_path / f"{index}.png")
+        Image.new("1", (side, side)).save(paths[-1])
+    paths.insert(2, tmp_path / "missing.png")
+    assert header_pixels(paths[0]) == 1600
+    batches = list(pixel_batches(paths, budget=2500, largest=3))
+    assert [[path.name for path in batch] for batch in batches] == [
+        ["0.png", "1.png", "missing.png"],
+        ["2.png"],
+        ["3.png", "4.png", "5.png"],
+    ]
+    assert list(pixel_batches([], budget=1)) == []

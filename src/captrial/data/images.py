@@ -1,13 +1,16 @@
 """Opening images safely: `open_image` returns an RGB image or raises an `ImageError` that says why not.
 
 The format is recognised from the first bytes, never from the file name: JPEG, PNG, WebP, GIF (first frame), BMP and
-TIFF are opened, nothing else. The number of pixels is checked before any pixel is decoded. EXIF orientation is applied,
-transparency is shown over white, 16- and 32-bit grey is scaled to 8 bits. All functions are safe to call from threads.
+TIFF are opened, nothing else. The number of pixels, and the memory that decoding takes, are checked before any pixel is
+decoded: beside its file, opening one image takes at most 18 bytes per allowed pixel, 1.5 GiB with the default limit.
+EXIF orientation is applied, transparency is shown over white, 16- and 32-bit grey is scaled to 8 bits. All functions
+are safe to call from threads.
 
     open_image(source)      the image in RGB, or an ImageError
     try_open(source)        the image in RGB, or an ImageProblem: for batches
     image_size(source)      (width, height) from the header
     image_format(start)     the format of a file, from its first bytes
+    pixel_batches(images)   lists of images that together have at most `BATCH_PIXELS` pixels
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ import stat
 import struct
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +37,12 @@ from captrial.records import Sample
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit: a quarter of a gigabyte in RGB
 MAX_BYTES = 256 << 20
+MAX_DEPTH = 18  # bytes per allowed pixel that decoding an image and converting it to RGB may take
+BATCH_PIXELS = MAX_PIXELS  # of the images that are held at once: with 4 bytes per pixel, 358 MB
 MAX_SCANS = 200  # a progressive JPEG has about ten; each one costs a pass over all pixels
 
 Source = Path | str | bytes
+T = TypeVar("T")
 
 SIGNATURES = (
     (b"\xff\xd8\xff", "JPEG"),
@@ -139,9 +145,12 @@ def open_image(
             _check_scans(image, content, name)
             if draft is not None:
                 image.draft(None, draft)
+            _check_memory(image, max_pixels, name)
             turn = UPRIGHT.get(_orientation(image))
             image.load()
-            upright = to_rgb(image)
+            plain = image.mode == "RGB" and "transparency" not in image.info
+            upright = image._new(image.im) if plain else to_rgb(image)  # the same pixels, not a copy
+            del image  # before the next copy
             return upright.transpose(turn) if turn is not None else upright
     except ImageError:
         raise
@@ -242,6 +251,52 @@ def _check_pixels(size: tuple[int, int], max_pixels: int, name: str) -> None:
         )
 
 
+def _check_memory(image: ImageFile, max_pixels: int, name: str) -> None:
+    needed, limit = decoding_memory(image), MAX_DEPTH * max(max_pixels, _BAND_PIXELS * 8)
+    if needed > limit:
+        raise RefusedImageError(
+            name,
+            "too many pixels",
+            f"would take {needed >> 20} MiB to decode ({image.width} x {image.height} pixels, mode {image.mode}), over "
+            f"the limit of {limit >> 20} MiB; save it as an 8-bit JPEG or PNG",
+        )
+
+
+def decoding_memory(image: ImageFile) -> int:
+    """An upper bound of the bytes that decoding an image and converting it to RGB take, from its header."""
+    pixels = image.width * image.height
+    decoded = 4 * pixels if image.format in ("GIF", "WEBP") else _BYTES_PER_PIXEL.get(image.mode, 4) * pixels
+    buffers = 0  # of the decoder, while it fills the image
+    if image.format == "JPEG" and image.info.get("progressive"):
+        buffers = 2 * len(image.getbands()) * pixels  # all coefficients, 16 bits each
+    elif image.format == "WEBP":
+        buffers = 12 * pixels  # two canvases and a frame
+    elif isinstance(image, TiffImagePlugin.TiffImageFile):
+        buffers = _strip_bytes(image) + decoded  # it is turned upright while it is loaded
+    return max(decoded + buffers, decoded + 4 * pixels, 8 * pixels) + 64 * _BAND_PIXELS  # then RGB, then upright
+
+
+_BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}  # in memory; else 4
+
+
+def _strip_bytes(image: TiffImagePlugin.TiffImageFile) -> int:
+    """The size of a decoded strip or tile of a TIFF, which may be the whole image."""
+    tags = image.tag_v2
+    bits = tags.get(TiffImagePlugin.BITSPERSAMPLE, 1)
+    depth = max(bits) if isinstance(bits, tuple) else int(bits)
+    samples = int(tags.get(TiffImagePlugin.SAMPLESPERPIXEL, 1))
+    height = int(tags[TiffImagePlugin.IMAGELENGTH])  # as stored: `image.height` is that of the upright image
+    rows = min(int(tags.get(TiffImagePlugin.ROWSPERSTRIP, height)), height)
+    width, rows = (
+        int(tags.get(tag, other))
+        for tag, other in (
+            (TiffImagePlugin.TILEWIDTH, tags[TiffImagePlugin.IMAGEWIDTH]),
+            (TiffImagePlugin.TILELENGTH, rows),
+        )
+    )
+    return max(width, 0) * max(rows, 0) * max(depth, 1) * max(samples, 1) // 8
+
+
 def _orientation(image: ImageFile) -> int:
     """The EXIF orientation stored before the pixels; 1 where it is absent or unreadable."""
     if isinstance(image, TiffImagePlugin.TiffImageFile):
@@ -260,6 +315,43 @@ def _broken(name: str, error: Exception) -> RefusedImageError:
         return RefusedImageError(name, "too many pixels", "has too many pixels for Pillow to decode; shrink it")
     reason = " ".join(str(error).split())[:120] or type(error).__name__
     return RefusedImageError(name, "broken", f"is truncated or damaged ({reason}); download or save it again")
+
+
+def pixel_batches(
+    images: Iterable[T],
+    pixels: Callable[[T], int] | None = None,
+    *,
+    largest: int = 64,
+    budget: int = BATCH_PIXELS,
+) -> Iterator[list[T]]:
+    """Cut images into lists of at most `largest` that together have at most `budget` pixels, in order.
+
+    `pixels` tells the size of one; by default, images are sources of `open_image` and their headers are read. An image
+    with more pixels than the budget is a list of its own, one that cannot be read counts as empty.
+
+    >>> list(pixel_batches([3, 4, 9, 1], pixels=int, budget=8))
+    [[3, 4], [9], [1]]
+    """
+    batch: list[T] = []
+    total = 0
+    for image in images:
+        size = pixels(image) if pixels is not None else header_pixels(cast("Source", image))
+        if batch and (len(batch) == largest or total + size > budget):
+            yield batch
+            batch, total = [], 0
+        batch.append(image)
+        total += size
+    if batch:
+        yield batch
+
+
+def header_pixels(source: Source) -> int:
+    """The number of pixels of an image from its header; 0 for a file that cannot be read."""
+    try:
+        width, height = image_size(source)
+    except ImageError:
+        return 0
+    return width * height
 
 
 def size_of(sample: Sample) -> tuple[int, int]:
@@ -328,39 +420,63 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _over_white(image: Image.Image) -> Image.Image:
-    if image.mode in ("RGBa", "La"):  # premultiplied alpha: convert to straight alpha first
-        image = image.convert(image.mode[:-1] + "A")
-    layer = image.convert("RGBA")
-    page = Image.new("RGB", layer.size, "white")
-    page.paste(layer, mask=layer.getchannel("A"))
+    page = Image.new("RGB", image.size, "white")
+    for top, band in _bands(image):
+        if band.mode in ("RGBa", "La"):  # premultiplied alpha: convert to straight alpha first
+            band = band.convert(band.mode[:-1] + "A")
+        layer = band.convert("RGBA")
+        page.paste(layer, (0, top), mask=layer.getchannel("A"))
     return page
 
 
+def _bands(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    """Some rows of an image at a time, with the number of the first: what is computed from them stays small."""
+    rows = max(_BAND_PIXELS // image.width, 1)
+    for top in range(0, image.height, rows):
+        yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
+
+
+_BAND_PIXELS = 1 << 18
+
+
 def _from_deep(image: Image.Image) -> Image.Image:
-    """Grey with 16 or 32 bits, or with floating-point values."""
-    values = np.asarray(image)
-    grey = _scaled(values)
-    transparent = image.info.get("transparency")
-    if isinstance(transparent, int):
-        grey[values == transparent] = 255
-    return Image.fromarray(grey).convert("RGB")
-
-
-def _scaled(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Grey values of any depth scaled to 8 bits.
+    """Grey with 16 or 32 bits, or with floating-point values, scaled to 8 bits.
 
     16-bit values range from 0 to 65535. 32-bit integers are taken for 8- or 16-bit values where they fit, floats
     for values in [0, 1] or [0, 255]. Other values have no agreed range: their extremes become 0 and 255.
     """
-    kind, size = values.dtype.kind, values.dtype.itemsize
-    if kind == "u" and size == 2:
+    page, limits = Image.new("RGB", image.size), None if image.mode.startswith("I;16") else _value_range(image)
+    transparent = image.info.get("transparency")
+    for top, band in _bands(image):
+        values = np.asarray(band)
+        grey = _scaled(values, limits)
+        if isinstance(transparent, int):
+            grey[values == transparent] = 255
+        page.paste(Image.fromarray(grey).convert("RGB"), (0, top))
+    return page
+
+
+def _value_range(image: Image.Image) -> tuple[float, float]:
+    """The values that become 0 and 255."""
+    extremes = [
+        (float(deep.min()), float(deep.max())) for deep in (_finite(np.asarray(band)) for _, band in _bands(image))
+    ]
+    low, high = min(low for low, _ in extremes), max(high for _, high in extremes)
+    if low < 0:
+        return low, high
+    agreed = (1.0, 255.0) if image.mode == "F" else (255.0, 65_535.0)
+    return 0.0, next((scale for scale in agreed if high <= scale), high)
+
+
+def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
+    return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _scaled(values: NDArray[Any], limits: tuple[float, float] | None) -> NDArray[np.uint8]:
+    if limits is None:
         return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 / 255 = 257, rounded to nearest
-    deep = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    low, high = float(deep.min()), float(deep.max())
-    if low >= 0:
-        agreed = (1.0, 255.0) if kind == "f" else (255.0, 65_535.0)
-        low, high = 0.0, next((scale for scale in agreed if high <= scale), high)
-    return np.rint((deep - low) * (255 / max(high - low, 1e-300))).astype(np.uint8)
+    low, high = limits
+    return np.rint((_finite(values) - low) * (255 / max(high - low, 1e-300))).astype(np.uint8)
 
 
 _thread = threading.local()

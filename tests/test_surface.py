@@ -19,7 +19,7 @@ FORBIDDEN = {
     "elsewhere", "founding", "keeper", "looking", "manners", "others", "outlook", "quiet", "room", "sight", "standing"
 }  # fmt: skip
 MOST_REPEATED_NAMES = 8
-UNFINISHED = {"demo", "papers", "vision"}  # packages still being redrawn
+UNFINISHED = {"demo", "papers"}  # packages still being redrawn
 unfinished = pytest.mark.xfail(reason="some packages are still being redrawn", strict=False)
 
 

@@ -61,7 +61,6 @@ def caption(
     from captrial.captioners.loading import caption as caption_images
     from captrial.captioners.loading import is_address, load_captioner, with_options
     from captrial.captioners.registry import DEFAULT_CAPTIONER
-    from captrial.data import write_captions
 
     for path in images:  # before a model is loaded, which takes seconds
         if not path.exists():
@@ -79,6 +78,8 @@ def caption(
     captioner = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None)
     captions = dict(zip(map(str, images), caption_images(images, captioner), strict=True))
     if out:
+        from captrial.data import write_captions
+
         write_captions(out, captions, overwrite=overwrite)
     if json:
         print_json(captions)

@@ -5,31 +5,36 @@ image_source   images by id, from a folder or a pool: `ImageSource`
 captions       caption files: `read_captions`, `read_references`, `write_captions`, `write_references`
 datasets       readers of Karpathy, COCO, Flickr and other data sets: `read_dataset`, `detect`
 pools          the images of a competition, collected from folders, shards and URL lists: `build_pool`, `ImagePool`
+
+Names are imported when first used: opening an image does not load the readers of data sets.
 """
 
-from captrial.data.captions import (
-    CaptionProblem,
-    CaptionSet,
-    read_captions,
-    read_references,
-    write_captions,
-    write_references,
-)
-from captrial.data.datasets import (
-    detect,
-    join,
-    present,
-    problems,
-    read_dataset,
-    read_shards,
-    write_shards,
-)
-from captrial.data.images import (
-    ImageProblem,
-    image_size,
-    open_image,
-    try_open,
-)
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from captrial.data.captions import (
+        CaptionProblem,
+        CaptionSet,
+        read_captions,
+        read_references,
+        write_captions,
+        write_references,
+    )
+    from captrial.data.datasets import (
+        detect,
+        join,
+        present,
+        problems,
+        read_dataset,
+        read_shards,
+        write_shards,
+    )
+    from captrial.data.images import (
+        ImageProblem,
+        image_size,
+        open_image,
+        try_open,
+    )
 
 __all__ = [
     "CaptionProblem",
@@ -50,3 +55,24 @@ __all__ = [
     "write_references",
     "write_shards",
 ]
+_NAMES = {
+    "captions": (
+        "CaptionProblem",
+        "CaptionSet",
+        "read_captions",
+        "read_references",
+        "write_captions",
+        "write_references",
+    ),
+    "datasets": ("detect", "join", "present", "problems", "read_dataset", "read_shards", "write_shards"),
+    "images": ("ImageProblem", "image_size", "open_image", "try_open"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"captrial.data.{module}"), name)
+    raise AttributeError(f"module 'captrial.data' has no attribute {name!r}")

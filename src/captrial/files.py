@@ -397,6 +397,20 @@ def _forget_old_records(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
+def path_inside(folder: Path | str, name: str) -> Path:
+    """`folder / name`; an `InputError` where `name`, which comes from a file, leads out of `folder`.
+
+    An absolute name is allowed if it lies in `folder`. Links are not followed: a file cannot contain one.
+    """
+    root = Path(folder).absolute()
+    path = os.path.normpath(root / name)  # resolves `..` without following links
+    if "\0" in name or not Path(path).is_relative_to(root):
+        raise InputError(
+            f"{name!r} leads out of the folder {folder}; move the file there, and give its path from there"
+        )
+    return Path(path)
+
+
 def without_passwords(text: str) -> str:
     """A text without the user names and passwords of its URLs, for journals, manifests and messages.
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+import pytest
 from PIL import Image
 
+from captrial.data.public_network import ALLOW_PRIVATE
 from captrial.engines.job import Job, Row
 from captrial.errors import CaptrialError, InputError
 
@@ -142,7 +144,9 @@ def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(ALLOW_PRIVATE, "1")
+            yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         thread.join()

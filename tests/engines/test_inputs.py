@@ -20,7 +20,7 @@ from PIL import Image
 from captrial.data.datasets.webdataset import write_shards
 from captrial.engines import inputs
 from captrial.engines.inputs import find_parts, open_rows, parts_of_all
-from captrial.errors import DatasetError
+from captrial.errors import DatasetError, InputError
 from captrial.records import ImageRef, Sample
 from engines.example_jobs import serving
 
@@ -231,3 +231,48 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
         took = time.monotonic() - began
     assert "not all there after 0.2 seconds" in row["error"]
     assert took < 4
+
+
+def test_paths_of_a_file_stay_in_its_folder(folder: Path, tmp_path: Path) -> None:
+    """A stranger's table or list must not make us read, and send to an endpoint, other files of this machine."""
+    inside = tmp_path / "data"
+    inside.mkdir()
+    (inside / "a.png").write_bytes((folder / "0.png").read_bytes())
+    (inside / "deeper").mkdir()
+    secret = tmp_path / "secret.png"
+    secret.write_bytes((folder / "1.png").read_bytes())
+    places = [
+        "a.png",
+        "deeper/../a.png",
+        str(inside / "a.png"),
+        "../secret.png",
+        str(secret),
+        "deeper/../../secret.png",
+    ]
+    kinds = [
+        {"path": places},
+        {"image": [{"bytes": None, "path": place} for place in places]},
+        {"image": places},
+        {"url": [f"file://{place}" if place.startswith("/") else place for place in places]},
+    ]
+    for columns in kinds:
+        pq.write_table(pa.table({"id": [str(n) for n in range(6)], **columns}), inside / "table.parquet")
+        good, bad = opened(inside / "table.parquet")
+        assert (list(good), list(bad)) == (["0", "1", "2"], ["3", "4", "5"]), columns
+        assert all("leads out of the folder" in reason for reason in bad.values())
+    content = secret.read_bytes()  # with its bytes in the row, the path is only a remark
+    pq.write_table(pa.table({"id": ["x"], "image": [{"bytes": content, "path": "/a/b.png"}]}), inside / "table.parquet")
+    assert list(opened(inside / "table.parquet")[0]) == ["x"]
+    (inside / "list.txt").write_text(f"a.png\n{secret}\n")
+    with pytest.raises(InputError, match="leads out of the folder"):
+        find_parts(inside / "list.txt")
+
+
+def test_urls_of_a_list_do_not_reach_this_machine(
+    folder: Path, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CAPTRIAL_ALLOW_PRIVATE")
+    (tmp_path / "list.txt").write_text(f"{server}/0.png\n")
+    good, bad = opened(tmp_path / "list.txt")
+    assert good == {}
+    assert "--allow-private" in bad[f"{server}/0.png"]

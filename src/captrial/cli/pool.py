@@ -39,6 +39,9 @@ def build(
     concurrency: Annotated[int, typer.Option(min=1, help="Parallel downloads.")] = 16,
     retries: Annotated[int, typer.Option(min=0, help="Further attempts after a failed download.")] = 3,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger downloads.")] = 32 << 20,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Let URLs reach this machine and its private network.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Collect images from folders, tar shards and URL lists; list and leave out duplicates and unreadable images."""
@@ -49,7 +52,7 @@ def build(
         near_duplicate_distance=None if near_distance < 0 else near_distance,
         workers=workers or None,
         unpack=unpack,
-        downloads=DownloadSettings(concurrency=concurrency, retries=retries, max_bytes=max_bytes),
+        downloads=DownloadSettings(concurrency, retries, max_bytes=max_bytes, allow_private=allow_private),
     )
     pool = build_pool(sources, out, settings)
     if json:

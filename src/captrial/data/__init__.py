@@ -2,6 +2,7 @@
 
 images         opening images safely: `open_image`, `try_open`, `image_size`
 image_source   images by id, from a folder or a pool: `ImageSource`
+public_network HTTP clients for addresses from files: `public_client`
 captions       caption files: `read_captions`, `read_references`, `write_captions`, `write_references`
 datasets       readers of Karpathy, COCO, Flickr and other data sets: `read_dataset`, `detect`
 pools          the images of a competition, collected from folders, shards and URL lists: `build_pool`, `ImagePool`

@@ -26,9 +26,10 @@ from captrial.data.datasets import find_shards, read_folder, read_shards
 from captrial.data.datasets.image_folder import is_image
 from captrial.data.datasets.webdataset import SHARD_SUFFIXES
 from captrial.data.images import open_image
+from captrial.data.public_network import public_client
 from captrial.engines.job import Row
-from captrial.errors import DatasetError, ImageError
-from captrial.files import content_hash
+from captrial.errors import DatasetError, ImageError, InputError
+from captrial.files import content_hash, path_inside
 
 PART = 512  # images a part: minutes of captioning on a processor, a tenth of a minute on a GPU
 TOGETHER = 32  # rows of a Parquet file that are in memory at once
@@ -38,6 +39,7 @@ TIMEOUT = 20.0  # seconds without a byte
 LONGEST = 120.0  # seconds for all of an image: a server may send a byte now and then for ever
 LARGEST = 64 << 20  # bytes of a download
 AT_ONCE = 16  # downloads in flight
+IMAGE_COLUMNS = ("image", "bytes", "path", "url")  # of a row; the first that is not null is used
 Entry = tuple[str, str]  # id and where it is
 
 
@@ -77,7 +79,8 @@ def find_parts(source: Path | str, size: int = PART) -> list[InputPart]:
     if path.suffix in URLS and path.is_file():
         text = path.read_text(encoding="utf-8-sig", errors="replace")  # some editors begin a file with a mark
         lines = dict.fromkeys(line.strip() for line in text.splitlines())
-        return entry_parts("urls", ((line, line) for line in lines if line and not line.startswith("#")), size)
+        named = [line for line in lines if line and not line.startswith("#")]
+        return entry_parts("urls", ((line, _place(line, path.parent)) for line in named), size)
     shards = find_shards(path)
     for shard in shards:
         if not shard.is_file():
@@ -173,9 +176,24 @@ def _read_parquet(part: InputPart) -> Iterator[Row]:
 
 
 def _placed(row: Row, file: Path) -> Row:
-    """A row whose relative path starts at its file's folder: workers may run in another directory."""
-    path = row.get("path")
-    return {**row, "path": str(file.parent / path)} if isinstance(path, str) else row
+    """A row whose local files start at its file's folder, and lie in it: the file may come from somebody else."""
+    column = next((name for name in IMAGE_COLUMNS if row.get(name) is not None), "")
+    value, inner = row.get(column), isinstance(row.get(column), dict)
+    if isinstance(value, dict):
+        value = None if value.get("bytes") else value.get("path")
+    if not isinstance(value, str) or column == "bytes":
+        return row
+    try:
+        place = _place(value, file.parent) if column == "url" else str(path_inside(file.parent, value))
+    except InputError as error:
+        return {**row, "error": f"{file.name}: {error}"}
+    return {**row, column: {"path": place} if inner else place}
+
+
+def _place(url: str, folder: Path) -> str:
+    """A URL; that of a local file must lie in `folder`."""
+    address = urlparse(url)
+    return str(path_inside(folder, unquote(address.path))) if address.scheme in ("", "file") else url
 
 
 def _groups(metadata: pq.FileMetaData, part: InputPart) -> tuple[list[int], int]:
@@ -213,7 +231,7 @@ def open_rows(rows: Sequence[Row]) -> list[Row]:
     if not any("url" in row for row in rows):
         return [_opened(row) for row in rows]
     with (
-        httpx.Client(verify=_certificates(), timeout=TIMEOUT, follow_redirects=True) as client,
+        public_client(verify=_certificates(), timeout=TIMEOUT, follow_redirects=True) as client,
         ThreadPoolExecutor(AT_ONCE) as threads,
     ):
         return list(threads.map(partial(_opened, client=client), rows))
@@ -230,12 +248,12 @@ def _opened(row: Row, client: httpx.Client | None = None) -> Row:
         return {"id": row["id"], "error": row["error"]}
     try:
         return {"id": row["id"], "image": _open(row, client)}
-    except (ImageError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+    except (InputError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         return {"id": row["id"], "error": str(error) or type(error).__name__}
 
 
 def _open(row: Row, client: httpx.Client | None) -> Image.Image:
-    for column in ("image", "bytes", "path", "url"):
+    for column in IMAGE_COLUMNS:
         value = row.get(column)
         if isinstance(value, dict):  # the image column of Hugging Face data sets: {"bytes": ..., "path": ...}
             value = value.get("bytes") or value.get("path")
@@ -246,9 +264,8 @@ def _open(row: Row, client: httpx.Client | None) -> Image.Image:
 
 
 def _download(url: str, client: httpx.Client | None) -> bytes | str:
-    address = urlparse(url)
-    if address.scheme in ("", "file") or client is None:
-        return unquote(address.path)
+    if "://" not in url or client is None:
+        return url  # a file in the folder of its list (see `_place`)
     content, deadline = bytearray(), time.monotonic() + LONGEST
     with client.stream("GET", url) as answer:
         answer.raise_for_status()

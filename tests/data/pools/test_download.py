@@ -123,7 +123,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     running.server_close()
 
 
-QUICK = DownloadSettings(concurrency=4, retries=2, backoff=0.01, timeout=1.0, max_bytes=1 << 20)
+QUICK = DownloadSettings(concurrency=4, retries=2, backoff=0.01, timeout=1.0, max_bytes=1 << 20, allow_private=True)
 
 
 def test_downloads_from_an_unreliable_server(server: Server, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_killed_download_continues(server: Server, tmp_path: Path) -> None:
     listing.write_text("\n".join(f"{server.url}/ok/{n}" for n in range(120)))
     command = [sys.executable, "-m", "captrial", "pool", "build", str(tmp_path / "pool"), "--from", str(listing)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    process = subprocess.Popen([*command, "--concurrency", "2"], env=environment)
+    process = subprocess.Popen([*command, "--concurrency", "2", "--allow-private"], env=environment)
     journal = tmp_path / "pool" / "images" / "journal.jsonl"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (journal.exists() and journal.read_bytes().count(b"\n") > 20):
@@ -212,8 +212,36 @@ def test_a_killed_download_continues(server: Server, tmp_path: Path) -> None:
     done = journal.read_bytes().count(b"\n")
     assert 20 < done < 120
     server.delay = 0.0
-    pool = build_pool([listing], tmp_path / "pool")
+    pool = build_pool([listing], tmp_path / "pool", PoolSettings(downloads=DownloadSettings(allow_private=True)))
     assert pool.summary["found"] == 120
     assert "not downloaded" not in pool.summary["left_out"]
     assert sum(server.asked.values()) <= 120 + 2 + 2  # at most what was under way is asked for twice
     assert not list((tmp_path / "pool" / "images").rglob(".*.part"))
+
+
+def test_private_addresses_are_refused_unless_allowed(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CAPTRIAL_ALLOW_PRIVATE", raising=False)
+    (tmp_path / "urls.txt").write_text(f"{server.url}/ok/1\tnumber\nhttp://localhost:{server.server_port}/ok/2\tname\n")
+    pool = build_pool([tmp_path / "urls.txt"], tmp_path / "pool")
+    assert {entry.id for entry in pool.left_out()} == {"number", "name"}
+    assert all("--allow-private" in entry.reason for entry in pool.left_out())
+    assert not server.asked
+    allowed = PoolSettings(downloads=DownloadSettings(allow_private=True))
+    assert len(build_pool([tmp_path / "urls.txt"], tmp_path / "pool", allowed)) == 2
+
+
+def test_passwords_are_sent_but_not_written(server: Server, tmp_path: Path) -> None:
+    login = server.url.replace("http://", "http://me:s3cret@")
+    (tmp_path / "urls.txt").write_text(f"{login}/ok/1\n{login}/missing/2\n{login}/loop/3\n{login}/ok/1\n")
+    out = tmp_path / "pool"
+    for _ in range(2):
+        pool = build_pool([tmp_path / "urls.txt"], out, PoolSettings(downloads=QUICK))
+        assert len(pool) == 1
+        assert server.asked["/ok/1"] == 1
+        written = [path for path in out.rglob("*") if path.is_file()]
+        assert not [path for path in written if b"s3cret" in path.read_bytes()]
+        assert "s3cret" not in str(pool.table.to_pylist())
+        with (out / "images" / "journal.jsonl").open("a") as journal:  # as an earlier version wrote it
+            journal.write('{"url": "http://me:s3cret@old/x.jpg", "file": "a/b.jpg", "size": 1}\n')

@@ -27,7 +27,16 @@ from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, exact_duplica
 from captrial.data.pools.image_pool import MANIFEST, SUMMARY, ImagePool, count_classes
 from captrial.data.pools.sources import PoolCandidate, iterate_folder, iterate_shard, read_url_list
 from captrial.errors import DatasetError, InputError
-from captrial.files import LOCK, atomic_path, atomic_write, content_hash, lock_folder, read_checksums, write_checked
+from captrial.files import (
+    LOCK,
+    atomic_path,
+    atomic_write,
+    content_hash,
+    lock_folder,
+    read_checksums,
+    without_passwords,
+    write_checked,
+)
 from captrial.progress import progress_bar, track
 
 NEAR_DUPLICATE_DISTANCE = 10  # of 64 bits; measured in docs/data.md
@@ -152,7 +161,7 @@ def _check_ids(candidates: list[PoolCandidate]) -> None:
         if candidate.url is not None and candidate.url == other.url:
             candidates[index] = replace(candidate, id=f"{candidate.id}#{index}")
             continue
-        places = [str(c.path or c.shard or c.url) for c in (other, candidate)]
+        places = [without_passwords(str(c.path or c.shard or c.url)) for c in (other, candidate)]
         raise DatasetError(
             f"two images have the id {candidate.id!r} ({places[0]} and {places[1]}); "
             "give one source a name, as in --from name=path"
@@ -290,7 +299,7 @@ def _manifest(candidates: list[PoolCandidate], scanned: pa.Table, distance: int 
         "shard": pa.array([_stored(c.shard, out) for c in candidates], pa.string()),
         "offset": pa.array([c.offset for c in candidates], pa.int64()),
         "size": pa.array([c.size for c in candidates], pa.int64()),
-        "url": pa.array([c.url for c in candidates], pa.string()),
+        "url": pa.array([c.url and without_passwords(c.url) for c in candidates], pa.string()),
         **{name: scanned[name] for name in ("width", "height", "hash", "looks")},
         "status": pa.array(status, pa.string()),
         "reason": pa.array(reasons, pa.string()),

@@ -1,7 +1,8 @@
 """Downloading a URL list: many files in parallel, with retries for temporary errors and early stops for other files.
 
 An image is written to a temporary file and renamed when it is complete. Each finished download is a line of a journal,
-so that the next run downloads only the rest.
+so that the next run downloads only the rest. Only public addresses are reached unless `allow_private` is set (see
+`captrial.data.public_network`); passwords in URLs are used for the request, and written nowhere.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import IO, Any
 import httpx
 
 from captrial.data.images import SUFFIXES, describe_file, image_format
+from captrial.data.public_network import PrivateAddressError, public_async_client
 from captrial.errors import DatasetError
-from captrial.files import content_hash
+from captrial.files import atomic_write, content_hash, without_passwords
 from captrial.progress import progress_bar
 from captrial.version import __version__
 
@@ -35,6 +37,7 @@ class DownloadSettings:
     backoff: float = 0.5  # wait before the first retry; doubled for each further one
     timeout: float = 60.0  # of one attempt to download a whole file
     max_bytes: int = 32 << 20
+    allow_private: bool = False  # whether addresses of this machine and its network may be reached
 
 
 class _PermanentError(Exception):
@@ -56,7 +59,10 @@ def download(urls: Iterable[str], folder: Path, settings: DownloadSettings) -> d
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = dict.fromkeys(urls)
-    results: dict[str, Path | str] = {url: path for url, path in _finished(folder) if url in wanted}
+    finished = dict(_finished(folder))
+    results: dict[str, Path | str] = {
+        url: finished[without_passwords(url)] for url in wanted if without_passwords(url) in finished
+    }
     missing = [url for url in wanted if url not in results]
     with _journal(folder) as journal, progress_bar() as bar:
         task = bar.add_task("downloading", total=len(wanted), completed=len(results))
@@ -64,7 +70,11 @@ def download(urls: Iterable[str], folder: Path, settings: DownloadSettings) -> d
         def report(url: str, outcome: Path | str) -> None:
             results[url] = outcome
             if isinstance(outcome, Path):
-                entry = {"url": url, "file": outcome.relative_to(folder).as_posix(), "size": outcome.stat().st_size}
+                entry = {
+                    "url": without_passwords(url),
+                    "file": outcome.relative_to(folder).as_posix(),
+                    "size": outcome.stat().st_size,
+                }
                 journal.write(json.dumps(entry) + "\n")
                 journal.flush()
             bar.advance(task)
@@ -92,13 +102,19 @@ async def _fetch_all(
     limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
     # No compressed transfer: the size limit must hold for the bytes that arrive.
     headers = {"user-agent": f"captrial/{__version__}", "accept": "image/*", "accept-encoding": "identity"}
-    async with httpx.AsyncClient(
-        limits=limits, headers=headers, follow_redirects=True, max_redirects=5, timeout=settings.timeout
+    async with public_async_client(
+        settings.allow_private,
+        limits=limits,
+        headers=headers,
+        follow_redirects=True,
+        max_redirects=5,
+        timeout=settings.timeout,
     ) as client:
 
         async def worker() -> None:
             for url in queue:
-                report(url, await _fetch(client, url, folder, settings))
+                outcome = await _fetch(client, url, folder, settings)
+                report(url, without_passwords(outcome) if isinstance(outcome, str) else outcome)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(settings.concurrency):
@@ -112,7 +128,7 @@ async def _fetch(client: httpx.AsyncClient, url: str, folder: Path, settings: Do
         try:
             async with asyncio.timeout(settings.timeout):
                 return await _attempt(client, url, folder, settings)
-        except _PermanentError as error:
+        except (_PermanentError, PrivateAddressError) as error:
             return str(error)
         except (httpx.UnsupportedProtocol, httpx.TooManyRedirects, httpx.InvalidURL) as error:
             return f"the address is not usable ({error})"
@@ -130,7 +146,7 @@ async def _fetch(client: httpx.AsyncClient, url: str, folder: Path, settings: Do
 async def _attempt(client: httpx.AsyncClient, url: str, folder: Path, settings: DownloadSettings) -> Path:
     async with client.stream("GET", url) as response:
         _check_answer(response, settings.max_bytes)
-        name = content_hash(url)
+        name = content_hash(without_passwords(url))
         place = folder / name[:2]
         with _part(place, f".{name}.part") as (part, stream):
             start, size = b"", 0
@@ -201,7 +217,7 @@ def _finished(folder: Path) -> Iterator[tuple[str, Path]]:
             entry = json.loads(line)
             path = folder / entry["file"]
             if path.stat().st_size == entry["size"] and path.resolve().is_relative_to(folder.resolve()):
-                yield entry["url"], path
+                yield without_passwords(entry["url"]), path
         except (ValueError, KeyError, TypeError, OSError):
             continue
 
@@ -209,6 +225,10 @@ def _finished(folder: Path) -> Iterator[tuple[str, Path]]:
 @contextmanager
 def _journal(folder: Path) -> Iterator[IO[str]]:
     path = folder / "journal.jsonl"
+    if path.exists():  # journals of earlier versions have passwords
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if without_passwords(text) != text:
+            atomic_write(path, without_passwords(text))
     cut = path.exists() and not path.read_bytes().endswith(b"\n")
     with path.open("a", encoding="utf-8") as stream:
         if cut:

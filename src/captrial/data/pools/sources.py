@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from captrial.data.images import IMAGE_SUFFIXES
 from captrial.errors import DatasetError
-from captrial.files import content_hash
+from captrial.files import content_hash, without_passwords
 
 MAX_LABEL = 1024
 SHARD_ERRORS = (tarfile.TarError, OSError, ValueError, EOFError)
@@ -194,9 +194,12 @@ def _pick(row: list[str], columns: list[int | None]) -> list[str]:
 def _from_url(path: Path, number: int, fields: list[str]) -> PoolCandidate:
     url, identity, label = (field.strip() for field in fields[:3])
     scheme, separator, rest = url.partition("://")
-    candidate = PoolCandidate(identity or content_hash(url), label or None, url=url)
+    candidate = PoolCandidate(identity or content_hash(without_passwords(url)), label or None, url=url)
     if not separator or scheme.lower() not in ("http", "https") or not rest or not _is_unicode(url):
-        return replace(candidate, problem=f"{path.name}, line {number}: {url[:80]!r} is not an http or https address")
+        return replace(
+            candidate,
+            problem=f"{path.name}, line {number}: {without_passwords(url)[:80]!r} is not an http or https address",
+        )
     return candidate
 
 

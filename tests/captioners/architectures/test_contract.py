@@ -204,7 +204,7 @@ def learns_elsewhere(captioner: Captioner) -> tuple[str, ...]:
     if isinstance(captioner, StackCap):
         return tuple(f"heads.{stage}." for stage in range(captioner.config.stages - 1))
     if isinstance(captioner, Sgae):
-        graphs = () if captioner.config.relations else ("image_graph.", "embed_label.")
+        graphs = () if captioner.config.relations else ("picture_graph.", "embed_label.")
         return ("sentence_", *graphs)
     return ()
 

@@ -199,7 +199,7 @@ def image_nodes(model: Any, elements: Tensor, relations: Tensor, attributes: Ten
     def label(word: Tensor) -> Tensor:
         return relu(model.embed_label[0](relu(model.words[0](word))))
 
-    net = model.image_graph
+    net = model.picture_graph
     objects = [[element] for element in elements]  # itself, and a message for every relation it is in
     between, described = [], []
     for subject, target, word in relations[relations[:, 0] >= 0]:
@@ -229,7 +229,7 @@ def sgae_image(model: Any, nodes: Tensor, tokens: Tensor) -> Tensor:
     recalled = third(leaky(second(leaky(first(nodes)))))
     recalled = (recalled @ model.dictionary.T).softmax(-1) @ model.dictionary  # D^T softmax(D x)
     nodes, recalled = nodes[None], recalled[None]
-    core, mean = model.image_core, relu(model.embed_mean[0](nodes.mean(1)))
+    core, mean = model.picture_core, relu(model.embed_mean[0](nodes.mean(1)))
     to_recalled, to_seen = core.attention
     looking = speaking = (zeros(model, nodes), zeros(model, nodes))
     logits = []

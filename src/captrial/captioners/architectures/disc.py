@@ -41,14 +41,14 @@ class RetrievalCritic(nn.Module):
     def __init__(self, config: DiscConfig) -> None:
         super().__init__()
         self.config = config
-        self.image = nn.Linear(config.features, config.critic_width)
+        self.picture = nn.Linear(config.features, config.critic_width)  # its name is part of saved states: kept
         self.words = nn.Embedding(config.words, config.critic_embedding)
         self.reader = nn.GRU(config.critic_embedding, config.critic_width, batch_first=True)
-        nn.init.xavier_uniform_(self.image.weight)
+        nn.init.xavier_uniform_(self.picture.weight)
 
     def embed_images(self, features: Features) -> Tensor:
         """(b, width), of length 1."""
-        return functional.normalize(self.image(masked_mean(features.elements, features.mask)), dim=-1)
+        return functional.normalize(self.picture(masked_mean(features.elements, features.mask)), dim=-1)
 
     def embed_captions(self, tokens: Tensor) -> Tensor:
         """Captions (b, t), PAD after the end -> (b, width), of length 1: the state after the last word."""

@@ -159,7 +159,7 @@ class Core(nn.Module):
     def __init__(self, config: SgaeConfig, contexts: int) -> None:
         super().__init__()
         width = config.width
-        self.looking = layers.LstmCell(3 * width, width)
+        self.looking = layers.LstmCell(3 * width, width)  # the attention LSTM; names are part of checkpoints
         self.attention = nn.ModuleList(
             layers.AdditiveAttention(None if number else width, width, config.attention) for number in range(contexts)
         )
@@ -198,7 +198,7 @@ class Sgae(RecurrentCaptioner):
         self.embed_mean = layers.Projection(width, width, config.dropout)
         self.embed_label = nn.Sequential(nn.Linear(width, width), nn.ReLU())
         self.sentence_graph = GraphNet(width, config.dropout, residual=False)
-        self.image_graph = GraphNet(width, config.dropout, residual=True)
+        self.picture_graph = GraphNet(width, config.dropout, residual=True)  # names are part of checkpoints: kept
         self.dictionary = nn.Parameter(torch.empty(config.dictionary, width).uniform_(0, 0.01))
         self.to_dictionary = nn.Sequential(
             *(
@@ -209,7 +209,7 @@ class Sgae(RecurrentCaptioner):
             nn.Linear(width, width),
         )
         self.sentence_core = Core(config, contexts=1)
-        self.image_core = Core(config, contexts=2)
+        self.picture_core = Core(config, contexts=2)
         self.head = nn.Linear(width, config.words)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -225,11 +225,11 @@ class Sgae(RecurrentCaptioner):
             )
         else:
             relations = Relations(features.relations)
-            nodes = self.image_graph(
+            nodes = self.picture_graph(
                 elements, features.mask, relations, self._label(relations.words), features.attributes, self._label
             )
         recalled = self.recall(self.to_dictionary(nodes.vectors))
-        contexts = tuple(self.image_core.project(each, nodes.mask) for each in (recalled, nodes.vectors))
+        contexts = tuple(self.picture_core.project(each, nodes.mask) for each in (recalled, nodes.vectors))
         return SgaeMemory(contexts, self._mean(nodes), relations, features.mask)
 
     def encode_sentences(self, graphs: SentenceGraphs, use_dictionary: bool) -> SgaeMemory:
@@ -254,7 +254,7 @@ class Sgae(RecurrentCaptioner):
 
     def recurrent_step(self, tokens: Tensor, state: SgaeState, memory: SgaeMemory) -> RecurrentStep:
         """Read a word, over sentence or image nodes alike."""
-        core = self.image_core if len(memory.contexts) == 2 else self.sentence_core
+        core = self.picture_core if len(memory.contexts) == 2 else self.sentence_core
         state, weights = core(self.words(tokens), state, memory)
         if memory.relations is not None:
             weights = memory.relations.to_elements(weights, memory.elements.shape[1])

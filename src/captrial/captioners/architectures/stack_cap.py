@@ -65,7 +65,7 @@ class StackCap(RecurrentCaptioner):
         self.words = layers.Embedding(config.words, width, config.dropout)
         self.embed = layers.Projection(config.features, width, config.dropout)
         self.embed_mean = layers.Projection(config.features, width, config.dropout)
-        self.looking = layers.LstmCell(3 * width, width)
+        self.looking = layers.LstmCell(3 * width, width)  # the attention LSTM; names are part of checkpoints
         self.attention = nn.ModuleList(PriorAttention(width, width, config.attention) for _ in range(config.stages))
         self.speaking = nn.ModuleList(layers.LstmCell(2 * width, width) for _ in range(config.stages))
         self.heads = nn.ModuleList(nn.Linear(width, config.words) for _ in range(config.stages))

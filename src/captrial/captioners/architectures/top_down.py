@@ -47,7 +47,7 @@ class TopDown(RecurrentCaptioner):
         self.words = layers.Embedding(config.words, width, config.dropout)
         self.embed = layers.Projection(config.features, width, config.dropout)
         self.embed_mean = layers.Projection(config.features, width, config.dropout)
-        self.looking = layers.LstmCell(3 * width, width)
+        self.looking = layers.LstmCell(3 * width, width)  # the attention LSTM; names are part of checkpoints
         self.attention = layers.AdditiveAttention(width, width, config.attention)
         self.speaking = layers.LstmCell(2 * width, width)
         self.head = nn.Linear(width, config.words)

@@ -130,7 +130,7 @@ class XLan(RecurrentCaptioner):
         self.join = nn.Linear((config.blocks + 1) * width, width)
         self.join_norm = nn.LayerNorm(width)
         self.lstm = layers.LstmCell(2 * width, width)
-        self.look = XLinear(config)
+        self.look = XLinear(config)  # its name is part of checkpoints
         self.mix = nn.Linear(2 * width, width)
         self.mix_norm = nn.LayerNorm(width)
         self.context = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.GLU())

@@ -7,7 +7,9 @@ tests attributions, and `page` draws them. Gradient methods share `gradients/`; 
 quadrature.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.attribution.dataset_attribution import (
@@ -36,26 +38,14 @@ __all__ = [
     "explain_features",
     "write_page",
 ]
-_FROM = {  # imported when first used: the registry needs no torch
-    "METHODS": "methods.registry",
-    "Attribution": "explanation",
-    "AttributionMethod": "methods.registry",
-    "AttributionSettings": "methods.registry",
-    "CaptionAttributor": "dataset_attribution",
-    "DatasetAttributor": "dataset_attribution",
-    "Explanation": "explanation",
-    "ExplanationView": "page",
-    "PixelSource": "dataset_attribution",
-    "WordWeights": "dataset_attribution",
-    "attribute": "methods.registry",
-    "explain_features": "explain",
-    "write_page": "page",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _FROM:
-        from importlib import import_module
-
-        return getattr(import_module(f"captrial.attribution.{_FROM[name]}"), name)
-    raise AttributeError(f"module 'captrial.attribution' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "dataset_attribution": "CaptionAttributor DatasetAttributor PixelSource WordWeights",
+        "explain": "explain_features",
+        "explanation": "Attribution Explanation",
+        "methods.registry": "METHODS AttributionMethod AttributionSettings attribute",
+        "page": "ExplanationView write_page",
+    },
+)

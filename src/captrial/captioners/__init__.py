@@ -13,7 +13,9 @@
 Names are imported when first used, so that endpoints and caption files need no torch.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
@@ -49,21 +51,16 @@ __all__ = [
     "load_captioner",
     "shipped_captioners",
 ]
-_NAMES = {
-    "base": ("Captioner", "CaptionerConfig", "TeacherForced"),
-    "checkpoint": ("Checkpoint",),
-    "endpoint": ("EndpointCaptioner",),
-    "loading": ("caption", "load_captioner"),
-    "protocols": ("AnyCaptioner", "Explainable"),
-    "registry": ("ARCHITECTURES", "DEFAULT_CAPTIONER", "PRESETS", "build", "create", "shipped_captioners"),
-    "trained": ("TrainedCaptioner",),
-}
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"captrial.captioners.{module}"), name)
-    raise AttributeError(f"module 'captrial.captioners' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "base": "Captioner CaptionerConfig TeacherForced",
+        "checkpoint": "Checkpoint",
+        "endpoint": "EndpointCaptioner",
+        "loading": "caption load_captioner",
+        "protocols": "AnyCaptioner Explainable",
+        "registry": "ARCHITECTURES DEFAULT_CAPTIONER PRESETS build create shipped_captioners",
+        "trained": "TrainedCaptioner",
+    },
+)

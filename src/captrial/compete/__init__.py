@@ -7,8 +7,9 @@
 Names are imported when first used, so that the command line can read the registry without numba and pyarrow.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.compete.competition import Competition
@@ -40,27 +41,19 @@ __all__ = [
     "rank_models",
     "select",
 ]
-_MODULES = {
-    "ActiveSelection": "storage.selection_files",
-    "CaptionPool": "storage.caption_pool",
-    "Competition": "competition",
-    "Judgement": "storage.labels",
-    "Labels": "storage.labels",
-    "PairScorer": "ranking.pair_scores",
-    "PairSelection": "storage.selection_files",
-    "PairwiseScores": "ranking.pair_scores",
-    "PairwiseSimilarity": "selection.ngram_similarity",
-    "RankingResult": "ranking.result",
-    "SIMILARITIES": "selection.registry",
-    "SearchOptions": "selection.selection",
-    "SelectionSettings": "storage.manifest",
-    "ngsm": "selection.ngram_similarity",
-    "rank_models": "ranking.result",
-    "select": "selection.selection",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "competition": "Competition",
+        "ranking.pair_scores": "PairScorer PairwiseScores",
+        "ranking.result": "RankingResult rank_models",
+        "selection.ngram_similarity": "PairwiseSimilarity ngsm",
+        "selection.registry": "SIMILARITIES",
+        "selection.selection": "SearchOptions select",
+        "storage.caption_pool": "CaptionPool",
+        "storage.labels": "Judgement Labels",
+        "storage.manifest": "SelectionSettings",
+        "storage.selection_files": "ActiveSelection PairSelection",
+    },
+)

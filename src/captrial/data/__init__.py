@@ -10,7 +10,9 @@ pools          the images of a competition, collected from folders, shards and U
 Names are imported when first used: opening an image does not load the readers of data sets.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.data.captions import (
@@ -56,24 +58,12 @@ __all__ = [
     "write_references",
     "write_shards",
 ]
-_NAMES = {
-    "captions": (
-        "CaptionProblem",
-        "CaptionSet",
-        "read_captions",
-        "read_references",
-        "write_captions",
-        "write_references",
-    ),
-    "datasets": ("detect", "join", "present", "problems", "read_dataset", "read_shards", "write_shards"),
-    "images": ("ImageProblem", "image_size", "open_image", "try_open"),
-}
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"captrial.data.{module}"), name)
-    raise AttributeError(f"module 'captrial.data' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "captions": "CaptionProblem CaptionSet read_captions read_references write_captions write_references",
+        "datasets": "detect join present problems read_dataset read_shards write_shards",
+        "images": "ImageProblem image_size open_image try_open",
+    },
+)

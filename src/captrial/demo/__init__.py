@@ -6,18 +6,20 @@ attention is compared with annotated regions. The shipped captioners are shown o
 results. Names are imported when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.demo.demo_plan import DemoCaptioner, DemoPlan
     from captrial.demo.demonstration import Demo
 
 __all__ = ["Demo", "DemoCaptioner", "DemoPlan"]
-_MODULES = {"Demo": "demonstration", "DemoCaptioner": "demo_plan", "DemoPlan": "demo_plan"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "demo_plan": "DemoCaptioner DemoPlan",
+        "demonstration": "Demo",
+    },
+)

@@ -6,7 +6,9 @@ measures attention correctness (Liu 2017 Eq. 12-13). `study_data` and `regions` 
 `attention_tables` and `figures` show results.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.grounding.attention_correctness import AttentionResult, measure_attention
@@ -16,24 +18,6 @@ if TYPE_CHECKING:
     from captrial.grounding.tables import Estimate, Table, write_tables
     from captrial.grounding.verdicts import VerdictAccuracy, verdict_accuracy
 
-_FROM = {  # imported when first used: tables need no torch
-    "AttentionResult": "attention_correctness",
-    "CaptionGrounding": "score",
-    "Estimate": "tables",
-    "GroundedExplanation": "ground",
-    "GroundedNoun": "score",
-    "Grounder": "score",
-    "GroundingResult": "study",
-    "Table": "tables",
-    "Verdict": "score",
-    "VerdictAccuracy": "verdicts",
-    "ground_dataset": "study",
-    "ground_explanation": "ground",
-    "grounding_threshold": "score",
-    "measure_attention": "attention_correctness",
-    "verdict_accuracy": "verdicts",
-    "write_tables": "tables",
-}
 __all__ = [
     "AttentionResult",
     "CaptionGrounding",
@@ -53,10 +37,14 @@ __all__ = [
     "write_tables",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _FROM:
-        from importlib import import_module
-
-        return getattr(import_module(f"captrial.grounding.{_FROM[name]}"), name)
-    raise AttributeError(f"module 'captrial.grounding' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "attention_correctness": "AttentionResult measure_attention",
+        "ground": "GroundedExplanation ground_explanation",
+        "score": "CaptionGrounding GroundedNoun Grounder Verdict grounding_threshold",
+        "study": "GroundingResult ground_dataset",
+        "tables": "Estimate Table write_tables",
+        "verdicts": "VerdictAccuracy verdict_accuracy",
+    },
+)

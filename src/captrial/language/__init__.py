@@ -9,7 +9,9 @@
 Names are imported when first used: `vocabulary` alone does not load the tokeniser.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.language.english import looks_english, not_english
@@ -17,17 +19,12 @@ if TYPE_CHECKING:
     from captrial.language.tokenizer import tokenize, tokenize_all
 
 __all__ = ["first_sentence", "first_words", "looks_english", "not_english", "tokenize", "tokenize_all"]
-_NAMES = {
-    "english": ("looks_english", "not_english"),
-    "sentences": ("first_sentence", "first_words"),
-    "tokenizer": ("tokenize", "tokenize_all"),
-}
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"captrial.language.{module}"), name)
-    raise AttributeError(f"module 'captrial.language' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "english": "looks_english not_english",
+        "sentences": "first_sentence first_words",
+        "tokenizer": "tokenize tokenize_all",
+    },
+)

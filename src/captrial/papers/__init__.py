@@ -5,8 +5,9 @@
 competition of Wan 2022 needs no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.papers.cornia2022 import Cornia2022, Cornia2022Settings
@@ -33,25 +34,16 @@ __all__ = [
     "reproduce",
     "write_reproduction_page",
 ]
-_MODULES = {
-    "Cornia2022": "cornia2022",
-    "Cornia2022Settings": "cornia2022",
-    "Experiment": "experiments",
-    "ExperimentOutput": "experiments",
-    "ExperimentResult": "experiments",
-    "Liu2017": "liu2017",
-    "Liu2017Settings": "liu2017",
-    "Paper": "experiments",
-    "Reproduction": "reproduction",
-    "Wan2022": "wan2022",
-    "Wan2022Settings": "wan2022_competition",
-    "load_papers": "experiments",
-    "reproduce": "reproduction",
-    "write_reproduction_page": "reproduction_page",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "cornia2022": "Cornia2022 Cornia2022Settings",
+        "experiments": "Experiment ExperimentOutput ExperimentResult Paper load_papers",
+        "liu2017": "Liu2017 Liu2017Settings",
+        "reproduction": "Reproduction reproduce",
+        "reproduction_page": "write_reproduction_page",
+        "wan2022": "Wan2022",
+        "wan2022_competition": "Wan2022Settings",
+    },
+)

@@ -11,7 +11,9 @@
 | `localiser_training` | the noun localiser of `captrial.vision` |
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.training.recipe import PAPERS, Recipe
@@ -19,12 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "Recipe", "TrainingData", "train"]
 
-
-def __getattr__(name: str) -> Any:  # importing the package does not import torch
-    from importlib import import_module
-
-    if name in __all__:
-        return getattr(
-            import_module(f"captrial.training.{'run' if name in ('TrainingData', 'train') else 'recipe'}"), name
-        )
-    raise AttributeError(f"module 'captrial.training' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "recipe": "PAPERS Recipe",
+        "run": "TrainingData train",
+    },
+)

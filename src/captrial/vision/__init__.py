@@ -13,7 +13,9 @@ regions, `hub_checkpoints` the loading of transformers checkpoints. Names are im
 package does not import torch.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.vision.backbones.base import Backbone
@@ -46,19 +48,15 @@ __all__ = [
     "load_detector",
     "load_features",
 ]
-_NAMES = {
-    "backbones.base": ("Backbone",),
-    "detectors.base": ("Detection", "Detector", "RegionBackbone"),
-    "features.feature_store": ("FeatureStore",),
-    "features.visual_features": ("FeatureSource", "Features"),
-    "preprocess": ("Preprocess",),
-}
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in __all__:
-        module = next((module for module, names in _NAMES.items() if name in names), "registry")
-        return getattr(import_module(f"captrial.vision.{module}"), name)
-    raise AttributeError(f"module 'captrial.vision' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "backbones.base": "Backbone",
+        "detectors.base": "Detection Detector RegionBackbone",
+        "features.feature_store": "FeatureStore",
+        "features.visual_features": "Features FeatureSource",
+        "preprocess": "Preprocess",
+        "registry": "BACKBONES DETECTORS FEATURE_FORMATS load_backbone load_detector load_features",
+    },
+)

@@ -5,7 +5,9 @@ models and how they are used. Names are imported when first used: importing the 
 transformers.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions
@@ -13,11 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "Family", "HfCaptioner", "HfOptions", "find_family", "load_transformers"]
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in __all__:
-        module = "adapter" if name.startswith("Hf") else "families"
-        return getattr(import_module(f"captrial.captioners.huggingface.{module}"), name)
-    raise AttributeError(f"module 'captrial.captioners.huggingface' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "adapter": "HfCaptioner HfOptions",
+        "families": "FAMILIES Family find_family load_transformers",
+    },
+)

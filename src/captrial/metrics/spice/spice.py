@@ -53,7 +53,7 @@ CATEGORIES: dict[str, Callable[[GraphTuple], bool]] = {
 }
 """SPICE and its sub-scores, in the order of the columns of `Counts`."""
 
-NAMES = ("spice", *(f"spice_{name}" for name in list(CATEGORIES)[1:]))
+NAMES = ("spice", "spice_object", "spice_attribute", "spice_relation", "spice_color", "spice_count", "spice_size")
 Counts = NDArray[np.int64]
 """Per category: matched candidate tuples, candidate tuples, reference tuples; shape (7, 3), or (images, 7, 3)."""
 

@@ -10,6 +10,7 @@ from captrial.metrics.spice.lemmatizer import MorphaLemmatizer
 from captrial.metrics.spice.parser import Parse
 from captrial.metrics.spice.parser_corrections import correct_parse
 from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
+from captrial.metrics.spice.wordlists import words
 
 VERBS = {"sit", "ride", "stand", "cover", "park", "fill", "perch", "hold", "wear"}
 LEMMAS = MorphaLemmatizer(VERBS, {}, {})
@@ -93,11 +94,11 @@ def test_conjuncts_share_their_governor() -> None:
 
 
 WORDS = sorted(
-    set("man men snow covered standing riding be run wear and of in front on top living room full close up".split())
+    words("man men snow covered standing riding be run wear and of in front on top living room full close up")
 )
-TAGS = sorted(set("DT JJ NN NNS VBG VBN VBD VB VBZ IN CC CD PRP$ PRP RB".split()))
+TAGS = sorted(words("DT JJ NN NNS VBG VBN VBD VB VBZ IN CC CD PRP$ PRP RB"))
 LABELS = sorted(
-    set("det amod compound nmod nsubj nsubjpass dobj prep pobj acl conj cc aux attr advcl appos poss dep pcomp".split())
+    words("det amod compound nmod nsubj nsubjpass dobj prep pobj acl conj cc aux attr advcl appos poss dep pcomp")
 )
 
 

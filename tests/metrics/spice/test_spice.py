@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.spice import SpiceState, caption_graph, f_scores, scene_tuples, spice, spice_counts
+from captrial.metrics.spice.wordlists import words
 
 CORPUS = Corpus(
     ["1", "2", "3"],
@@ -63,7 +64,7 @@ def test_synonyms_can_be_left_out() -> None:
 
 
 WORDS = st.sampled_from(
-    sorted(set("a the man dogs of two his it riding sits red and with on top next to is lots there".split()))
+    sorted(words("a the man dogs of two his it riding sits red and with on top next to is lots there"))
 )
 TEXTS = st.one_of(
     st.text(max_size=60),

@@ -19,8 +19,7 @@ from captrial.attribution.elements import WHOLE, Array, grid_of, on_image, tile
 from captrial.attribution.explanation import Attribution
 from captrial.captioners.base import Captioner
 from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
-from captrial.decoding.protocol import BOS
-from captrial.decoding.trees import first_tensor
+from captrial.decoding.protocol import BOS, first_tensor
 from captrial.errors import InputError
 from captrial.records import Box
 from captrial.vision.backbones.base import Backbone

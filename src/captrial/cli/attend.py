@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli import explain_options as options
+from captrial.cli import options
 from captrial.cli.output import JsonFlag
 
 

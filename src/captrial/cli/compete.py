@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captrial.cli import compete_analysis, compete_results
-from captrial.cli.compete_options import (
+from captrial.cli.options import (
     Captioners,
     CaptionFiles,
     Directory,
     IgnoreChanges,
+    RayAddress,
     caption_files,
+    chosen_engine,
     open_competition,
     print_next_step,
     print_warning,
 )
-from captrial.cli.engine_options import RayAddress, chosen_engine
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 from captrial.compete.selection.registry import similarity_help
 from captrial.errors import InputError

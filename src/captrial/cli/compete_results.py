@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli.compete_options import (
+from captrial.cli.options import (
     Directory,
     ExternalScoresFile,
     IgnoreChanges,

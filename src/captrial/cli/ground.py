@@ -7,8 +7,14 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli import explain_options as options
-from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli import options
+from captrial.cli.options import (
+    EngineName,
+    RayAddress,
+    Workers,
+    chosen_engine,
+    wants_engine,
+)
 from captrial.cli.output import JsonFlag
 from captrial.errors import InputError
 

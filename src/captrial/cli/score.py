@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.options import (
+    EngineName,
+    RayAddress,
+    Workers,
+    chosen_engine,
+    wants_engine,
+)
 from captrial.cli.output import JsonFlag, console_err, print_json
 from captrial.cli.score_tables import print_metrics, print_scores
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.explain_options import ImagesOption
+from captrial.cli.options import ImagesOption
 from captrial.cli.output import JsonFlag, print_json, print_table
 from captrial.errors import InputError
 from captrial.vision.registry import DEFAULT_BACKBONE

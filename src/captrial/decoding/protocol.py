@@ -1,14 +1,18 @@
-"""What decoding needs of a captioner (`StepModel`) and what it returns (`Decoded`).
+"""What decoding needs of a captioner (`StepModel`), what it returns (`Decoded`), and its trees of tensors.
 
 Shapes: `b` images, `n` hypotheses of each. Memory tensors are (b, ...), one row an image, never copied for the
-hypotheses; state tensors are (b, n, ...). Both are opaque trees (see `captrial.decoding.trees`).
+hypotheses; state tensors are (b, n, ...). Both are opaque trees: search reorders them with `pick_images` and
+`pick_hypotheses` without knowing their structure.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from captrial.errors import InputError
@@ -68,3 +72,59 @@ def require_positive(**numbers: float | None) -> None:
     for name, number in numbers.items():
         if number is not None and not number > 0:
             raise InputError(f"{name}={number} leaves nothing to choose from; give a number above 0")
+
+
+Tree = TypeVar("Tree")
+
+
+def map_tensors(tree: Tree, function: Callable[[Tensor], Tensor]) -> Tree:
+    """Apply `function` to every tensor in nested tuples, lists, dicts and dataclasses; the rest stays as it is."""
+    return _mapped(tree, function)  # type: ignore[no-any-return]
+
+
+def _mapped(tree: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, tuple):
+        parts = [_mapped(part, function) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    if isinstance(tree, list):
+        return [_mapped(part, function) for part in tree]
+    if isinstance(tree, dict):
+        return {key: _mapped(part, function) for key, part in tree.items()}
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return type(tree)(*(_mapped(getattr(tree, field.name), function) for field in dataclasses.fields(tree)))
+    return tree
+
+
+def first_tensor(tree: object) -> Tensor:
+    """Any tensor of the tree; its first axis counts the images."""
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(tree, note)
+    return found[0]
+
+
+def pick_images(tree: Tree, rows: Tensor) -> Tree:
+    """Keep the images `rows` (m,) of a tree whose tensors are (b, ...)."""
+    return map_tensors(tree, lambda tensor: tensor.index_select(0, rows))
+
+
+def pick_hypotheses(tree: Tree, parents: Tensor) -> Tree:
+    """Reorder hypotheses: tensors (b, n, ...) become (b, m, ...), taking `parents` (b, m) of each image."""
+    images, wanted = parents.shape
+    rows: dict[int, Tensor] = {}  # by n: tensors of one tree share theirs
+
+    def pick(tensor: Tensor) -> Tensor:
+        n = tensor.shape[1]
+        if n not in rows:
+            first = torch.arange(0, n * images, n, device=parents.device).unsqueeze(1)  # (b, 1)
+            rows[n] = (parents + first).reshape(-1)
+        flat = tensor.reshape(images * n, *tensor.shape[2:]).index_select(0, rows[n])
+        return flat.view(images, wanted, *tensor.shape[2:])
+
+    return map_tensors(tree, pick)

@@ -10,8 +10,17 @@ import torch
 from torch import Tensor
 
 from captrial.decoding.constraints import NEVER, Constraint, apply
-from captrial.decoding.protocol import BOS, EOS, PAD, Decoded, StepModel, require_positive
-from captrial.decoding.trees import first_tensor, pick_hypotheses, pick_images
+from captrial.decoding.protocol import (
+    BOS,
+    EOS,
+    PAD,
+    Decoded,
+    StepModel,
+    first_tensor,
+    pick_hypotheses,
+    pick_images,
+    require_positive,
+)
 
 Choose = Callable[[Tensor], Tensor]  # log-probabilities (b, n, words) -> words (b, n)
 

@@ -15,7 +15,7 @@ from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, Checkpoint, c
 from captrial.captioners.architectures.sgae import SentenceGraphs, Sgae
 from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.decoding import BOS, EOS, PAD, BeamSettings, beam_search, greedy
-from captrial.decoding.trees import pick_hypotheses
+from captrial.decoding.protocol import pick_hypotheses
 from captrial.errors import InputError
 from captrial.language.vocabulary import Vocabulary
 from captrial.vision.features.visual_features import Features, stack_features

@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 from captrial.attribution.gradients.relus import AveragedRelus, RecordedRelus
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, Targets
-from captrial.decoding.trees import map_tensors
+from captrial.decoding.protocol import map_tensors
 from captrial.errors import InputError
 
 NO_GRADIENTS = "this captioner gives no gradients (it detaches its input); use method='occlusion'"

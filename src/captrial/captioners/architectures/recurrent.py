@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
-from captrial.decoding.protocol import Step
-from captrial.decoding.trees import pick_hypotheses
+from captrial.decoding.protocol import Step, pick_hypotheses
 
 
 @dataclass(frozen=True)

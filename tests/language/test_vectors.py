@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import captrial
-from captrial.errors import InputError
+from captrial.errors import DamagedError, InputError
 from captrial.language.vector_files import principal_axes, read_vectors, word_hash
 from captrial.language.vectors import WordVectors
 
@@ -74,7 +74,11 @@ def test_words_with_blanks_and_words_twice(tmp_path: Path) -> None:
         (b"a 1 2\nb 1\n", "line 2 must be a word and 2 numbers"),
         (b"a 1 2\nb 1 x\n", "line 2 has something that is not a number"),
         (b"a 1 2\nb 1 nan\n", "line 2 has something that is not a number"),
-        (b"lonely\n", "line 1 must be a word and 0 numbers"),
+        (b"lonely\n", "line 1 must be a word and 1 to 4096 numbers, found 0"),
+        (b"a " + b"1 " * 5000 + b"1\n", "1 to 4096 numbers, found 5001"),
+        (b"3 99999999999\na 1 2\n", "1 to 4096 numbers"),
+        (b"2 5000\nword \x00\x01\x02", "at most 4096"),
+        (b"a 1 2\nb 1 " + b"1" * 100_000 + b"\n", "line 2 has something that is not a number"),
         (b"9999 300\nword \x00\x01\x02", "too short"),
         (binary()[:-12], "ends or breaks at word 6 of 6"),
         (b"1 1\nw " + struct.pack("<f", float("inf")), "not a number"),
@@ -181,3 +185,32 @@ def test_opening_is_instant(cache: Path) -> None:
 
 def test_hashes_are_stable() -> None:
     assert word_hash("dog") == 11501171807684625465
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "hashes.npy", "rows.npy", "basis.npz", "words.txt"])
+@pytest.mark.parametrize("damage", ["cut", "emptied", "missing", "header"])
+def test_a_damaged_conversion_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "own.txt"
+    path.write_text("".join(f"word{n} {n} {n % 3} 1 {n % 7}\n" for n in range(50)))
+    folder = WordVectors.open(path).files.folder
+    content = (folder / name).read_bytes()
+    changed = {"cut": content[:-40], "emptied": b"", "header": content[:8] + b"\xff" * 80 + content[88:]}
+    (folder / name).unlink() if damage == "missing" else (folder / name).write_bytes(changed[damage])
+    if name == "words.txt":  # the list is read only by `words`
+        with pytest.raises(DamagedError, match=r"damaged: .*words.txt"):
+            _ = WordVectors.open(path).words
+        return
+    with pytest.raises(DamagedError, match=r"damaged: .* remake it with the same command after removing this folder"):
+        WordVectors.open(path)
+
+
+def test_a_damaged_calibration_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "own.txt"
+    path.write_text("".join(f"word{n} {n} {n % 3} 1 {n % 7}\n" for n in range(50)))
+    vectors = WordVectors.open(path)
+    (stored,) = vectors.files.folder.glob("calibration-*.json")
+    for content in (b"", b"[]", b'{"a": 1}', b'{"components": 99, "thresholds": {}, "method": ""}'):
+        stored.write_bytes(content)
+        assert WordVectors.open(path).thresholds == vectors.thresholds

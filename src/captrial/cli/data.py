@@ -10,8 +10,8 @@ import typer
 from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table
 from captrial.errors import InputError
 
-ImagesOption = Annotated[int, typer.Option(help="Number of images, divided among the splits.")]
-SeedOption = Annotated[int, typer.Option(help="Seed of the toy world.")]
+ImagesOption = Annotated[int, typer.Option(help="Number of images, divided among the splits.", max=10_000_000)]
+SeedOption = Annotated[int, typer.Option(help="Seed of the toy world.", min=-(2**63), max=2**63 - 1)]
 SizeOption = Annotated[int, typer.Option(help="Width and height of an image in pixels.")]
 SplitsOption = Annotated[str, typer.Option(help="Splits and their shares.", metavar="NAME=SHARE,...")]
 
@@ -26,7 +26,9 @@ def toyworld(
     size: SizeOption = 256,
     splits: SplitsOption = "train=6,val=1,test=1,wild=1,robot=1",
     format: Annotated[str, typer.Option(help="Image format: png or jpg.")] = "png",
-    workers: Annotated[int, typer.Option(help="Number of processes; the result is the same for any number.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Number of processes; the result is the same for any number.", min=1, max=1024)
+    ] = 1,
     json: JsonFlag = False,
 ) -> None:
     """Render the toy world: images with captions, boxes, masks, phrases and scene graphs."""
@@ -102,8 +104,8 @@ def contact_sheet(
     seed: SeedOption = 0,
     size: SizeOption = 256,
     splits: SplitsOption = "train=12,wild=6,robot=6",
-    columns: Annotated[int, typer.Option(help="Images per row.", min=1)] = 6,
-    start: Annotated[int, typer.Option(help="Index of the first image of each split.", min=0)] = 0,
+    columns: Annotated[int, typer.Option(help="Images per row.", min=1, max=1000)] = 6,
+    start: Annotated[int, typer.Option(help="Index of the first image of each split.", min=0, max=10**9)] = 0,
     overwrite: OverwriteFlag = False,
 ) -> None:
     """Draw images of the toy world with their boxes and captions on one sheet."""

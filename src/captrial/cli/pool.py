@@ -27,18 +27,19 @@ def build(
         ),
     ],
     max_pixels: Annotated[
-        int, typer.Option(min=1, help="Limit of pixels; larger images are refused before they are decoded.")
+        int, typer.Option(min=1, max=10**12, help="Limit of pixels; larger images are refused before they are decoded.")
     ] = 89_478_485,
     near_distance: Annotated[
-        int, typer.Option(help="Bits of 64 by which near duplicates may differ; -1: exact duplicates only.")
+        int,
+        typer.Option(min=-1, max=64, help="Bits of 64 by which near duplicates may differ; -1: exact duplicates only."),
     ] = 10,
     workers: Annotated[
-        int, typer.Option(min=0, help="Threads; 0: one per core. The pool is the same for any number.")
+        int, typer.Option(min=0, max=1024, help="Threads; 0: one per core. The pool is the same for any number.")
     ] = 0,
     unpack: Annotated[bool, typer.Option("--unpack", help="Also write the images of shards as files.")] = False,
-    concurrency: Annotated[int, typer.Option(min=1, help="Parallel downloads.")] = 16,
-    retries: Annotated[int, typer.Option(min=0, help="Further attempts after a failed download.")] = 3,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Refuse larger downloads.")] = 32 << 20,
+    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Parallel downloads.")] = 16,
+    retries: Annotated[int, typer.Option(min=0, max=100, help="Further attempts after a failed download.")] = 3,
+    max_bytes: Annotated[int, typer.Option(min=1, max=256 << 20, help="Refuse larger downloads.")] = 32 << 20,
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Let URLs reach this machine and its private network.")
     ] = False,

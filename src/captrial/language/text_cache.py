@@ -75,7 +75,7 @@ class TextCache:
                     marks = ",".join("?" * len(some))
                     rows = connection.execute(f"SELECT key, value FROM texts WHERE key IN ({marks})", some)
                     found.update((key, value.decode(errors="surrogatepass")) for key, value in rows)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, AttributeError) as error:
             self._discard(error)
         except OSError:
             pass
@@ -89,7 +89,7 @@ class TextCache:
         except (sqlite3.DatabaseError, OSError):
             pass  # a read-only home or a full disk must not stop a computation that has its result
 
-    def _discard(self, error: sqlite3.DatabaseError) -> None:
+    def _discard(self, error: Exception) -> None:
         if not isinstance(error, sqlite3.OperationalError):  # "file is not a database", "disk image is malformed"
             for suffix in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

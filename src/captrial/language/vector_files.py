@@ -11,12 +11,14 @@ import io
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.arrays import map_npy
 from captrial.errors import InputError
 from captrial.files import cache_directory, content_hash
 
@@ -25,6 +27,8 @@ FREQUENT = 50_000  # mean and axes come from this many words (files are ordered 
 LARGEST_AXES = 12
 _LINES_A_BLOCK = 4096
 _LONGEST_WORD = 1000  # bytes
+_LONGEST_NUMBER = 64  # bytes
+_LARGEST_DIMENSION = 4096  # published vectors have up to 1024; the principal axes need its square
 _FORMAT = 1
 
 
@@ -65,8 +69,8 @@ def _build(folder: Path, source: Path, words: list[str] | None) -> None:
             words, vectors = read_vectors(source)
             np.save(temporary / "vectors.npy", vectors)
         else:
-            vectors = np.load(source, mmap_mode="r")
-        if vectors.ndim != 2 or len(vectors) != len(words):
+            vectors = map_npy(source)
+        if vectors.dtype.kind != "f" or vectors.ndim != 2 or len(vectors) != len(words):
             raise InputError(f"{source}: {vectors.shape} numbers for {len(words)} words")
         _write_index(temporary, words)
         mean, axes = principal_axes(vectors[:FREQUENT])
@@ -91,7 +95,7 @@ def _write_index(folder: Path, words: list[str]) -> None:
 def principal_axes(vectors: Floats) -> tuple[Floats, Floats]:
     """The mean (d,) of vectors (n, d) and their first principal axes (axes, d), strongest first."""
     sample = np.asarray(vectors, np.float64)
-    mean = sample.mean(axis=0)
+    mean = sample.mean(axis=0)  # float64: squares of the largest float32 do not overflow
     _, directions = np.linalg.eigh(np.cov(sample - mean, rowvar=False, ddof=0).reshape(sample.shape[1], -1))
     return mean.astype(np.float32), directions.T[::-1][:LARGEST_AXES].astype(np.float32)
 
@@ -112,7 +116,7 @@ def read_vectors(source: Path) -> tuple[list[str], Floats]:
 def _header(line: bytes) -> tuple[int, int] | None:
     """The count and dimension of word2vec's first line; None where there is no such line (GloVe)."""
     parts = line.split()
-    if len(parts) == 2 and all(part.isdigit() for part in parts):
+    if len(parts) == 2 and all(part.isdigit() and len(part) <= 18 for part in parts):
         return int(parts[0]), int(parts[1])
     return None
 
@@ -134,9 +138,13 @@ def _read_text(
     for lines in _blocks(stream):
         if dimensions is None:
             dimensions = len(lines[0].split()) - 1
+        if not 0 < dimensions <= _LARGEST_DIMENSION:
+            raise InputError(
+                f"{source}: line {number} must be a word and 1 to {_LARGEST_DIMENSION} numbers, found {dimensions}"
+            )
         pairs = [line.rstrip().rsplit(b" ", dimensions) for line in lines]  # some words of GloVe 840B have blanks
         for offset, pair in enumerate(pairs):
-            if len(pair) != dimensions + 1 or dimensions < 1:
+            if len(pair) != dimensions + 1:
                 raise InputError(f"{source}: line {number + offset} must be a word and {dimensions} numbers")
         blocks.append(_numbers(pairs, dimensions, source, number))
         words += [pair[0].decode(errors="surrogateescape") for pair in pairs]
@@ -160,12 +168,16 @@ def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 def _numbers(pairs: list[list[bytes]], dimensions: int, source: Path, number: int) -> Floats:
     try:
-        values = np.array([pair[1:] for pair in pairs]).astype(np.float32)
+        if max(map(len, chain.from_iterable(pair[1:] for pair in pairs))) > _LONGEST_NUMBER:
+            raise ValueError  # numpy would give every number the room of the longest
+        with np.errstate(over="ignore"):
+            values = np.array([pair[1:] for pair in pairs]).astype(np.float32)
     except ValueError:
         values = np.full((len(pairs), dimensions), np.nan, np.float32)
         for index, pair in enumerate(pairs):
             try:
-                values[index] = [float(text) for text in pair[1:]]
+                with np.errstate(over="ignore"):
+                    values[index] = [float(text) for text in pair[1:]]
             except ValueError:
                 break
     wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
@@ -176,6 +188,8 @@ def _numbers(pairs: list[list[bytes]], dimensions: int, source: Path, number: in
 
 def _read_binary(stream: BinaryIO, source: Path, count: int, dimensions: int) -> tuple[list[str], Floats]:
     size = source.stat().st_size
+    if dimensions > _LARGEST_DIMENSION:
+        raise InputError(f"{source}: vectors of {dimensions} numbers; at most {_LARGEST_DIMENSION} can be used")
     if not (0 < count <= size and dimensions > 0 and count * dimensions * 4 <= size):
         raise InputError(
             f"{source}: the header promises {count} vectors of {dimensions}, the file is too short for that"

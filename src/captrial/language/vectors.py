@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -23,7 +24,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from captrial.errors import InputError
+from captrial.arrays import map_npy, read_npz
+from captrial.errors import DamagedError, InputError
 from captrial.files import atomic_write
 from captrial.language.class_words import COCO_CLASSES, default_table, scene_words
 from captrial.language.vector_files import LARGEST_AXES, VectorFiles, convert, word_hash
@@ -50,11 +52,23 @@ class WordVectors:
         self.components = components
         self.thresholds: Mapping[str, float] = thresholds or {}  # by mode; none for a custom post-processing
         self._files = files
-        self._matrix = np.load(files.matrix, mmap_mode="r")
-        self._hashes = np.load(files.folder / "hashes.npy", mmap_mode="r")
-        self._rows = np.load(files.folder / "rows.npy", mmap_mode="r")
-        with np.load(files.folder / "basis.npz") as basis:
+        try:
+            self._matrix = map_npy(files.matrix)
+            self._hashes = map_npy(files.folder / "hashes.npy")
+            self._rows = map_npy(files.folder / "rows.npy")
+            basis = read_npz(files.folder / "basis.npz")
             self._mean, self._axes = basis["mean"], basis["axes"][: components or 0]
+            self._check_shapes()
+        except (InputError, KeyError, IndexError) as error:
+            raise DamagedError(files.folder, str(error), "the same command after removing this folder") from None
+
+    def _check_shapes(self) -> None:
+        words, matrix, index = len(self._hashes), self._matrix.shape, self._rows
+        whole = self._hashes.ndim == index.ndim == 1 and len(index) == words and len(matrix) == 2 and words > 0
+        if not whole or int(index.min()) < 0 or int(index.max()) >= matrix[0]:
+            raise InputError("its arrays do not fit together")
+        if self._mean.shape != matrix[1:] or self._axes.shape[1:] != matrix[1:]:
+            raise InputError("its principal axes do not fit its vectors")
 
     @classmethod
     def open(
@@ -102,7 +116,14 @@ class WordVectors:
     @cached_property
     def words(self) -> list[str]:
         """All words, most frequent first (reads the list from disk)."""
-        return (self._files.folder / "words.txt").read_text(encoding="utf-8", errors="surrogatepass").split("\n")
+        path = self._files.folder / "words.txt"
+        try:
+            found = path.read_bytes().decode("utf-8", "surrogatepass").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DamagedError(path, str(error), "the same command after removing its folder") from None
+        if len(found) != len(self._matrix):
+            raise DamagedError(path, f"{len(found)} words", "the same command after removing its folder")
+        return found
 
     def vectors(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Post-processed vectors (names, d): a word's own, the mean of several words'; zeros where none is known.
@@ -189,9 +210,13 @@ def calibration_of(vectors: WordVectors) -> Calibration:
     if shipped is not None:
         return shipped
     path = vectors.files.folder / f"calibration-{default_table().fingerprint}.json"
-    if not path.exists():
-        atomic_write(path, orjson.dumps(asdict(calibrate(vectors)), option=orjson.OPT_INDENT_2))
-    return Calibration(**orjson.loads(path.read_bytes()))
+    with suppress(OSError, ValueError, TypeError):  # absent or damaged: made again
+        stored = Calibration(**orjson.loads(path.read_bytes()))
+        if stored.thresholds.keys() == set(MODES) and stored.components in CHOICES:
+            return replace(stored, thresholds={mode: float(stored.thresholds[mode]) for mode in MODES})
+    found = calibrate(vectors)
+    atomic_write(path, orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
+    return found
 
 
 def calibrate(vectors: WordVectors) -> Calibration:

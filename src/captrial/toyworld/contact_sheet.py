@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from captrial.data.images import MAX_PIXELS
 from captrial.errors import InputError
 from captrial.files import output_path, refuse_overwrite
 from captrial.records import Box
@@ -44,6 +45,9 @@ def draw_sheet(
     A file that captrial did not write is replaced only with `overwrite`.
     """
     refuse_overwrite(out, overwrite=overwrite)
+    rows = -(-settings.images // columns)
+    if rows * columns * settings.size**2 > MAX_PIXELS:
+        raise InputError(f"{out}: {rows} x {columns} images of {settings.size} pixels are too large for a sheet")
     if Path(out).suffix.lower() not in FORMATS:
         raise InputError(f"{out}: a contact sheet is {', '.join(FORMATS)}; choose one of these suffixes")
     picks = [

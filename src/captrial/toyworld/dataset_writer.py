@@ -28,6 +28,7 @@ from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.robot import FRAMES, sequence_name
 from captrial.toyworld.world import ToyImage, ToyWorld
 
+MAX_IMAGES = 10_000_000
 GENERATION = 1  # increased whenever the same (seed, split, index) gives another image
 DEFAULT_SHARES: dict[str, float] = {"train": 6, "val": 1, "test": 1, "wild": 1, "robot": 1}
 FORMATS: dict[str, dict[str, Any]] = {"png": {"compress_level": 3}, "jpg": {"quality": 92}}
@@ -71,6 +72,8 @@ def split_counts(images: int, shares: Mapping[str, float]) -> dict[str, int]:
     """
     if images < 1:
         raise InputError(f"toy world: {images} images are too few; use at least 1")
+    if images > MAX_IMAGES:
+        raise InputError(f"toy world: {images} images are too many; use at most {MAX_IMAGES}")
     unknown = [split for split in shares if split not in SPLITS]
     if unknown:
         raise InputError(f"toy world: no split {unknown[0]!r}; there are {', '.join(SPLITS)}")

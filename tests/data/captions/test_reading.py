@@ -461,3 +461,17 @@ def test_malformed_files_give_an_error_or_clean_rows(content: bytes, tmp_path: P
 @settings(max_examples=20_000, deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_thousands_of_malformed_files(content: bytes, tmp_path: Path) -> None:
     read_malformed(content, tmp_path)
+
+
+def test_only_token_files_number_their_captions(tmp_path: Path) -> None:
+    """`photo#2` is the second caption of a photo in Flickr's token files, and an id like any other elsewhere."""
+    ids = ["a#1", "a#2", "b#1"]
+    (tmp_path / "token.txt").write_text("".join(f"{identity}\ta dog\n" for identity in ids))
+    assert list(read_references(tmp_path / "token.txt")) == ["a", "b"]
+    (tmp_path / "map.json").write_bytes(orjson.dumps({identity: ["a dog"] for identity in ids}))
+    (tmp_path / "list.json").write_bytes(orjson.dumps([{"id": identity, "caption": "a dog"} for identity in ids]))
+    (tmp_path / "lines.jsonl").write_bytes(b"".join(orjson.dumps({"id": i, "caption": "x"}) + b"\n" for i in ids))
+    (tmp_path / "table.csv").write_text("id,caption\n" + "".join(f"{identity},a dog\n" for identity in ids))
+    (tmp_path / "table.tsv").write_text("id\tcaption\n" + "".join(f"{identity}\ta dog\n" for identity in ids))
+    for name in ("map.json", "list.json", "lines.jsonl", "table.csv", "table.tsv"):
+        assert list(read_references(tmp_path / name)) == ids, name

@@ -150,3 +150,15 @@ def test_round_trip(parts: list[tuple[bool, list[str]]]) -> None:
     tokens, phrases = parse_entities(line)
     assert list(tokens) == [word for _, words in parts for word in words]
     assert [phrase.text.split() for phrase in phrases] == [words for bracket, words in parts if bracket]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "ascii"])
+def test_a_document_type_is_refused_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    bomb = "<!DOCTYPE x [<!ENTITY a 'b'><!ENTITY c '" + "&a;" * 1000 + "'>]><annotation>&c;</annotation>"
+    folder = write(tmp_path, "a dog", xml(""))
+    (path,) = (folder / "Annotations").glob("*.xml")
+    path.write_bytes(bomb.encode(encoding))
+    with pytest.raises(DatasetError, match=r"a document type is not expected here|not XML"):
+        read_entities(folder)
+    path.write_bytes(xml("").encode("utf-16"))  # the encoding itself is no reason
+    assert len(read_entities(folder)) == 1

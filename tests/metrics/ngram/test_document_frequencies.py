@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +51,56 @@ def test_merged_tables_score_as_the_whole_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(other.per_image, one.per_image, rtol=0, atol=1e-12)
     with pytest.raises(InputError, match="no table"):
         DocumentFrequencies.merge([])
+
+
+def saved(**changes: object) -> dict[str, object]:
+    """The arrays of a table, some of them changed."""
+    stream = io.BytesIO()
+    DocumentFrequencies.of([["a dog runs", "a dog"], ["a cat"]]).write(stream)
+    stream.seek(0)
+    with np.load(stream) as file:
+        arrays = dict(file)
+    for name, value in changes.items():
+        arrays[name] = value(arrays[name]) if callable(value) else value
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"images": np.array(-5)}, "-5 images"),
+        ({"images": np.array(0)}, "0 images"),
+        ({"images": np.array(float("nan"))}, "cannot convert float NaN"),
+        ({"images": np.array([1, 2])}, "not a table"),
+        ({"documents_1": lambda counts: -counts}, "counts outside 0 to 2"),
+        ({"documents_2": lambda counts: counts + 2}, "counts outside 0 to 2"),
+        ({"documents_1": lambda counts: counts.astype(float) * np.nan}, "no whole numbers"),
+        ({"documents_1": lambda counts: counts[:-1]}, "n-grams, but"),
+        ({"keys_2": lambda keys: keys[::-1]}, "out of order"),
+        ({"keys_2": lambda keys: keys * 1000}, "unknown words"),
+        ({"keys_3": lambda keys: keys - 100}, "unknown words"),
+        ({"keys_1": lambda keys: keys.reshape(-1, 1)}, "no whole numbers"),
+        ({"words": np.frombuffer(b"\xff\xfe", np.uint8)}, "not a table"),
+        ({"format": np.array("another")}, "another format"),
+        ({"format": np.zeros((50, 50))}, "another format"),
+    ],
+)
+def test_tables_that_contradict_themselves_are_refused(changes: dict[str, object], reason: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "table.npz", **saved())
+    assert DocumentFrequencies.load(tmp_path / "table.npz").images == 2
+    np.savez(tmp_path / "table.npz", **saved(**changes))
+    with pytest.raises(InputError, match=reason):
+        DocumentFrequencies.load(tmp_path / "table.npz")
+
+
+def test_damaged_tables_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.npz"
+    DocumentFrequencies.of([["a dog runs", "a dog"], ["a cat"]]).save(path)
+    content = path.read_bytes()
+    for length in range(0, len(content), 31):
+        path.write_bytes(content[:length])
+        with pytest.raises(InputError, match="not a table of document frequencies"):
+            DocumentFrequencies.load(path)
+    path.unlink()
+    with pytest.raises(InputError, match="No such file"):
+        DocumentFrequencies.load(path)

@@ -258,7 +258,7 @@ def read_references(path: Path | str, *, split: str | None = None) -> dict[str, 
     ids, texts, _ = usable_rows(rows, log)
     for problem in log.problems():
         raise CaptionFileError(f"{path.name}: {problem}; references must be complete: repair or remove them")
-    if all(map(CAPTION_NUMBER.search, ids)):
+    if rows.headless and all(map(CAPTION_NUMBER.search, ids)):
         ids = [CAPTION_NUMBER.sub("", identity) for identity in ids]
     references: dict[str, list[str]] = {}
     for identity, text in zip(ids, texts, strict=True):

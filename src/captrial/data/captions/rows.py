@@ -48,7 +48,8 @@ class Rows:
     """Parallel columns of raw values; `None` where a value is absent or null.
 
     `unit` and `number` give the place of a row in messages ("line 7"). `suspect` is set where strings may contain bytes
-    that were not UTF-8 (as lone surrogates); `bad_byte` is the place of the first such byte.
+    that were not UTF-8 (as lone surrogates); `bad_byte` is the place of the first such byte. `headless` is set for a
+    table of two columns, separated by tabs, that are not named.
     """
 
     ids: list[Any]
@@ -60,6 +61,7 @@ class Rows:
     splits: list[Any] | None = None
     suspect: bool = False
     bad_byte: str | None = None
+    headless: bool = False
 
     def where(self, index: int) -> str:
         """The place of a row, e.g. `line 7`."""

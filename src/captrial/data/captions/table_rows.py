@@ -10,6 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,8 @@ def read_delimited(content: bytes, source: str, caption_names: Sequence[str]) ->
         ids, captions = ([row[index] for _, row in fields] for index in columns)
         number = [line for line, _ in fields].__getitem__
     names = [header[index].strip() for index in columns] if header else ["id", "caption"]
-    return Rows(ids, captions, names[0], names[1], "line", number, suspect=bad_byte is not None, bad_byte=bad_byte)
+    rows = Rows(ids, captions, names[0], names[1], "line", number, suspect=bad_byte is not None, bad_byte=bad_byte)
+    return replace(rows, headless=header is None and delimiter == "\t")
 
 
 def _opening(text: str, caption_names: Sequence[str], source: str) -> tuple[str, list[str] | None]:

@@ -133,12 +133,21 @@ def _link(phrase: Phrase, annotations: _Annotations) -> Phrase:
     return Phrase(phrase.text, phrase.start, phrase.end, regions, phrase.entity, kinds)
 
 
+class _Builder(ElementTree.TreeBuilder):
+    """Builds a tree, and refuses a document type in any encoding: entities may expand to gigabytes."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self._source = source
+
+    def doctype(self, *_: object) -> None:
+        """Called when the parser comes to a document type, before it reads any entity."""
+        raise DatasetError(f"{self._source}: a document type is not expected here and is refused")
+
+
 def _annotations(path: Path, stem: str) -> _Annotations:
-    content = read_bytes(path)
-    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise DatasetError(f"{path}: a document type is not expected here and is refused")
     try:
-        tree = ElementTree.fromstring(content)
+        tree = ElementTree.fromstring(read_bytes(path), ElementTree.XMLParser(target=_Builder(str(path))))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise DatasetError(f"{path}: not XML: {error}") from None
     found = _Annotations(tree.findtext("filename") or f"{stem}.jpg")

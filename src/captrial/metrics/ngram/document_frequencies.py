@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.arrays import read_npz
 from captrial.errors import InputError, MismatchError
 from captrial.files import atomic_path, content_hash
 from captrial.language.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
@@ -145,6 +145,17 @@ class DocumentFrequencies:
         weights: NDArray[np.float64] = np.log(self.images) - np.log(np.maximum(padded[numbers], 1))
         return weights
 
+    def _check(self, path: Path | str) -> None:
+        """Refuse a table that contradicts itself: such counts would give scores that mean nothing."""
+        problem = f"{self.images} images" if self.images < 1 else None
+        problem = problem or ("a word twice" if len(set(self.words)) != len(self.words) else None)
+        prefixes = 1
+        for order, (keys, documents) in enumerate(zip(self.keys, self.documents, strict=True), 1):
+            problem = problem or _fault(keys, documents, prefixes * len(self.words), self.images)
+            if problem:
+                raise InputError(f"{path}: not a table of document frequencies ({order}-grams: {problem})")
+            prefixes = len(keys)
+
     def save(self, path: Path | str) -> None:
         """Write the table (`.npz`, no pickle)."""
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
@@ -167,18 +178,33 @@ class DocumentFrequencies:
     def read(cls, source: Path | str | BinaryIO, path: Path | str) -> DocumentFrequencies:
         """As `load`, from an open file too; `path` is for messages."""
         try:
-            with np.load(source, allow_pickle=False) as file:
-                if str(file["format"]) != FORMAT:
-                    raise InputError(f"{path}: written in another format ({file['format']}); build the table again")
-                words = tuple(file["words"].tobytes().decode().split("\n"))
-                keys = tuple(file[f"keys_{k}"] for k in range(1, ORDERS + 1))
-                documents = tuple(file[f"documents_{k}"] for k in range(1, ORDERS + 1))
-                table = cls(words, int(file["images"]), keys, documents)
-                expected = str(file["fingerprint"])
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
+            file = read_npz(source, path)
+            if str(file["format"])[:100] != FORMAT:
+                raise InputError(f"{path}: written in another format ({file['format']}); build the table again")
+            words = tuple(file["words"].tobytes().decode().split("\n"))
+            keys = tuple(file[f"keys_{k}"] for k in range(1, ORDERS + 1))
+            documents = tuple(file[f"documents_{k}"] for k in range(1, ORDERS + 1))
+            table = cls(words, int(file["images"]), keys, documents)
+            expected = str(file["fingerprint"])
+        except (ValueError, TypeError, KeyError, InputError) as error:
             raise InputError(f"{path}: not a table of document frequencies ({error})") from None
         table.require(expected, f"the fingerprint inside {path}")
+        table._check(path)
         return table
+
+
+def _fault(keys: Ints, documents: Ints, limit: int, images: int) -> str | None:
+    """What is wrong with the n-grams of one order: keys are sorted and below `limit`, counts are 0 to `images`."""
+    if any(values.ndim != 1 or values.dtype.kind != "i" for values in (keys, documents)):
+        return "no whole numbers"
+    if len(keys) != len(documents):
+        return f"{len(keys)} n-grams, but {len(documents)} counts"
+    if not len(keys):
+        return None
+    if documents.min() < 0 or documents.max() > images:
+        return f"counts outside 0 to {images}"
+    ordered = keys[0] >= 0 and int(keys[-1]) < limit and bool((keys[1:] > keys[:-1]).all())
+    return None if ordered else "unknown words, or out of order"
 
 
 def _renamed(keys: Ints, words: Ints, prefixes: Ints, size: int) -> Ints:

@@ -1,0 +1,92 @@
+"""Reading `.npy` and `.npz` files that may be damaged or hostile: sizes are checked before memory is allocated.
+
+`np.load` trusts headers: a file of 200 bytes may ask for a terabyte. Here, an array is read only if its file holds as
+many bytes as its header declares, and an archive only if it unpacks to at most `limit` bytes. Pickled objects are never
+loaded. Whatever is wrong with a file is an `InputError`.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from captrial.errors import InputError
+
+MAX_ARRAY_BYTES = 4 << 30
+
+
+def read_npz(
+    source: Path | str | BinaryIO, name: object = None, limit: int = MAX_ARRAY_BYTES
+) -> dict[str, NDArray[Any]]:
+    """All arrays of a `.npz` file by name; `name` is used in messages (default: the path)."""
+    name = source if name is None else name
+    try:
+        with zipfile.ZipFile(source) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            total = sum(entry.file_size for entry in entries)
+            if total > limit:
+                raise InputError(f"{name}: unpacks to {total >> 20} MiB, over the limit of {limit >> 20}")
+            return {entry.filename.removesuffix(".npy"): _read_entry(archive, entry) for entry in entries}
+    except InputError:
+        raise
+    except Exception as error:  # zipfile and zlib raise almost anything on a malformed file
+        raise InputError(f"{name}: is not a readable .npz file ({_reason(error)})") from None
+
+
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(entry) as stream:
+        return _read_array(stream, entry.file_size)
+
+
+def map_npy(path: Path | str) -> NDArray[Any]:
+    """A `.npy` file, memory-mapped and read-only."""
+    path = Path(path)
+    try:
+        with path.open("rb") as stream:
+            shape, _, dtype = _read_header(stream)
+            _check_size(shape, dtype, path.stat().st_size - stream.tell())
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except Exception as error:  # numpy parses the header as Python
+        raise InputError(f"{path}: is not a readable .npy file ({_reason(error)})") from None
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(stream)
+    if version == (1, 0):
+        return npy.read_array_header_1_0(stream)
+    if version == (2, 0):
+        return npy.read_array_header_2_0(stream)
+    raise ValueError(f"version {version} of the format")
+
+
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    needed = math.prod(shape) * dtype.itemsize
+    if needed > available:
+        raise ValueError(f"its header declares {needed} bytes, the file has {available}")
+
+
+def _read_array(stream: IO[bytes], size: int) -> NDArray[Any]:
+    shape, by_column, dtype = _read_header(stream)
+    _check_size(shape, dtype, size - stream.tell())
+    count = math.prod(shape)
+    content = bytearray(count * dtype.itemsize)  # not `bytes`: the array can be written to
+    filled, view = 0, memoryview(content)
+    while filled < len(content):
+        got = stream.readinto(view[filled:])  # type: ignore[attr-defined]
+        if not got:
+            raise ValueError("it ends too early")
+        filled += got
+    array = np.frombuffer(content, dtype, count) if dtype.itemsize else np.zeros(count, dtype)
+    return array.reshape(shape, order="F" if by_column else "C")
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

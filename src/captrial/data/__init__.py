@@ -1,6 +1,7 @@
 """Images, caption files, data sets and image pools.
 
 images         opening images safely: `open_image`, `try_open`, `image_size`
+image_ids      ids of the same image in different spellings: `ImageIds`
 image_source   images by id, from a folder or a pool: `ImageSource`
 public_network HTTP clients for addresses from files: `public_client`
 captions       caption files: `read_captions`, `read_references`, `write_captions`, `write_references`

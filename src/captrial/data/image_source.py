@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 from PIL import Image
 
-from captrial.data.images import ImageProblem, open_image, try_open
+from captrial.data.image_ids import ImageIds
+from captrial.data.images import IMAGE_SUFFIXES, ImageProblem, open_image, try_open
 from captrial.data.pools import ImagePool
 from captrial.data.pools.image_pool import MANIFEST
 from captrial.errors import CaptrialError
@@ -16,7 +18,10 @@ _COCO = ("{:012d}.jpg", "COCO_val2014_{:012d}.jpg", "COCO_train2014_{:012d}.jpg"
 
 
 class ImageSource:
-    """Images by id; files outside the root are never opened."""
+    """Images by id; files outside the root are never opened.
+
+    An id that is not found as it is may be another spelling of one that is there (see `captrial.data.image_ids`).
+    """
 
     def __init__(self, root: Path) -> None:
         """The root is a folder of image files, or the directory of a pool."""
@@ -24,18 +29,33 @@ class ImageSource:
         self._pool = ImagePool.load(root) if (root / MANIFEST).is_file() else None
         self._known = {image.id: image for image in self._pool.images()} if self._pool else {}
 
+    @cached_property
+    def _ids(self) -> ImageIds:
+        """The ids of the pool, or the relative paths of the image files in the folder."""
+        if self._pool is not None:
+            return ImageIds(self._known)
+        paths = (path for path in self.root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        return ImageIds(path.relative_to(self.root).as_posix() for path in paths)
+
+    def _find(self, image_id: str) -> str | None:
+        """The id in the spelling of this source: `139` may be `000000000139.jpg` here."""
+        return image_id if image_id in self._known else self._ids.find(image_id)
+
     def path(self, image_id: str) -> Path | None:
         """The file of an image; None where there is none (a pool may keep images in tar shards)."""
         if self._pool is None:
-            return find_image(self.root, image_id)
-        image = self._known.get(image_id)
+            direct = find_image(self.root, image_id)
+            found = None if direct else self._find(image_id)
+            return find_image(self.root, found) if found else direct
+        image = self._known.get(self._find(image_id) or "")
         return image.path if image else None
 
     def open(self, image_id: str) -> Image.Image | None:
         """An image in RGB, or None where it is not there or cannot be opened."""
-        if self._pool is not None and image_id in self._known:
+        known = self._find(image_id) if self._pool is not None else None
+        if self._pool is not None and known is not None:
             try:
-                return open_image(self._pool.read(image_id), name=image_id)
+                return open_image(self._pool.read(known), name=image_id)
             except CaptrialError:
                 return None
         path = self.path(image_id)
@@ -44,7 +64,7 @@ class ImageSource:
 
     def label(self, image_id: str) -> str | None:
         """The class of an image: the one in the pool, or the folder in its id."""
-        known = self._known.get(image_id)
+        known = self._known.get(self._find(image_id) or "") if self._pool is not None else None
         return known.label if known and known.label else class_of(image_id)
 
 

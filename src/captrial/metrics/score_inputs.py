@@ -88,7 +88,7 @@ def read_systems(files: ScoreFiles, references: Mapping[str, Sequence[str]], war
     captions: dict[str, Captions] = {}
     for name, path in zip(system_names(files.systems), files.systems, strict=True):
         found = read_captions(path, known_ids=references, strict=files.strict)
-        if found.problems:
+        if found.problems or found.matched:
             warn(f"{found.report()} (Known ids are those of {files.references.name}.)")
         captions[name] = found.to_dict()
         _report_other_languages(path.name, list(captions[name].items()), warn)

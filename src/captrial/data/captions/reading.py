@@ -6,6 +6,7 @@ Karpathy split files, JSON lines, CSV, TSV and Parquet.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,8 +26,10 @@ from captrial.data.captions.rows import (
     looks_like_json,
 )
 from captrial.data.captions.table_rows import read_delimited, read_parquet
+from captrial.data.image_ids import ImageIds
 from captrial.errors import CaptionFileError
 
+logger = logging.getLogger(__name__)
 CAPTION_NUMBER = re.compile(r"#\d+\Z")  # Flickr's token files: `photo.jpg#0<TAB>caption`
 FIRST_CASES = 5  # cases of a problem that are listed; the rest are only counted
 
@@ -62,12 +65,16 @@ class CaptionProblem:
 
 @dataclass(frozen=True, slots=True)
 class CaptionSet:
-    """One caption per image id, in file order: `texts[n]` is the caption of image `ids[n]`."""
+    """One caption per image id, in file order: `texts[n]` is the caption of image `ids[n]`.
+
+    `matched` says which ids were matched with known ids other than exactly (see `captrial.data.image_ids`).
+    """
 
     source: str
     ids: list[str]
     texts: list[str]
     problems: tuple[CaptionProblem, ...] = ()
+    matched: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -77,13 +84,14 @@ class CaptionSet:
         return dict(zip(self.ids, self.texts, strict=True))
 
     def report(self) -> str:
-        """The number of captions, and every problem with its first cases, as text.
+        """The number of captions, how ids were matched, and every problem with its first cases, as text.
 
         >>> CaptionSet("a.json", ["7"], [""], (CaptionProblem("empty", 1, ("entry 1 (id 7)",)),)).report()
         'a.json: 1 caption. 1 empty caption, kept (entry 1 (id 7)).'
         """
         found = f"{self.source}: {len(self)} caption{'' if len(self) == 1 else 's'}."
-        return " ".join([found, *(f"{problem}." for problem in self.problems)])
+        matched = [f"{self.matched}."] if self.matched else []
+        return " ".join([found, *matched, *(f"{problem}." for problem in self.problems)])
 
 
 @dataclass(slots=True)
@@ -116,19 +124,21 @@ class ProblemLog:
 def read_captions(path: Path | str, *, known_ids: Collection[str] | None = None, strict: bool = False) -> CaptionSet:
     """Read a caption file; its format is recognised from its content.
 
-    Rows that cannot be used (no id or caption, wrong type, bytes that are not UTF-8, an id outside `known_ids`) are
-    left out and listed in `problems`, as are known ids without a caption, empty captions and repeated rows. Raises
-    `CaptionFileError` for two different captions of one id and for a file without a usable row; with `strict`, for any
-    problem.
+    An id that is not among `known_ids` is matched with one of them by file name or number where that is unambiguous
+    (`000000000139.jpg` is `139`), and replaced by it; `matched` says so. Rows that cannot be used (no id or caption,
+    wrong type, bytes that are not UTF-8, an id outside `known_ids`) are left out and listed in `problems`, as are known
+    ids without a caption, empty captions and repeated rows. Raises `CaptionFileError` for two different captions of one
+    id and for a file without a usable row; with `strict`, for any problem.
     """
     path = Path(path)
     rows = read_rows(path, CAPTION_NAMES)
     log = ProblemLog()
     ids, texts, kept = usable_rows(rows, log)
     ids, texts = _without_duplicates(ids, texts, kept, rows, log, path.name)
+    ids, matched = _matched_ids(ids, known_ids)
     ids, texts = _with_known_ids(ids, texts, known_ids, log)
     texts = _with_empty_captions(ids, texts, log)
-    captions = CaptionSet(path.name, ids, texts, log.problems())
+    captions = CaptionSet(path.name, ids, texts, log.problems(), matched)
     if not ids:
         raise CaptionFileError(f"{captions.report()} Nothing is left to use; check the file and its ids")
     if strict and captions.problems:
@@ -222,6 +232,14 @@ def _two_captions(identity: str, places: list[str], rows: Rows, source: str) -> 
     return f"{source}: {rows.id_name} {identity} has two captions ({plural} {numbers}); keep one"
 
 
+def _matched_ids(ids: list[str], known_ids: Collection[str] | None) -> tuple[list[str], str]:
+    """Ids in the spelling of the known ones where they can be matched, and what was matched, in words."""
+    if known_ids is None or set(ids) <= set(known_ids):
+        return ids, ""
+    matched = ImageIds(known_ids).match(ids)
+    return [matched.known.get(identity, identity) for identity in ids], matched.report()
+
+
 def _with_known_ids(
     ids: list[str], texts: list[str], known_ids: Collection[str] | None, log: ProblemLog
 ) -> tuple[list[str], list[str]]:
@@ -244,13 +262,16 @@ def _with_empty_captions(ids: list[str], texts: list[str], log: ProblemLog) -> l
     return [text if text.strip() else "" for text in texts]
 
 
-def read_references(path: Path | str, *, split: str | None = None) -> dict[str, list[str]]:
+def read_references(
+    path: Path | str, *, split: str | None = None, known_ids: Collection[str] | None = None
+) -> dict[str, list[str]]:
     """Read several captions per image id: `{id: [caption, ...]}`, in file order.
 
     Formats: `{"id": ["caption", ...]}`, COCO captions, Karpathy split files (the raw sentences), and JSON lines, CSV,
     TSV or Parquet with several rows, or a list of captions, per id. `split` selects one split of a file that has them,
-    or several (`train+restval`). Raises `CaptionFileError` for any row that cannot be used: scores are computed against
-    references, so none may be lost silently.
+    or several (`train+restval`). With `known_ids`, ids are replaced by the known id that they mean (see
+    `captrial.data.image_ids`; logged at level INFO); others stay. Raises `CaptionFileError` for any row that cannot be
+    used: scores are computed against references, so none may be lost silently.
     """
     path = Path(path)
     rows = _one_caption_a_row(_of_split(read_rows(path, REFERENCE_NAMES), split, path.name), path.name)
@@ -260,6 +281,9 @@ def read_references(path: Path | str, *, split: str | None = None) -> dict[str, 
         raise CaptionFileError(f"{path.name}: {problem}; references must be complete: repair or remove them")
     if rows.headless and all(map(CAPTION_NUMBER.search, ids)):
         ids = [CAPTION_NUMBER.sub("", identity) for identity in ids]
+    ids, matched = _matched_ids(ids, known_ids)
+    if matched:
+        logger.info("%s: %s", path.name, matched)
     references: dict[str, list[str]] = {}
     for identity, text in zip(ids, texts, strict=True):
         references.setdefault(identity, []).append(text)

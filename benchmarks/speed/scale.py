@@ -22,7 +22,7 @@ from benchmarks.measuring import compare, peak_memory
 from benchmarks.processes import command, processor_seconds
 from benchmarks.speed.selection import recombine, warm_up
 from benchmarks.speed.stage_costs import BACKBONE, Numbers, images, run_on_files, stages
-from captrial.engines.engine import make_engine
+from captrial.engines import make_engine
 from captrial.engines.job import Row
 from captrial.engines.jobs.extract_features import FeatureJob
 from captrial.engines.shards import OutputFolder

@@ -29,7 +29,7 @@ from PIL import Image
 from benchmarks.measuring import Row, compare, environment
 from benchmarks.speed.stage_costs import Loaded, images
 from captrial.captioners.registry import DEFAULT_CAPTIONER
-from captrial.engines.engine import make_engine
+from captrial.engines import make_engine
 from captrial.engines.jobs.caption import CaptionSettings, caption_all, read_captions_of
 
 Numbers = dict[str, Any]

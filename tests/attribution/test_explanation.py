@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from captrial.attribution.attribution import Attribution
 from captrial.attribution.explain import explain, explain_features
-from captrial.attribution.explanation import Attribution, Explanation
+from captrial.attribution.explanation import Explanation
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.errors import InputError
 

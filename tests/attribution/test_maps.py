@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from captrial.attribution.elements import (
+from captrial.attribution.attribution import (
+    Attribution,
     tile,
 )
-from captrial.attribution.explanation import Attribution
 from captrial.attribution.maps import (
     bilinear,
     heat,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from captrial.attribution.elements import tile
-from captrial.attribution.explanation import Attribution, Explanation
+from captrial.attribution.attribution import Attribution, tile
+from captrial.attribution.explanation import Explanation
 from captrial.attribution.page import ExplanationView, page, panel, save_figure, words_figure, write_page
 from captrial.grounding.ground import GroundedExplanation, ground_explanation
 from captrial.grounding.score import (

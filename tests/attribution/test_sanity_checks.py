@@ -13,7 +13,7 @@ from attribution.small_captioners import (
     tiny,
     trained_captioner,
 )
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution
 from captrial.attribution.methods.registry import attribute
 from captrial.attribution.sanity_checks import (
     agreement,

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from rich.progress import Progress
 
-from captrial.engines import engine
-from captrial.engines.engine import make_engine, run
+from captrial.engines import engine, make_engine, run
 from captrial.engines.inputs import InputPart, entry_parts
 from captrial.engines.job import JobSpec
 from captrial.engines.local import LocalEngine
@@ -196,7 +195,7 @@ def test_a_job_that_cannot_be_loaded_ends_the_run_with_its_sentence(tmp_path: Pa
 DRIVER = """
 import sys
 from captrial.engines.job import JobSpec
-from captrial.engines.engine import make_engine, run
+from captrial.engines import make_engine, run
 from engines.test_local import HELD, parts
 from engines.example_jobs import Shout
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from captrial.cli.app import app
-from captrial.engines.engine import make_engine, run
+from captrial.engines import make_engine, run
 from captrial.engines.job import JobSpec
 from captrial.engines.jobs import score
 from captrial.engines.shards import OutputFolder

@@ -13,8 +13,8 @@ from PIL import Image
 
 import captrial
 from attribution.small_captioners import noise_image, trained_captioner
-from captrial.attribution.elements import tile
-from captrial.attribution.explanation import Attribution, Explanation
+from captrial.attribution.attribution import Attribution, tile
+from captrial.attribution.explanation import Explanation
 from captrial.errors import InputError
 from captrial.grounding.ground import ground_explanation
 from captrial.grounding.score import (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from captrial.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from captrial.attribution.attribution import Attribution
     from captrial.attribution.dataset_attribution import (
         CaptionAttributor,
         DatasetAttributor,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
         WordWeights,
     )
     from captrial.attribution.explain import explain_features
-    from captrial.attribution.explanation import Attribution, Explanation
+    from captrial.attribution.explanation import Explanation
     from captrial.attribution.methods.registry import METHODS, AttributionMethod, AttributionSettings, attribute
     from captrial.attribution.page import ExplanationView, write_page
 
@@ -44,7 +45,8 @@ __getattr__ = lazy_exports(
     {
         "dataset_attribution": "CaptionAttributor DatasetAttributor PixelSource WordWeights",
         "explain": "explain_features",
-        "explanation": "Attribution Explanation",
+        "attribution": "Attribution",
+        "explanation": "Explanation",
         "methods.registry": "METHODS AttributionMethod AttributionSettings attribute",
         "page": "ExplanationView write_page",
     },

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from captrial.attribution.elements import Array, class_token, grid_of, tile
+from captrial.attribution.attribution import Array, class_token, grid_of, tile
 from captrial.attribution.methods.registry import AttributionSettings, attribute, dataset_method
 from captrial.attribution.subject import Subject, from_features, from_pixels, word_targets
 from captrial.captioners.checkpoint import Checkpoint

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import torch
 from PIL import Image
 
-from captrial.attribution.explanation import Array, Explanation
+from captrial.attribution.attribution import Array
+from captrial.attribution.explanation import Explanation
 from captrial.attribution.methods.registry import (
     DEFAULT_METHOD,
     AttributionMethod,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution
 from captrial.vision.preprocess import RESOLUTION
 
 Floats = NDArray[np.float64]

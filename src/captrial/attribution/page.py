@@ -21,8 +21,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
 
-from captrial.attribution.elements import region_scores, relative_boxes
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution, region_scores, relative_boxes
 from captrial.attribution.maps import heat
 from captrial.data.images import image_data_url
 from captrial.files import atomic_path, atomic_write

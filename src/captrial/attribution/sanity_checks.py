@@ -15,7 +15,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from captrial.attribution.explanation import Array, Attribution
+from captrial.attribution.attribution import Array, Attribution
 from captrial.attribution.subject import Subject, Targets
 
 ROWS = 64  # images at a time

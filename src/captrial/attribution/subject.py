@@ -15,8 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from captrial.attribution.elements import WHOLE, Array, grid_of, on_image, tile
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import WHOLE, Array, Attribution, grid_of, on_image, tile
 from captrial.captioners.base import Captioner
 from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.decoding.protocol import BOS, first_tensor

@@ -195,6 +195,6 @@ def wants_engine(engine: str, workers: int | None) -> bool:
 
 def chosen_engine(engine: str, workers: int | None, ray_address: str | None) -> Engine:
     """The engine that the options name."""
-    from captrial.engines.engine import make_engine
+    from captrial.engines import make_engine
 
     return make_engine(engine, workers or (1 if engine == "local" else 2), ray_address)

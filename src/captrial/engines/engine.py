@@ -19,7 +19,7 @@ from captrial.engines.shards import (
     counts,
     do_part,
 )
-from captrial.errors import CaptrialError, InputError
+from captrial.errors import CaptrialError
 from captrial.installation import usable_cpus
 from captrial.progress import progress_bar
 
@@ -114,19 +114,6 @@ class Worker:
             return PartDone(task.number, *do_part(self._job, self.spec, task))
         except Exception as error:
             return PartDone(task.number, failure=explain(error))
-
-
-def make_engine(name: str = "local", workers: int = 1, ray_address: str | None = None) -> Engine:
-    """Make the engine `local` or `ray`."""
-    if name == "local":
-        from captrial.engines.local import LocalEngine
-
-        return LocalEngine(workers)
-    if name == "ray":
-        from captrial.engines.ray import RayEngine
-
-        return RayEngine(workers, ray_address)
-    raise InputError(f"--engine {name}: no such engine; choose local or ray")
 
 
 def run(spec: JobSpec, parts: Sequence[InputPart], out: Path | str, engine: Engine) -> JobResult:

@@ -11,7 +11,7 @@ import orjson
 from matplotlib.figure import Figure
 from PIL import Image
 
-from captrial.attribution.elements import relative_boxes, top_labels
+from captrial.attribution.attribution import relative_boxes, top_labels
 from captrial.attribution.explain import check_request, explain
 from captrial.attribution.explanation import Explanation
 from captrial.attribution.methods.registry import DEFAULT_METHOD

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import orjson
 from PIL import Image
 
-from captrial.attribution.elements import grid_regions
+from captrial.attribution.attribution import grid_regions
 from captrial.data.images import open_image, size_of, with_size
 from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.files import atomic_write

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import orjson
 
+from captrial.attribution.attribution import on_image, top_labels
 from captrial.attribution.dataset_attribution import CaptionAttributor, WordWeights
-from captrial.attribution.elements import on_image, top_labels
 from captrial.attribution.methods.registry import title_of
 from captrial.attribution.subject import seen_window
 from captrial.data.images import size_of, with_size

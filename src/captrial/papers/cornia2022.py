@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from captrial.attribution.attribution import Attribution, on_image
 from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, RecordedCaptions
-from captrial.attribution.elements import on_image
-from captrial.attribution.explanation import Attribution, Explanation
+from captrial.attribution.explanation import Explanation
 from captrial.attribution.methods.registry import AttributionSettings, title_of
 from captrial.attribution.page import ExplanationView, save_figure, words_figure
 from captrial.attribution.subject import seen_window

@@ -90,7 +90,7 @@ class ImageExplainer:
         grounder: Grounder,
         method: str,
     ) -> dict[str, Any]:
-        from captrial.attribution.elements import relative_boxes
+        from captrial.attribution.attribution import relative_boxes
         from captrial.attribution.explain import explain
         from captrial.attribution.page import panel
         from captrial.grounding.ground import ground_explanation

@@ -22,8 +22,8 @@ from attribution.small_captioners import (
     trained_captioner,
 )
 from attribution.toyworld_captioner import ToyFeatures, toy_checkpoint, toy_samples
+from captrial.attribution.attribution import Attribution
 from captrial.attribution.dataset_attribution import DatasetAttributor
-from captrial.attribution.explanation import Attribution
 from captrial.attribution.methods.registry import (
     METHODS,
     AttributionMethod,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from captrial.attribution.elements import grid_of, on_image
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution, grid_of, on_image
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, Targets, empty_attribution, is_empty
 from captrial.captioners.base import Captioner

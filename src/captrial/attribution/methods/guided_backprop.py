@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution
 from captrial.attribution.gradients.path_gradients import input_gradients
 from captrial.attribution.gradients.relus import ReluMode, plain_relu
 from captrial.attribution.methods.registry import AttributionSettings

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution
 from captrial.attribution.gradients.path_gradients import zero_path
 from captrial.attribution.integrated_gradients.backbone_path import SEGMENTS, BackbonePath
 from captrial.attribution.integrated_gradients.integration import Integral, check_quadrature, integrate

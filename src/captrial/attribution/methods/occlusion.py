@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image, ImageFilter, ImageStat
 
-from captrial.attribution.elements import Array, grid_of, tile
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Array, Attribution, grid_of, tile
 from captrial.captioners.protocols import AnyCaptioner
 from captrial.errors import InputError
 from captrial.language.nouns import analyse

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.attribution.explanation import Array, Attribution
+    from captrial.attribution.attribution import Array, Attribution
     from captrial.attribution.subject import ScoreKind, Subject, Targets
 
 Over = Literal["features", "pixels"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from captrial.attribution.explanation import Attribution
+from captrial.attribution.attribution import Attribution
 from captrial.attribution.gradients.path_gradients import input_gradients
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, Targets, empty_attribution, input_attribution, is_empty

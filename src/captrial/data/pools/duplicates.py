@@ -11,6 +11,7 @@ most `d // 4` apart (pigeonhole). All hashes are indexed by each band, and an im
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numba
 import numpy as np
@@ -29,15 +30,13 @@ DRAFT = (4 * SIDE, 4 * SIDE)  # a JPEG decoded at this size gives the same signa
 SIGNATURE_BYTES = THUMB * THUMB + 3
 
 
-def _dct_rows(side: int, low: int) -> NDArray[np.float32]:
-    """The first `low` rows of the orthonormal DCT-II matrix."""
-    frequency, place = np.ogrid[:low, :side]
-    matrix: NDArray[np.float64] = np.sqrt(2 / side) * np.cos(np.pi * (2 * place + 1) * frequency / (2 * side))
+@cache
+def _dct_rows() -> NDArray[np.float32]:
+    """The first LOW rows of the orthonormal DCT-II matrix, (LOW, SIDE)."""
+    frequency, place = np.ogrid[:LOW, :SIDE]
+    matrix: NDArray[np.float64] = np.sqrt(2 / SIDE) * np.cos(np.pi * (2 * place + 1) * frequency / (2 * SIDE))
     matrix[0] /= np.sqrt(2)
     return matrix.astype(np.float32)
-
-
-_DCT = _dct_rows(SIDE, LOW)
 
 
 def signature(image: Image.Image) -> tuple[int, bytes]:
@@ -47,7 +46,7 @@ def signature(image: Image.Image) -> tuple[int, bytes]:
     """
     small = np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BOX, reducing_gap=3.0), np.float32)  # (32, 32, 3)
     grey = small @ np.array([0.299, 0.587, 0.114], np.float32)  # (32, 32)
-    frequencies = (_DCT @ grey @ _DCT.T).ravel()  # (64,)
+    frequencies = (_dct_rows() @ grey @ _dct_rows().T).ravel()  # (64,)
     frequencies[np.abs(frequencies) < 0.5] = 0  # rounding noise of an image of one colour
     bits = frequencies > np.median(frequencies[1:])
     thumb = grey.reshape(THUMB, 2, THUMB, 2).mean((1, 3))

@@ -1,4 +1,4 @@
-"""Visual elements and regions: boxes, grids, and scores of regions from scores of elements.
+"""`Attribution`, the scores of a caption's words for visual elements, and the geometry of elements and regions.
 
 Elements are the cells, patches, pixels or regions that a captioner reads. Boxes are (n, 4) `x1 y1 x2 y2` in [0, 1],
 relative to the image.
@@ -7,6 +7,7 @@ relative to the image.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,70 @@ def top_labels(scores: Array, elements: Array, regions: Sequence[Region], width:
         return []
     best = top_regions(region_scores(scores, elements, boxes)[:, usable])
     return [str(regions[usable[number]].label) for number in best]
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """One method's scores of `e` visual elements (regions, cells, patches or pixels) for the `w` words of a caption.
+
+    Regions are ranked by `scores`: |A| summed over feature dimensions or colour channels, or attention weights. Scores
+    are never NaN; an image without elements has `e = 0`.
+    """
+
+    words: tuple[str, ...]
+    scores: Array  # (w, e), >= 0
+    boxes: Array  # (e, 4) x1 y1 x2 y2 relative to the whole image, in [0, 1]
+    method: str
+    signed: Array | None = None  # (w, e): A summed over dimensions; negative is evidence against the word
+    grid: tuple[int, int] | None = None  # rows, columns if the elements tile `window`, row by row
+    window: tuple[float, float, float, float] = WHOLE  # the part of the image the model saw, relative to the image
+    changes: Array | None = None  # (w,): S(image) - S(baseline), the sum that integrated gradients should reach
+    errors: Array | None = None  # (w,): completeness error, for methods that claim completeness
+    steps: int = 0  # gradient evaluations along the path; 1 for plain gradients, 0 for attention and occlusion
+
+    def __post_init__(self) -> None:
+        words, elements = len(self.words), len(self.boxes)
+        if self.scores.shape != (words, elements):
+            raise InputError(f"attribution: scores are {self.scores.shape} for {words} words and {elements} boxes")
+        if self.grid is not None and self.grid[0] * self.grid[1] != elements:
+            raise InputError(f"attribution: a grid of {self.grid[0]} x {self.grid[1]} cells has not {elements} boxes")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def error(self) -> float | None:
+        """The largest completeness error of a word."""
+        return None if self.errors is None or not len(self.errors) else float(self.errors.max())
+
+    def maps(self) -> Array:
+        """The scores as images, (w, rows, columns); an `InputError` if the elements are not a grid."""
+        if self.grid is None:
+            raise InputError(f"{self.method}: these are scores of {len(self.boxes)} boxes, not of a grid")
+        return self.scores.reshape(len(self.words), *self.grid)
+
+    def without_class_token(self) -> Attribution:
+        """Only the cells of a ViT: its class token has no place on a map."""
+        if not len(self.boxes):
+            return self
+        left, top, right, bottom = self.window
+        inside = (self.boxes - np.array([left, top] * 2)) / np.array([right - left, bottom - top] * 2)
+        cells = ~class_token(inside)
+        signed = None if self.signed is None else self.signed[:, cells]
+        grid = self.grid if cells.all() else grid_of(inside[cells])
+        return replace(self, scores=self.scores[:, cells], boxes=self.boxes[cells], signed=signed, grid=grid)
+
+    def select(self, words: slice) -> Attribution:
+        """The same for some of the words."""
+
+        def part(values: Array | None) -> Array | None:
+            return None if values is None else values[words]
+
+        return replace(
+            self,
+            words=self.words[words],
+            scores=self.scores[words],
+            signed=part(self.signed),
+            changes=part(self.changes),
+            errors=part(self.errors),
+        )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from captrial.attribution.elements import (
+from captrial.attribution.attribution import (
     grid_of,
     grid_regions,
     region_scores,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import orjson
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captrial.language.english import looks_english, not_english
+from captrial.language.english import language_note, looks_english, not_english
 
 FOREIGN = {
     "Spanish": [
@@ -112,6 +113,10 @@ FOREIGN = {
 }
 ENGLISH = [
     "A man rides a horse on the beach.",
+    "A half eaten baked good in a tinfoil lined pie tin.",
+    "A band performs onstage .",
+    "african Americans play football .",
+    "Lecture takes place in casual atmosphere .",
     "two dogs",
     "Kids play football",
     "surfer",
@@ -137,6 +142,23 @@ def test_other_languages_are_noticed() -> None:
     assert len(unknown) <= 1, unknown
 
 
+def test_a_set_of_captions_that_the_lists_were_not_made_from() -> None:
+    """20 captions of each of six languages, with accents and, as some captioners write, without."""
+    groups = orjson.loads((Path(__file__).parent / "captions_by_language.json").read_bytes())
+    assert {language: len(texts) for language, texts in groups.items()} == dict.fromkeys(groups, 20)
+    texts = [text for group in groups.values() for text in group]
+    assert [text for text in texts if looks_english(text)] == []
+    plain = [unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower() for text in texts]
+    assert len([text for text in plain if looks_english(text)]) <= 1  # `der bus halt an der haltestelle`
+
+
+def test_the_note_counts_and_shows_the_first() -> None:
+    assert language_note("a.json", [("1", "a dog runs")]) is None
+    note = language_note("a.json", [("1", "a dog runs"), ("2", "Ein Hund rennt über die Wiese")])
+    assert note is not None
+    assert note.startswith("a.json: 1 of 2 captions do not look English (the first: id 2, 'Ein Hund")
+
+
 def test_indices() -> None:
     assert not_english(["a dog", "un perro y un gato", "", "一只狗"]) == [1, 3]
 
@@ -148,7 +170,7 @@ def test_any_text_is_answered(text: str) -> None:
 
 @pytest.mark.needs("data")
 def test_captions_of_people_and_models_pass(data: Path) -> None:
-    """Fewer than one false alarm in a thousand, on every caption we have."""
+    """At most one false alarm in 50 000, on every caption we have."""
     captions = [
         one["caption"] for one in orjson.loads((data / "coco/captions_val2017.json").read_bytes())["annotations"]
     ]
@@ -159,4 +181,4 @@ def test_captions_of_people_and_models_pass(data: Path) -> None:
     images = orjson.loads((data / "flickr8k/dataset_flickr8k.json").read_bytes())["images"]
     captions += [sentence["raw"] for image in images for sentence in image["sentences"]]
     assert len(captions) > 130_000
-    assert len(not_english(captions)) / len(captions) < 0.0003
+    assert len(not_english(captions)) <= len(captions) / 50_000

@@ -15,6 +15,7 @@ from captrial.language.morphology import table_lines
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ENGLISH_ENDINGS = ("ing", "ight", "ough", "tion", "board", "'s", "ly", "ness")
+_PARTICIPLE = re.compile(r"[a-z]{3,}ed")  # lined, baked, tiled
 _FEW = 4  # words; a shorter caption without any evidence counts as English
 
 
@@ -47,12 +48,24 @@ def looks_english(text: str) -> bool:
     votes = [_vote(word) for word in words]
     if sum(votes) < 0:
         return False
-    return not words or 1 in votes or (-1 not in votes and len(words) < _FEW)
+    return not words or 1 in votes or (-1 not in votes and (len(words) < _FEW or words[0] == "a"))
 
 
 def not_english(texts: Sequence[str]) -> list[int]:
     """The indices of the texts that do not look English."""
     return [index for index, text in enumerate(texts) if not looks_english(text)]
+
+
+def language_note(source: str, captions: Sequence[tuple[str, str]]) -> str | None:
+    """A warning about captions, as (id, text), that do not look English; None where there is none."""
+    found = not_english([text for _, text in captions])
+    if not found:
+        return None
+    image, text = captions[found[0]]
+    return (
+        f"{source}: {len(found)} of {len(captions)} captions do not look English (the first: id {image}, "
+        f"{text[:60]!r}); these metrics are made for English"
+    )
 
 
 @lru_cache(maxsize=1 << 16)
@@ -61,4 +74,5 @@ def _vote(word: str) -> int:
     english, other = _words()
     if word in other or not word.isascii():
         return -1
-    return int(word in english or word.removesuffix("s") in english or word.endswith(_ENGLISH_ENDINGS))
+    known = word in english or word.removesuffix("s") in english
+    return int(known or word.endswith(_ENGLISH_ENDINGS) or _PARTICIPLE.fullmatch(word) is not None)

@@ -20,7 +20,7 @@ import orjson
 
 from captrial.data import read_captions, read_references
 from captrial.errors import InputError
-from captrial.language.english import not_english
+from captrial.language.english import language_note
 from captrial.language.sentences import first_sentence, first_words
 
 MUCH_LONGER = 2.0  # captions this many times as long as references on average are reported
@@ -165,13 +165,9 @@ def find_images(folder: Path, image_ids: Sequence[str]) -> dict[str, Path]:
 
 def _report_other_languages(source: str, captions: Sequence[tuple[str, str]], warn: Warn) -> None:
     """Warn of captions that are not English: the tokeniser and every metric are made for English."""
-    found = not_english([text for _, text in captions])
-    if found:
-        image, text = captions[found[0]]
-        warn(
-            f"{source}: {len(found)} of {len(captions)} captions do not look English (the first: id {image}, "
-            f"{text[:60]!r}); these metrics are made for English"
-        )
+    note = language_note(source, captions)
+    if note:
+        warn(note)
 
 
 def _report_length(name: str, captions: Sequence[str], references: Mapping[str, Sequence[str]], warn: Warn) -> None:

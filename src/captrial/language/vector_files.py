@@ -102,6 +102,13 @@ def principal_axes(vectors: Floats) -> tuple[Floats, Floats]:
 
 def read_vectors(source: Path) -> tuple[list[str], Floats]:
     """Words and vectors (n, d) of a GloVe or word2vec file, text or word2vec binary."""
+    try:
+        return _read_vectors(source)
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
+
+
+def _read_vectors(source: Path) -> tuple[list[str], Floats]:
     with source.open("rb") as stream:
         first = stream.readline(1 << 20)
         header = _header(first)

@@ -7,7 +7,7 @@ and a `DatasetReader` that describes it. `captrial.data.datasets.registry` lists
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -139,9 +139,9 @@ def expect(value: object, kind: type[T], where: str) -> T:
     raise DatasetError(f"{where} must be {_TYPE_NAMES.get(kind, kind.__name__)}, found {found}")
 
 
-def expect_field(record: Mapping[str, Any], key: str, kind: type[T], where: str) -> T:
-    """The field `key` of a record, of the JSON type `kind`."""
-    return expect(record.get(key), kind, f"{where}: {key!r}")
+def expect_field(record: object, key: str, kind: type[T], where: str) -> T:
+    """The field `key` of a record, of the JSON type `kind`; the record itself must be an object."""
+    return expect(expect(record, dict, where).get(key), kind, f"{where}: {key!r}")
 
 
 def read_box(numbers: Sequence[object], where: str) -> Box:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from captrial.data.captions.parquet_footer import column_bytes
 from captrial.data.captions.rows import WANTED, Rows, decode, has_names, pick_columns
 from captrial.errors import CaptionFileError
 
@@ -199,11 +200,14 @@ def read_parquet(content: bytes, source: str, caption_names: Sequence[str]) -> R
 
 
 def _read_parquet(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
+    declared = column_bytes(content)  # first: a footer that cannot be decoded must not reach pyarrow
     file = pa.parquet.ParquetFile(pa.BufferReader(content))
     names = file.schema_arrow.names
     id_name, caption_name = (names[index] for index in pick_columns(names, caption_names, source))
     columns = [id_name, caption_name, *(["split"] if "split" in names else [])]
-    table = pa.Table.from_batches(_batches(file, columns, source), schema=_schema(file, columns))
+    table = pa.Table.from_batches(
+        _batches(file, columns, sum(declared[name] for name in columns), source), schema=_schema(file, columns)
+    )
     splits = table["split"].to_pylist() if "split" in columns else None
     ids, captions = table[id_name].to_pylist(), table[caption_name].to_pylist()
     return Rows(ids, captions, id_name, caption_name, "row", splits=splits)
@@ -213,20 +217,14 @@ def _schema(file: pa.parquet.ParquetFile, columns: list[str]) -> pa.Schema:
     return pa.schema([file.schema_arrow.field(name) for name in columns])
 
 
-def _batches(file: pa.parquet.ParquetFile, columns: list[str], source: str) -> list[pa.RecordBatch]:
-    _check_size(file.metadata.num_rows, _claimed_bytes(file, columns), source)
+def _batches(file: pa.parquet.ParquetFile, columns: list[str], declared: int, source: str) -> list[pa.RecordBatch]:
+    _check_size(file.metadata.num_rows, declared, source)
     batches, size = [], 0
     for batch in file.iter_batches(65_536, columns=columns):
         size += batch.nbytes
         _check_size(0, size, source)
         batches.append(batch.select(columns))
     return batches
-
-
-def _claimed_bytes(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
-    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
-    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in columns)
 
 
 def _check_size(rows: int, size: int, source: str) -> None:

@@ -71,10 +71,16 @@ def read_toyworld(folder: Path | str, *, split: str | None = None, masks: bool =
     graphs = expect_field(read_json(folder / "scene_graphs.json"), "images", dict, str(folder / "scene_graphs.json"))
     samples = []
     for sample in join(captions, boxes):
-        image = replace(sample.image, width=sizes[sample.id].width, height=sizes[sample.id].height)
-        extra = {**sample.extra, **_graph(graphs, sample.id, folder)}
-        linked = _with_regions(phrases.get(sample.id, ()), sample)
-        samples.append(replace(sample, image=replace(image, label=str(extra["scene"])), phrases=linked, extra=extra))
+        if sample.id not in sizes:
+            raise DatasetError(
+                f"{folder / 'instances.json'}: image {sample.id!r} is missing; write the toy world again"
+            )
+        graph = _graph(graphs, sample.id, folder)
+        scene = expect_field(graph, "scene", str, f"{folder / 'scene_graphs.json'}: image {sample.id!r}")
+        size = sizes[sample.id]
+        image = replace(sample.image, width=size.width, height=size.height, label=scene)
+        linked = _with_regions(phrases.get(sample.id, ()), sample, folder / "phrases.json")
+        samples.append(replace(sample, image=image, phrases=linked, extra={**sample.extra, **graph}))
     return samples
 
 
@@ -82,14 +88,19 @@ def _graph(graphs: Mapping[str, Any], identity: str, folder: Path) -> dict[str, 
     return expect(graphs.get(identity), dict, f"{folder / 'scene_graphs.json'}: image {identity!r}")
 
 
-def _with_regions(phrases: Phrases, sample: Sample) -> Phrases:
+def _with_regions(phrases: Phrases, sample: Sample, path: Path) -> Phrases:
     """The phrases with the sample's own regions, which may have masks."""
 
     def linked(phrase: Phrase) -> Phrase:
         if not phrase.regions:
             return phrase
-        numbers = map(int, str(phrase.entity).split("+"))  # the entity is made of the numbers of the regions
-        return replace(phrase, regions=tuple(sample.regions[number] for number in numbers))
+        try:  # the entity is made of the numbers of the regions
+            regions = tuple(sample.regions[int(number)] for number in str(phrase.entity).split("+"))
+        except (ValueError, IndexError):
+            raise DatasetError(
+                f"{path}: image {sample.id!r}: the entity {str(phrase.entity)[:40]!r} is not made of region numbers"
+            ) from None
+        return replace(phrase, regions=regions)
 
     return tuple(tuple(map(linked, sentence)) for sentence in phrases)
 

@@ -12,7 +12,7 @@ import orjson
 from captrial.errors import InputError, StateError
 from captrial.files import atomic_write
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "competition.json"
 
 
@@ -88,7 +88,10 @@ class Manifest:
     @classmethod
     def _parse(cls, record: dict[str, Any]) -> Manifest:
         if record["format"] != FORMAT:
-            raise StateError(f"this competition has format {record['format']}; this version reads format {FORMAT}")
+            raise StateError(
+                f"this competition has format {record['format']}, this version reads format {FORMAT}; make it again with "
+                "`captrial compete new` and the same caption files"
+            )
         models = tuple(ModelEntry(**{**model, "problems": tuple(model["problems"])}) for model in record["models"])
         settings = record["selection"]
         return cls(

@@ -32,7 +32,7 @@ from captrial.progress import track
 from captrial.records import Box
 from captrial.training.localiser_training import LocaliserRecipe, train_localiser
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.boxes import (
+from captrial.vision.box_overlap import (
     ScoredBox,
     average_precision,
     covered_share,

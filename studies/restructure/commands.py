@@ -7,8 +7,8 @@ The commands run in order, in one temporary folder, each a process of its own wi
 earlier ones. Captions, references and photographs come from `CAPTRIAL_DATA`, else `../shared/data`; sentences of these
 files are kept in before.json as hashes only. Of files that commands write, the hash of every column and the first rows
 are kept. `compare` is strict about numbers (six significant digits), ids, captions and structure, and lenient about
-three things, all listed below: what depends on the machine (MASKED), prose (PROSE, compared by presence), and names
-(RENAMED_*; besides these, picture and image are the same word everywhere).
+four things, all listed below: what depends on the machine (MASKED), prose (PROSE, compared by presence), names
+(RENAMED_*; besides these, picture and image are the same word everywhere), and keys that are new (ADDED).
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {
     ALL: {"--pictures": "--images"},
     "annotate": {"sentences": "captions"},
 }  # whole words of a command line
+
+# ---- keys that later work added, by command: a value that was not there before is no difference
+ADDED: dict[str, frozenset[str]] = {"pool": frozenset({"allow_private"})}
 
 # ---- values that depend on the machine or the hour, or are hashes of files with prose in them, by key
 MASKED = frozenset({"seconds", "seconds_each", "hours_left", "peak_megabytes", "version", "checkpoint"})
@@ -525,7 +528,12 @@ def renames(before: Any, after: Any, names: Mapping[str, str]) -> list[str]:
 def verdict(command: str, before: Any, after: Any) -> tuple[bool, str]:
     """Whether a command says what it said, and a line about it."""
     keys, values = _of(RENAMED_KEYS, command), _of(RENAMED_VALUES, command)
-    found = list(differences(renamed(before, keys, values), renamed(after, {}, {})))
+    added = tuple(f"/{key}: only after" for key in ADDED.get(command, ()))
+    found = [
+        line
+        for line in differences(renamed(before, keys, values), renamed(after, {}, {}))
+        if not (added and line.endswith(added))
+    ]
     if found:
         more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         return False, "\n".join(["different", *(f"    {line}" for line in [*found[:SHOWN], *more])])

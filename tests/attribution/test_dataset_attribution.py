@@ -10,7 +10,7 @@ import torch
 
 from attribution.toyworld_captioner import SIDE, WIDTH, ToyFeatures, toy_checkpoint, toy_samples
 from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSource, without_class_token
-from captrial.attribution.maps import square_maps
+from captrial.attribution.word_maps import square_maps
 from captrial.errors import InputError
 from captrial.vision.preprocess import Preprocess
 

@@ -15,10 +15,7 @@ from hypothesis.extra import numpy as arrays
 from attribution.toyworld_captioner import SIDE as GRID_SIDE
 from attribution.toyworld_captioner import ToyFeatures, toy_checkpoint, toy_samples
 from captrial.attribution.dataset_attribution import DatasetAttributor
-from captrial.attribution.maps import (
-    normalised,
-    square_maps,
-)
+from captrial.attribution.word_maps import normalised, square_maps
 from captrial.errors import DatasetError
 from captrial.grounding.attention_correctness import (
     FORCED,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
-from captrial.training.supervision import (
+from captrial.training.attention_supervision import (
     paint,
     strong_targets,
     to_elements,

@@ -9,7 +9,7 @@ quadrature.
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.attribution.attribution import Attribution

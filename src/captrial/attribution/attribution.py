@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from captrial.errors import InputError
 from captrial.records import Box, Region
-from captrial.vision.boxes import common_areas
+from captrial.vision.box_overlap import common_areas
 
 Array = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from captrial.attribution.attribution import Attribution, region_scores, relative_boxes
-from captrial.attribution.maps import heat
+from captrial.attribution.word_maps import heat
 from captrial.data.images import image_data_url
 from captrial.files import atomic_path, atomic_write
 from captrial.html import Templates

@@ -15,7 +15,7 @@ Names are imported when first used, so that endpoints and caption files need no 
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced

@@ -9,15 +9,15 @@ Names are imported when first used, so that the command line can read the regist
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.compete.competition import Competition
     from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
     from captrial.compete.ranking.result import RankingResult, rank_models
+    from captrial.compete.selection.discrepancy import SearchOptions, select
     from captrial.compete.selection.ngram_similarity import PairwiseSimilarity, ngsm
     from captrial.compete.selection.registry import SIMILARITIES
-    from captrial.compete.selection.selection import SearchOptions, select
     from captrial.compete.storage.caption_pool import CaptionPool
     from captrial.compete.storage.labels import Judgement, Labels
     from captrial.compete.storage.manifest import SelectionSettings
@@ -50,7 +50,7 @@ __getattr__ = lazy_exports(
         "ranking.result": "RankingResult rank_models",
         "selection.ngram_similarity": "PairwiseSimilarity ngsm",
         "selection.registry": "SIMILARITIES",
-        "selection.selection": "SearchOptions select",
+        "selection.discrepancy": "SearchOptions select",
         "storage.caption_pool": "CaptionPool",
         "storage.labels": "Judgement Labels",
         "storage.manifest": "SelectionSettings",

@@ -23,14 +23,14 @@ import orjson
 
 from captrial.compete.ranking.pair_scores import PairImages, PairScorer
 from captrial.compete.ranking.result import RankingResult, rank_models
-from captrial.compete.selection.registry import similarity_named
-from captrial.compete.selection.selection import (
+from captrial.compete.selection.discrepancy import (
     Ranker,
     SearchOptions,
     all_pairs,
     select,
     select_diverse,
 )
+from captrial.compete.selection.registry import similarity_named
 from captrial.compete.storage import creation
 from captrial.compete.storage.caption_pool import StoredPool
 from captrial.compete.storage.labels import Judgement, Labels, read_judgements, read_labels

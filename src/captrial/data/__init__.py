@@ -13,7 +13,7 @@ Names are imported when first used: opening an image does not load the readers o
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.data.captions import (

@@ -8,7 +8,7 @@ results. Names are imported when first used.
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.demo.demo_plan import DemoCaptioner, DemoPlan

@@ -8,7 +8,7 @@ measures attention correctness (Liu 2017 Eq. 12-13). `study_data` and `regions` 
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.grounding.attention_correctness import AttentionResult, measure_attention

@@ -20,7 +20,7 @@ import orjson
 from numpy.typing import NDArray
 
 from captrial.attribution.dataset_attribution import CaptionAttributor, WordWeights
-from captrial.attribution.maps import square_maps
+from captrial.attribution.word_maps import square_maps
 from captrial.data.images import with_size
 from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_write

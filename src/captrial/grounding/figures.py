@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from captrial.attribution.dataset_attribution import CaptionAttributor
-from captrial.attribution.maps import square_maps, stretch_contrast
+from captrial.attribution.word_maps import square_maps, stretch_contrast
 from captrial.data.images import open_image, size_of, with_size
 from captrial.errors import InputError
 from captrial.files import atomic_path

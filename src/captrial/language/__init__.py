@@ -11,7 +11,7 @@ Names are imported when first used: `vocabulary` alone does not load the tokenis
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.language.english import looks_english, not_english

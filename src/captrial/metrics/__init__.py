@@ -22,8 +22,8 @@ from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.ngram.rouge import rouge_l
 from captrial.metrics.nouns.chair import chair
 from captrial.metrics.nouns.coverage import coverage
+from captrial.metrics.nouns.needleman_wunsch import nw
 from captrial.metrics.nouns.noun_iou import noun_iou
-from captrial.metrics.nouns.nw import nw
 from captrial.metrics.registry import METRICS, Metric, MetricOptions, register
 from captrial.metrics.scores import MeanState, Scores, State
 from captrial.metrics.scoring import ScoreTable, score

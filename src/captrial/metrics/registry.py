@@ -25,8 +25,8 @@ from captrial.metrics.ngram.cider import CiderPlainState, CiderState
 from captrial.metrics.ngram.rouge import RougeState
 from captrial.metrics.nouns.chair import ChairState
 from captrial.metrics.nouns.coverage import CoverageState, Objects
+from captrial.metrics.nouns.needleman_wunsch import NwState
 from captrial.metrics.nouns.noun_iou import NounIouState
-from captrial.metrics.nouns.nw import NwState
 from captrial.metrics.scores import State
 
 if TYPE_CHECKING:

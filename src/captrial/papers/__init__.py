@@ -7,7 +7,7 @@ competition of Wan 2022 needs no torch.
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.papers.cornia2022 import Cornia2022, Cornia2022Settings

@@ -35,12 +35,12 @@ from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.cider import cider
 from captrial.records import Sample
+from captrial.training.attention_supervision import make_linking, make_targets
 from captrial.training.data import Batch, CaptionData, tokenize_captions
 from captrial.training.loop import METRICS, Trainer
 from captrial.training.parallel import Ranks
 from captrial.training.recipe import PAPERS, Recipe, split_options
 from captrial.training.stages.plan import make_stages
-from captrial.training.supervision import make_linking, make_targets
 from captrial.version import __version__
 from captrial.vision.descriptions import identity
 from captrial.vision.features.visual_features import FeatureSource

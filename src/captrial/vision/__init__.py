@@ -15,7 +15,7 @@ package does not import torch.
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.vision.backbones.base import Backbone

@@ -1,4 +1,4 @@
-"""The invariants of assignment (see `captrial.annotate.assignment`), as a state machine over the whole service."""
+"""The invariants of task assignment (`captrial.annotate.rounds.assignment`), as a state machine over the service."""
 
 from __future__ import annotations
 

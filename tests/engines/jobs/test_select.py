@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
-from captrial.compete.selection.selection import RankedImages, SearchOptions
+from captrial.compete.selection.discrepancy import RankedImages, SearchOptions
 from captrial.engines.jobs import select
 from captrial.engines.jobs.select import EngineRanker, merge_slices
 from captrial.engines.local import LocalEngine

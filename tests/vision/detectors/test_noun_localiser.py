@@ -26,7 +26,7 @@ from captrial.training.localiser_training import (
 )
 from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.boxes import (
+from captrial.vision.box_overlap import (
     ScoredBox,
     average_precision,
     covered_share,

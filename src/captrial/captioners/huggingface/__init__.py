@@ -7,7 +7,7 @@ transformers.
 
 from typing import TYPE_CHECKING
 
-from captrial.lazy import lazy_exports
+from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions

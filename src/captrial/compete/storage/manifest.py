@@ -89,8 +89,8 @@ class Manifest:
     def _parse(cls, record: dict[str, Any]) -> Manifest:
         if record["format"] != FORMAT:
             raise StateError(
-                f"this competition has format {record['format']}, this version reads format {FORMAT}; make it again with "
-                "`captrial compete new` and the same caption files"
+                f"this competition has format {record['format']}, this version reads format {FORMAT}; make it again "
+                "with `captrial compete new` and the same caption files"
             )
         models = tuple(ModelEntry(**{**model, "problems": tuple(model["problems"])}) for model in record["models"])
         settings = record["selection"]

@@ -14,9 +14,14 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from captrial.compete.selection.discrepancy import (
+    RankedImages,
+    SearchOptions,
+    merge,
+    rank_images,
+)
 from captrial.compete.selection.ngram_similarity import KEY
 from captrial.compete.selection.registry import similarity_named
-from captrial.compete.selection.selection import RankedImages, SearchOptions, merge, rank_images
 from captrial.compete.storage.caption_pool import Block, CaptionSource, StoredPool
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import entry_parts
@@ -96,7 +101,7 @@ class _Slice:
 
 
 class EngineRanker:
-    """`captrial.compete.selection.selection.rank_images` on an engine; give it to `Competition.select(rank=...)`.
+    """`captrial.compete.selection.discrepancy.rank_images` on an engine; give it to `Competition.select(rank=...)`.
 
     Finished slices are kept in the competition's directory until all are done, so a stopped search continues.
     """

@@ -2,7 +2,7 @@
 
 from captrial.metrics.nouns.chair import chair
 from captrial.metrics.nouns.coverage import coverage
+from captrial.metrics.nouns.needleman_wunsch import nw
 from captrial.metrics.nouns.noun_iou import noun_iou
-from captrial.metrics.nouns.nw import nw
 
 __all__ = ["chair", "coverage", "noun_iou", "nw"]

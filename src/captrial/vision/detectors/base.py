@@ -19,7 +19,7 @@ from torch import Tensor
 from captrial.errors import InputError, MismatchError
 from captrial.records import Box, Region
 from captrial.vision.backbones.base import Backbone
-from captrial.vision.boxes import pool_cells
+from captrial.vision.box_overlap import pool_cells
 from captrial.vision.features.visual_features import Features, stack_features
 from captrial.vision.preprocess import Preprocess
 

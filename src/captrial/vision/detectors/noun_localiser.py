@@ -31,7 +31,7 @@ from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.records import Box
 from captrial.vision.backbones.base import Backbone
-from captrial.vision.boxes import cell_shares, suppress
+from captrial.vision.box_overlap import cell_shares, suppress
 from captrial.vision.descriptions import BackboneName, identity, yes_or_no
 from captrial.vision.detectors.base import Detection
 from captrial.vision.features.visual_features import Features

@@ -13,7 +13,7 @@ from captrial.attribution.attribution import (
     Attribution,
     tile,
 )
-from captrial.attribution.maps import (
+from captrial.attribution.word_maps import (
     bilinear,
     heat,
     square_maps,

@@ -16,9 +16,9 @@ from captrial.errors import DatasetError, InputError
 from captrial.language.vocabulary import Vocabulary
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
 from captrial.toyworld import ToyWorld
+from captrial.training.attention_supervision import make_linking, make_targets, noun_positions
 from captrial.training.data import CaptionData, tokenize_captions
 from captrial.training.run import TrainingData, train
-from captrial.training.supervision import make_linking, make_targets, noun_positions
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from captrial.metrics.ngram_counts import TokenArrays
 from captrial.metrics.nouns.chair import ChairState
 from captrial.metrics.nouns.coverage import CoverageState
+from captrial.metrics.nouns.needleman_wunsch import NwState, nw, nw_scores
 from captrial.metrics.nouns.noun_iou import NounIouState
-from captrial.metrics.nouns.nw import NwState, nw, nw_scores
 from metrics.example_corpora import GIVEN, GivenSimilarity, noun_corpus
 
 
@@ -66,7 +66,7 @@ def test_nw_equals_the_plain_table(pairs: list[tuple[list[str], list[str]]], see
     numbers = np.arange(len(pairs))
     with pytest.MonkeyPatch.context() as patch:
         if batched:
-            patch.setattr(import_module("captrial.metrics.nouns.nw"), "CELLS", 7)
+            patch.setattr(import_module("captrial.metrics.nouns.needleman_wunsch"), "CELLS", 7)
         ours = nw_scores(TokenArrays.of_words(lists), numbers, numbers + len(pairs), similarity)
     np.testing.assert_allclose(ours, [plain_nw(*pair, similarity) for pair in pairs], atol=1e-12)
 

@@ -31,7 +31,7 @@ def compare(what: str, against: str, ours: float, theirs: float, unit: str = "s"
 
 def show(rows: Iterable[Row]) -> None:
     """Print the table."""
-    from captrial.cli.output import print_table
+    from studies.printing import print_table
 
     def number(value: float | None, unit: str) -> str:
         return "–" if value is None else f"{value:.3g} {unit}"

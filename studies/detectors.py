@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from captrial.cli.output import print_table
 from captrial.data.datasets import read_boxes
 from captrial.data.images import open_image
 from captrial.progress import track
@@ -24,6 +23,7 @@ from captrial.vision.box_overlap import ScoredBox, average_precision
 from captrial.vision.detectors.base import Detector
 from captrial.vision.registry import load_detector
 from studies.data_paths import COCO, OLD_NAMES, find_yolo
+from studies.printing import print_table
 
 Boxes = dict[str, dict[str, list[Box]]]  # class -> image -> boxes
 

@@ -65,7 +65,7 @@ TWICE_SCST = {**SCST, "average": 0.999}
 PLAN: dict[str, Entry] = {
     **{name: Entry(f"{name}-small", XE) for name in (*TRANSFORMERS, *LSTMS)},
     "transformer": Entry("transformer-small", {**XE, "epochs": 10}),
-    "sgae": Entry("sgae-small", XE, store="regions"),  # its image graphs are made of labelled regions
+    "sgae": Entry("sgae-small", XE, store="regions"),  # its scene graphs are made of labelled regions
     # Until its critic is used Disc is Att2in.
     "disc": Entry("disc-small", {**SCST, "critic_epochs": 8, "warmup": 100}, after="att2in"),
     "ort-no-geometry": Entry("ort-no-geometry-small", XE),

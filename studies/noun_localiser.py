@@ -23,7 +23,6 @@ import numpy as np
 import orjson
 import torch
 
-from captrial.cli.output import print_table
 from captrial.data.datasets import read_boxes, read_coco, read_karpathy
 from captrial.data.images import image_size, open_image
 from captrial.files import atomic_write
@@ -48,6 +47,7 @@ from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.registry import load_backbone
 from studies.data_paths import COCO, FLICKR8K_CAPTIONS, OLD_NAMES
+from studies.printing import print_table
 
 
 class Human(NamedTuple):

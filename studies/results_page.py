@@ -75,7 +75,7 @@ def overview(made: Sequence[Reproduction]) -> str:
     for part in made:
         for label, title, state, holds in summary(part):
             where = "made" if state == "reused" else state
-            lines.append(f"| {part.paper.number} | {label} | {title} | {where} | {holds} |")
+            lines.append(f"| {part.paper.short} | {label} | {title} | {where} | {holds} |")
     return "\n".join(lines) + "\n"
 
 

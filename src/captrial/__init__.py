@@ -1,11 +1,11 @@
-"""captrial puts image captioners on trial: rank them on your images, explain every word, measure where they look.
+"""captrial puts image captioners on trial: rank them on your images, explain every word, measure grounding.
 
-captrial.load(source)                        a captioner: shipped, trained, from the hub, or behind an endpoint
-captrial.caption(images, model)            what it says
-captrial.explain(captioner, image)         what every word is attributed to
-captrial.ground(captioner, image)          the same, with a verdict on every noun
-captrial.score(captions, references)         BLEU, METEOR, ROUGE-L, CIDEr, SPICE ... without Java
-captrial.Competition                         which of several is best on your images, with few labels
+captrial.load(source)                    a captioner: shipped, trained, from the hub, or behind an endpoint
+captrial.caption(images, model)          captions of one or many images
+captrial.explain(captioner, image)       what every word of a caption is attributed to
+captrial.ground(captioner, image)        the same, with a verdict on every noun
+captrial.score(captions, references)     BLEU, METEOR, ROUGE-L, CIDEr, SPICE ... without Java
+captrial.Competition                     which of several captioners is best on your images, with few labels
 """
 
 from typing import TYPE_CHECKING, Any

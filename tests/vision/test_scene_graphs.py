@@ -1,4 +1,4 @@
-"""Image graphs: what places say, words as ids, graphs from stores and from the toy world's truth."""
+"""Scene graphs: what places say, words as ids, graphs from stores and from the toy world's truth."""
 
 from __future__ import annotations
 

@@ -151,10 +151,11 @@ def status(directory: Directory, json: JsonFlag = False) -> None:
     if json:
         print_json(facts)
         return
-    _print_models(competition, f"{directory}: {facts['images']} images")
+    _print_models(competition, f"{directory}: {facts['pool']} images")
     for name in facts["changed_sources"]:
         print_warning(f"the caption file of {name} has changed since this competition read it")
-    rows = [[name.replace("_", " "), str(facts[name])] for name in ("pairs", "selected_pairs", "images", "labelled")]
+    shown = {"pairs": "pairs", "selected_pairs": "selected pairs", "images": "selected images", "labelled": "labelled"}
+    rows = [[title, str(facts[name])] for name, title in shown.items()]
     print_table("progress", ["what", "how many"], [*rows, ["indescribable", str(facts["indescribable"])]])
     _print_next(competition)
 

@@ -211,9 +211,7 @@ def _run(
         )
         return
     notes = [f"reused: {', '.join(made.reused)}"] if made.reused else []
-    print_table(
-        f"paper {made.paper.number}: {made.paper.question}", ["in the paper", "what", "here", "holds?"], rows, notes
-    )
+    print_table(f"{made.paper.short}: {made.paper.question}", ["in the paper", "what", "here", "holds?"], rows, notes)
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
 
 

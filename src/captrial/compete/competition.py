@@ -162,6 +162,7 @@ class Competition:
                 f"images were selected with {_described(kept)}; give the same, or --again to select anew (labels "
                 "are kept)"
             )
+        similarity_named(settings.similarity)  # an unknown name is refused before anything is stored
         if kept != settings:  # from here on, files made with other settings do not count
             self._manifest = replace(self._manifest, selection=settings)
             self._manifest.save(self.directory)

@@ -148,7 +148,7 @@ class Paper:
     """One of the three papers."""
 
     name: str  # mad, grounding or attention
-    number: str
+    short: str  # author and year
     cite: str
     question: str
     differences: tuple[str, ...]  # differences from the computation as printed

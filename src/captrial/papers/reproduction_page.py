@@ -35,7 +35,7 @@ def write_reproduction_page(made: Reproduction) -> Path:
 
 def markdown(made: Reproduction, place: Callable[[str], str] = str) -> str:
     """All experiments as Markdown; `place` maps a figure file to its address in the page."""
-    lines = [f"## {made.paper.question}", f"Paper {made.paper.number}: {made.paper.cite}.", ""]
+    lines = [f"## {made.paper.question}", f"{made.paper.cite}.", ""]
     if made.command:
         lines += [
             "```sh",

@@ -247,7 +247,7 @@ dataset.json       captions and splits, Karpathy form
 instances.json     boxes and masks (visible pixels), COCO form
 phrases.json       for every caption its phrases: token indices [start, end) and numbers of regions
 scene_graphs.json  scene, light, objects with attributes, relations
-images/            images; robot sequences in images/robot/<room>-<light>-<camera height>/ with boxes.json
+images/            the image files; robot sequences in images/robot/<room>-<light>-<camera height>/ with boxes.json
 """
 
 

@@ -113,6 +113,7 @@ class RegionNetwork(nn.Module):
         self.adjectives = nn.Linear(width, len(SLOTS) * len(labels.adjectives))
         nn.init.constant_(self.class_scores.bias, -4.0)  # almost every cell is empty of almost every class
         nn.init.normal_(self.class_scores.weight, std=0.01)
+        nn.init.constant_(self.adjectives.bias, -3.0)
         self.to(memory_format=torch.channels_last)
 
     def forward(self, pixels: Tensor) -> Predictions:

@@ -34,6 +34,7 @@ from captrial.vision.detectors.region_detector import (
     RegionLabels,
     RegionNetwork,
     cell_centres,
+    is_tuned,
 )
 
 RANGES = ((0.0, 112.0), (112.0, 240.0), (240.0, math.inf))  # larger side of boxes, in pixels, a level
@@ -48,7 +49,6 @@ class DetectorRecipe:
     batch: int = 8
     rate: float = 8e-4  # of the new layers
     trunk_rate: float = 1e-4  # of the tuned part of the backbone; 0 leaves it frozen
-    tuned_from: int = 7  # first block of the backbone that is tuned
     decay: float = 0.05
     unmentioned: float = 0.5  # weight of cells as negatives of a class that no caption mentions
     box_weight: float = 2.0
@@ -87,11 +87,12 @@ class TargetMaker:
         boxes = torch.tensor([moved for _, moved in kept], dtype=torch.float32).reshape(-1, 4) * self.size
         slots = torch.tensor([box.slot for box, _ in kept], dtype=torch.long)
         hot = [self._rows(box) for box, _ in kept]
+        widths = len(self.columns), len(self.noun_columns), len(self.adjective_columns)
         classes, nouns, adjectives = (
-            torch.tensor(np.array([row[part] for row in hot]), dtype=torch.float32).reshape(len(kept), -1)
-            for part in range(3)
+            torch.from_numpy(np.array([row[part] for row in hot], np.float32).reshape(len(kept), width))
+            for part, width in enumerate(widths)
         )
-        groups = boxes[[number for number, (box, _) in enumerate(kept) if box.group]]
+        groups = boxes[torch.tensor([box.group for box, _ in kept], dtype=torch.bool)]
         return Targets(
             self._assign(boxes, slots), boxes, classes, nouns, adjectives, self._weights(image), self._inside(groups)
         )
@@ -259,13 +260,7 @@ def _as_pair(stride: Any) -> tuple[int, ...]:
 
 def tuned_parameters(network: RegionNetwork, first: int) -> dict[str, nn.Parameter]:
     """The weights of the backbone that training changes, by name."""
-    return {
-        name: value
-        for name, value in network.grid.named_parameters()
-        if "_blocks." in name
-        and int(name.split("_blocks.")[1].split(".")[0]) >= first
-        and ("_expand_conv" in name or "_project_conv" in name)
-    }
+    return {name: value for name, value in network.named_parameters() if is_tuned(name, first)}
 
 
 class Photographs:
@@ -346,9 +341,9 @@ def train_detector(
     torch.manual_seed(recipe.seed)
     folder.mkdir(parents=True, exist_ok=True)
     batches = Photographs(network, images, paths, recipe)
-    tuned = tuned_parameters(network, recipe.tuned_from) if recipe.trunk_rate else {}
+    tuned = tuned_parameters(network, network.settings.tuned_from) if recipe.trunk_rate else {}
     head = {name: value for name, value in network.named_parameters() if not name.startswith("grid.")}
-    parameters = {**head, **{f"grid.{name}": value for name, value in tuned.items()}}
+    parameters = {**head, **tuned}
     for value in parameters.values():
         value.requires_grad_(True)
     groups = [
@@ -366,7 +361,7 @@ def train_detector(
             for group in optimiser.param_groups:
                 group["lr"] = group["base"] * schedule(step, total)
             with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                predictions = network.heads(*tuned_stages(network, pixels, recipe.tuned_from if tuned else 99))
+                predictions = network.heads(*tuned_stages(network, pixels, network.settings.tuned_from if tuned else 99))
                 losses = detector_loss(network, predictions, targets, recipe)
             weights = {"boxes": recipe.box_weight, "nouns": recipe.noun_weight, "adjectives": recipe.adjective_weight}
             loss = torch.stack([weights.get(name, 1.0) * value for name, value in losses.items()]).sum()

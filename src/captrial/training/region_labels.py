@@ -115,11 +115,17 @@ def choose_labels(images: Sequence[LabelledImage], least_nouns: int = 20, least_
     boxes = [box for image in images for box in image.boxes]
     nouns = Counter(noun for box in boxes for noun in box.nouns)
     adjectives = Counter(word for box in boxes for word in box.adjectives)
+    parents: dict[str, Counter[str]] = defaultdict(Counter)
+    for box in boxes:
+        for noun in box.nouns:
+            parents[noun].update(box.classes or {f"type:{kind}" for kind in box.types})
+    kept = tuple(noun for noun, count in nouns.most_common() if count >= least_nouns)
     return RegionLabels(
         tuple(MERGED),
         tuple(slot for slot, _ in MERGED.values()),
-        tuple(noun for noun, count in nouns.most_common() if count >= least_nouns),
+        kept,
         tuple(word for word, count in adjectives.most_common() if count >= least_adjectives),
+        tuple(parents[noun].most_common(1)[0][0] for noun in kept),
     )
 
 

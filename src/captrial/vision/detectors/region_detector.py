@@ -45,6 +45,7 @@ SLOTS = ("things", "worn", "surroundings")
 SLOT_OF_TYPE = {
     "people": 0, "animals": 0, "vehicles": 0, "clothing": 1, "bodyparts": 1, "instruments": 2, "scene": 2, "other": 2,
 }  # fmt: skip
+CANDIDATES = 200  # cells of a slot that regions are chosen from
 TYPES = tuple(SLOT_OF_TYPE)  # of Flickr30k Entities
 
 
@@ -56,6 +57,7 @@ class RegionLabels:
     slots: tuple[int, ...]  # of the classes
     nouns: tuple[str, ...]
     adjectives: tuple[str, ...]
+    parents: tuple[str, ...]  # of each noun, the class or (`type:clothing`) the type that most of its boxes have
 
     @property
     def scored(self) -> tuple[str, ...]:
@@ -76,8 +78,11 @@ class RegionSettings:
     size: int = 384  # side of the square that an image is stretched to
     width: int = 128  # channels of the pyramid
     depth: int = 2  # convolutions before class scores, and before boxes
+    tuned_from: int = 7  # first block of the backbone whose 1 x 1 convolutions are the detector's own
     threshold: float = 0.1  # least score of a region
-    same: float = 0.5  # IoU above which two boxes of a slot are one region
+    same: float = 0.5  # IoU above which two boxes of one class are the same
+    alike: float = 0.8  # IoU above which two boxes of a slot are one region: the better one names it
+    adjective: float = 0.4  # probability from which an adjective describes a region
     most: int = 50  # regions an image
 
 
@@ -171,3 +176,193 @@ def cell_centres(size: int) -> tuple[Tensor, Tensor]:
         centres.append(torch.stack([x, y], -1).flatten(0, 1))
         strides.append(torch.full((len(centres[-1]),), float(stride)))
     return torch.cat(centres), torch.cat(strides)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the network says of one image, as probabilities; boxes in pixels of the square."""
+
+    scores: NDArray[np.float32]  # (cells, classes)
+    boxes: NDArray[np.float32]  # (cells, slots, 4)
+    nouns: NDArray[np.float32]  # (cells, slots, nouns) that a person would call the box so
+    adjectives: NDArray[np.float32]  # (cells, slots, adjectives)
+    size: tuple[int, int]  # (width, height) of the image
+
+
+class RegionDetector:
+    """A `Detector` with a trained `RegionNetwork`; see the module's docstring.
+
+    The score of a region is an estimate of the probability that a person who mentions such a thing in the image draws
+    a box there (IoU of at least 0.5): the logistic function of a weighted sum of two log-odds, that the class is there
+    and that the noun fits. `calibration` has two weights and an offset for each slot.
+    """
+
+    name = "region-detector"
+    width: int | None = None
+
+    def __init__(self, network: RegionNetwork, calibration: Sequence[Sequence[float]] = ((1, 0, 0),) * 3) -> None:
+        self.network, self.settings = network.requires_grad_(False).eval(), network.settings
+        self.calibration = tuple(tuple(map(float, each)) for each in calibration)
+        self.source = SHIPPED_NAME  # where it was loaded from: a folder, or the package
+        self._columns = {name: number for number, name in enumerate(network.labels.scored)}
+        self._nouns = {name: number for number, name in enumerate(network.labels.nouns)}
+        slots = np.array(network.labels.scored_slots)
+        self._of_slot = [np.flatnonzero(slots == slot) for slot in range(len(SLOTS))]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The nouns that regions are named by, then the classes that only `locate` knows."""
+        labels = self.network.labels
+        return (*labels.nouns, *(name for name in labels.classes if name not in labels.nouns))
+
+    def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
+        """The regions of each image, best first, boxes in its pixels; a region has its likeliest noun as its label."""
+        return [self.regions(self.see(image)) for image in images]
+
+    def locate(self, image: Image.Image, label: str) -> list[Detection]:
+        """Where an image shows a noun or class, best first, with uncalibrated scores down to 0."""
+        return self.find(self.see(image), label)
+
+    @torch.no_grad()
+    def see(self, image: Image.Image) -> Seen:
+        """Run the network on one image; `regions` and `find` read the result."""
+        given = self.network(self.network.grid.preprocess(image)[None])
+        nouns, adjectives = (
+            layer(given.features[0]).unflatten(1, (len(SLOTS), -1))
+            for layer in (self.network.nouns, self.network.adjectives)
+        )
+        probabilities = given.scores[0].sigmoid(), given.boxes[0], nouns.softmax(-1), adjectives.sigmoid()
+        return Seen(*(each.float().numpy() for each in probabilities), image.size)
+
+    def find(self, seen: Seen, label: str, most: int = 50) -> list[Detection]:
+        """The regions of one label (see `cell_scores`), best first."""
+        slot, scores = self.cell_scores(seen, label)
+        order = np.argsort(-scores, kind="stable")[: 4 * most]
+        boxes = self._in_pixels(seen.boxes[order, slot], seen.size)
+        kept = suppress(boxes, scores[order], self.settings.same)[:most]
+        return [Detection(Box(*boxes[k].tolist()), label, float(scores[order[k]])) for k in kept]
+
+    def cell_scores(self, seen: Seen, label: str) -> tuple[int, NDArray[np.float32]]:
+        """The slot of a label, and its score at every cell (cells,).
+
+        A class (also `type:people` and so on) has a score of its own. The score of another noun is that of its class
+        times the probability of the noun there.
+        """
+        labels = self.network.labels
+        if label in self._columns:
+            column = self._columns[label]
+            return labels.scored_slots[column], seen.scores[:, column]
+        if label not in self._nouns:
+            raise InputError(f"the region detector has not learnt {label!r}; it knows {len(self.labels)} labels")
+        noun = self._nouns[label]
+        column = self._columns[labels.parents[noun]]
+        slot = labels.scored_slots[column]
+        return slot, seen.scores[:, column] * seen.nouns[:, slot, noun]
+
+    def regions(self, seen: Seen) -> list[Detection]:
+        """Every region of an image once, calibrated, best first."""
+        found = [region for slot in range(len(SLOTS)) for region in self._of(seen, slot)]
+        return sorted(found, key=lambda region: -region.score)[: self.settings.most]
+
+    def _of(self, seen: Seen, slot: int) -> list[Detection]:
+        """The regions of one slot: doubles of a class suppressed, then boxes of any classes that nearly coincide."""
+        columns = self._of_slot[slot]
+        there = seen.scores[:, columns].max(1)
+        cells = np.argsort(-there, kind="stable")[:CANDIDATES]
+        nouns = seen.nouns[cells, slot]
+        named = nouns.argmax(1)
+        scores = self.calibrate(slot, there[cells], nouns.max(1))
+        kept = np.flatnonzero(scores >= self.settings.threshold)
+        boxes = self._in_pixels(seen.boxes[cells[kept], slot], seen.size)
+        classes = columns[seen.scores[np.ix_(cells[kept], columns)].argmax(1)]
+        kept_once = suppress(boxes, scores[kept], self.settings.same, classes)
+        alike = suppress(boxes[kept_once], scores[kept][kept_once], self.settings.alike)
+        return [
+            self._region(seen, slot, int(cells[kept[k]]), int(named[kept[k]]), boxes[k], float(scores[kept[k]]))
+            for k in (kept_once[each] for each in alike)
+        ]
+
+    def _region(
+        self, seen: Seen, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float
+    ) -> Detection:
+        labels, likely = self.network.labels, seen.adjectives[cell, slot]
+        order = np.argsort(-likely, kind="stable")
+        words = tuple(labels.adjectives[a] for a in order if likely[a] >= self.settings.adjective)
+        return Detection(Box(*box.tolist()), labels.nouns[noun], score, attributes=words)
+
+    def calibrate(self, slot: int, there: NDArray[Any], noun: NDArray[Any]) -> NDArray[np.float64]:
+        """Scores of regions from the probabilities of their class and of their noun, (n,) each."""
+        first, second, offset = self.calibration[slot]
+        return np.asarray(1 / (1 + np.exp(-(first * _log_odds(there) + second * _log_odds(noun) + offset))))
+
+    def _in_pixels(self, boxes: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
+        """Boxes (n, 4) of the square in pixels of the image of (width, height), cut off at its border."""
+        relative = np.clip(boxes.astype(np.float64) / self.settings.size, 0, 1)
+        return np.asarray(relative * np.array([*size, *size]))
+
+    def describe(self) -> dict[str, Any]:
+        """The network's settings and a hash of its weights."""
+        weights = b"".join(value.numpy().tobytes() for _, value in sorted(self.trained_weights().items()))
+        return {
+            "detector": self.name,
+            "source": self.source,
+            "grid": self.network.grid.describe(),
+            "settings": asdict(self.settings),
+            "calibration": [list(each) for each in self.calibration],
+            "weights": content_hash(weights),
+        }
+
+    def trained_weights(self) -> dict[str, Tensor]:
+        """What training changed, in half precision: the heads and, of the backbone, the tuned convolutions."""
+        return {
+            name: value.detach().half().contiguous()
+            for name, value in self.network.state_dict().items()
+            if not name.startswith("grid.") or is_tuned(name, self.settings.tuned_from)
+        }
+
+    def save_pretrained(self, directory: Path | str, notes: Mapping[str, Any] | None = None) -> None:
+        """Write `region_detector.json` and `region_detector.safetensors` (float16)."""
+        from safetensors.torch import save_file
+
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        config = {
+            "labels": asdict(self.network.labels),
+            "settings": asdict(self.settings),
+            "calibration": self.calibration,
+            "notes": dict(notes or {}),
+        }
+        with atomic_path(directory / WEIGHTS) as path:
+            save_file(self.trained_weights(), path)
+        atomic_write(directory / CONFIG, orjson.dumps(config, option=orjson.OPT_INDENT_2))
+
+    @classmethod
+    def from_pretrained(cls, directory: Path | str = SHIPPED) -> RegionDetector:
+        """The shipped detector, or one of your own from a folder."""
+        from safetensors.torch import load_file
+
+        shipped = str(directory) in (SHIPPED_NAME, str(SHIPPED))
+        directory = SHIPPED if shipped else Path(directory)
+        if not (directory / CONFIG).is_file():
+            raise DatasetError(f"{directory} holds no region detector: there is no {CONFIG}")
+        config = orjson.loads((directory / CONFIG).read_bytes())
+        labels = RegionLabels(**{name: tuple(values) for name, values in config["labels"].items()})
+        network = RegionNetwork(labels, RegionSettings(**config["settings"]))
+        weights = {name: value.float() for name, value in load_file(directory / WEIGHTS).items()}
+        absent = network.load_state_dict(weights, strict=False).missing_keys
+        if any(not name.startswith("grid.") for name in absent):
+            raise DatasetError(f"{directory / WEIGHTS} lacks {absent[0]}; write it again with save_pretrained")
+        detector = cls(network, config["calibration"])
+        detector.source = SHIPPED_NAME if shipped else str(directory.resolve())
+        return detector
+
+
+def is_tuned(name: str, first: int) -> bool:
+    """Whether a weight of the network is one of the backbone's that training changes: 1 x 1, from a block on."""
+    block = int(name.split("_blocks.")[1].split(".")[0]) if "_blocks." in name else -1
+    return block >= first and ("_expand_conv" in name or "_project_conv" in name)
+
+
+def _log_odds(values: NDArray[Any]) -> NDArray[np.float64]:
+    kept = np.clip(values.astype(np.float64), 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(kept / (1 - kept)))

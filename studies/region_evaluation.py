@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from captrial.records import Box, Sample
 from captrial.training.region_labels import LabelledImage
 from captrial.vision.boxes import areas, iou_matrix
 from captrial.vision.detectors.evaluation import ScoredBox, average_precision, covered_share, hits
-from captrial.vision.detectors.region_detector import TYPES
+from captrial.vision.detectors.region_detector import SLOTS, TYPES, RegionDetector, Seen, log_odds
 
 Found = dict[str, dict[str, list[ScoredBox]]]  # class -> image -> detections, best first
 
@@ -138,3 +139,64 @@ def phrase_recall(
         kind: dict(zip(("phrases", "recall1", "recall5"), [len(own), *(100 * np.array(own).mean(0)).tolist()], strict=True))
         for kind, own in rows.items()
     }
+
+
+class Judged(NamedTuple):
+    """A region of `RegionDetector` whose class captions mention: its two probabilities, and whether it is right."""
+
+    slot: int
+    there: float
+    noun: float
+    right: bool
+
+
+def calibration_rows(detector: RegionDetector, seen: Seen, image: LabelledImage) -> list[Judged]:
+    """The regions of an image whose label's class has a human box there, each with whether it overlaps one by 0.5.
+
+    A noun without a class of its own (its parent is a type) counts where the noun itself was said.
+    """
+    labels = detector.network.labels
+    parents = dict(zip(labels.nouns, labels.parents, strict=True))
+    rows = []
+    for slot, there, noun, region in detector.candidates(replace(seen, size=(1, 1))):
+        parent = parents[str(region.label)]
+        names = {str(region.label)} if parent.startswith("type:") else {parent}
+        boxes = [each.box for each in image.boxes if not each.group and names & {*each.classes, *each.nouns}]
+        groups = [each.box for each in image.boxes if each.group]
+        if boxes:
+            right = bool(iou_matrix([region.box], boxes).max() >= 0.5)
+            if right or not groups or iou_matrix([region.box], groups).max() < 0.2:
+                rows.append(Judged(slot, there, noun, right))
+    return rows
+
+
+def fit_calibration(rows: Sequence[Judged], steps: int = 50, ridge: float = 1.0) -> tuple[tuple[float, ...], ...]:
+    """Weights of the two log-odds and an offset for each slot: logistic regression by Newton's method."""
+    fitted = []
+    for slot in range(len(SLOTS)):
+        own = [row for row in rows if row.slot == slot]
+        given = np.array([[row.there, row.noun] for row in own]).reshape(-1, 2)
+        inputs = np.concatenate([log_odds(given), np.ones((len(own), 1))], 1)
+        right = np.array([row.right for row in own], float)
+        weights = np.array([1.0, 0.0, 0.0])
+        for _ in range(steps):
+            likely = 1 / (1 + np.exp(-inputs @ weights))
+            gradient = inputs.T @ (right - likely) - ridge * (weights - [1, 0, 0])
+            curvature = (inputs * (likely * (1 - likely))[:, None]).T @ inputs + ridge * np.eye(3)
+            weights = weights + np.linalg.solve(curvature, gradient)
+        fitted.append(tuple(round(float(weight), 4) for weight in weights))
+    return tuple(fitted)
+
+
+def reliability(rows: Sequence[Judged], detector: RegionDetector, bins: int = 10) -> dict[str, Any]:
+    """Stated scores against how often regions are right, in bins; and the mean distance, weighted by counts."""
+    scores = np.array([detector.calibrate(row.slot, np.array(row.there), np.array(row.noun)) for row in rows])
+    right = np.array([row.right for row in rows], float)
+    numbers = np.minimum((scores * bins).astype(int), bins - 1)
+    table = [
+        {"stated": float(scores[numbers == n].mean()), "right": float(right[numbers == n].mean()), "regions": int((numbers == n).sum())}
+        for n in range(bins)
+        if (numbers == n).any()
+    ]
+    error = sum(abs(row["stated"] - row["right"]) * row["regions"] for row in table) / max(len(rows), 1)
+    return {"regions": len(rows), "expected_calibration_error": float(error), "bins": table}

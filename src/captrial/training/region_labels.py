@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from captrial.language.class_words import default_table
 from captrial.language.nouns import Analysis, analyse
 from captrial.records import Box, Phrase, Sample
+from captrial.vision.boxes import iou_matrix
 from captrial.vision.detectors.region_detector import SLOT_OF_TYPE, TYPES, RegionLabels
 
 COLLECTIVES = frozenset("audience band bunch class couple crowd family flock group herd lot pack pair parade team".split())
@@ -76,6 +77,20 @@ MERGED: Mapping[str, tuple[int, str]] = {
     "street": (2, "street, road, sidewalk, path, pavement, walkway, track, trail"),
     "building": (2, "building, house, store, shop"),
     "ramp": (2, "ramp"),
+}  # fmt: skip
+
+
+# Classes of COCO as merged classes, for boxes of a teacher and for measuring; and the types of the Entities they have.
+FROM_COCO: Mapping[str, str] = {
+    "person": "person", "dog": "dog", "bird": "bird", "horse": "horse", "bicycle": "bicycle",
+    "motorcycle": "motorcycle", "car": "car", "truck": "car", "bus": "car", "boat": "boat", "backpack": "bag",
+    "handbag": "bag", "sports ball": "ball", "frisbee": "toy", "skateboard": "board", "surfboard": "board",
+    "snowboard": "board", "skis": "board", "bench": "bench", "chair": "bench", "couch": "bench",
+    "dining table": "table", "potted plant": "flower",
+}  # fmt: skip
+TEACHER_TYPES = {
+    "person": "people", "dog": "animals", "bird": "animals", "horse": "animals", "bicycle": "vehicles",
+    "motorcycle": "vehicles", "car": "vehicles", "boat": "vehicles", "bag": "clothing",
 }  # fmt: skip
 
 
@@ -215,11 +230,12 @@ def merged_classes(noun: str | None, kind: str, group: bool = False) -> set[str]
     if kind == "people":
         return {"group of people"} if group else {"person"}
     slot = SLOT_OF_TYPE[kind]
-    return {name for name in _meanings().get(noun or "", ()) if MERGED[name][0] == slot and not (group and slot == 0)}
+    return {name for name in merged_words().get(noun or "", ()) if MERGED[name][0] == slot and not (group and slot == 0)}
 
 
 @cache
-def _meanings() -> dict[str, list[str]]:
+def merged_words() -> dict[str, list[str]]:
+    """Words besides those for people, and the merged classes that each means."""
     found: dict[str, list[str]] = {}
     table = default_table()
     for name, (slot, words) in MERGED.items():
@@ -231,4 +247,16 @@ def _meanings() -> dict[str, list[str]]:
     return found
 
 
-__all__ = ["MERGED", "TYPES", "LabelledBox", "LabelledImage", "choose_labels", "head_noun", "label_images", "merged_classes"]
+def add_teacher_boxes(image: LabelledImage, found: Sequence[tuple[str, tuple[float, float, float, float]]]) -> LabelledImage:
+    """The image with boxes (class, relative box) that another detector found and that no human box of the slot covers.
+
+    They teach the class and its type, but no noun: an object that captions leave out is then no negative example.
+    """
+    added = []
+    for name, box in found:
+        slot = MERGED[name][0]
+        own = [each.box for each in image.boxes if each.slot == slot]
+        if own and iou_matrix([box], own).max() >= 0.5:
+            continue
+        added.append(LabelledBox(box, slot, {TEACHER_TYPES.get(name, "other")}, classes={name}))
+    return replace(image, boxes=[*image.boxes, *added])

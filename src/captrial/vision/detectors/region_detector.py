@@ -15,7 +15,7 @@ says which noun a person would use for the box, and which adjectives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ SLOTS = ("things", "worn", "surroundings")
 SLOT_OF_TYPE = {
     "people": 0, "animals": 0, "vehicles": 0, "clothing": 1, "bodyparts": 1, "instruments": 2, "scene": 2, "other": 2,
 }  # fmt: skip
-CANDIDATES = 200  # cells of a slot that regions are chosen from
+CANDIDATES, LEAST = 200, 0.02  # so many cells of a slot, and the least score of a class there, that regions are chosen from
 TYPES = tuple(SLOT_OF_TYPE)  # of Flickr30k Entities
 
 
@@ -207,7 +207,7 @@ class RegionDetector:
         self._columns = {name: number for number, name in enumerate(network.labels.scored)}
         self._nouns = {name: number for number, name in enumerate(network.labels.nouns)}
         slots = np.array(network.labels.scored_slots)
-        self._of_slot = [np.flatnonzero(slots == slot) for slot in range(len(SLOTS))]
+        self._slot_columns = [np.flatnonzero(slots == slot) for slot in range(len(SLOTS))]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -234,22 +234,22 @@ class RegionDetector:
         probabilities = given.scores[0].sigmoid(), given.boxes[0], nouns.softmax(-1), adjectives.sigmoid()
         return Seen(*(each.float().numpy() for each in probabilities), image.size)
 
-    def find(self, seen: Seen, label: str, most: int = 50) -> list[Detection]:
+    def find(self, seen: Seen, label: str, most: int = 50, exact: bool = False) -> list[Detection]:
         """The regions of one label (see `cell_scores`), best first."""
-        slot, scores = self.cell_scores(seen, label)
+        slot, scores = self.cell_scores(seen, label, exact)
         order = np.argsort(-scores, kind="stable")[: 4 * most]
         boxes = self._in_pixels(seen.boxes[order, slot], seen.size)
         kept = suppress(boxes, scores[order], self.settings.same)[:most]
         return [Detection(Box(*boxes[k].tolist()), label, float(scores[order[k]])) for k in kept]
 
-    def cell_scores(self, seen: Seen, label: str) -> tuple[int, NDArray[np.float32]]:
+    def cell_scores(self, seen: Seen, label: str, exact: bool = False) -> tuple[int, NDArray[np.float32]]:
         """The slot of a label, and its score at every cell (cells,).
 
         A class (also `type:people` and so on) has a score of its own. The score of another noun is that of its class
-        times the probability of the noun there.
+        times the probability of the noun there; with `exact` that of every noun.
         """
         labels = self.network.labels
-        if label in self._columns:
+        if label in self._columns and not (exact and label in self._nouns):
             column = self._columns[label]
             return labels.scored_slots[column], seen.scores[:, column]
         if label not in self._nouns:
@@ -261,26 +261,29 @@ class RegionDetector:
 
     def regions(self, seen: Seen) -> list[Detection]:
         """Every region of an image once, calibrated, best first."""
-        found = [region for slot in range(len(SLOTS)) for region in self._of(seen, slot)]
-        return sorted(found, key=lambda region: -region.score)[: self.settings.most]
+        found = [region for *_, region in self.candidates(seen) if region.score >= self.settings.threshold]
+        return found[: self.settings.most]
 
-    def _of(self, seen: Seen, slot: int) -> list[Detection]:
-        """The regions of one slot: doubles of a class suppressed, then boxes of any classes that nearly coincide."""
-        columns = self._of_slot[slot]
+    def candidates(self, seen: Seen) -> list[tuple[int, float, float, Detection]]:
+        """Regions before any is left out for its score, best first: slot, probabilities of class and noun, region."""
+        found = [each for slot in range(len(SLOTS)) for each in self._of_slot(seen, slot)]
+        return sorted(found, key=lambda each: -each[-1].score)
+
+    def _of_slot(self, seen: Seen, slot: int) -> Iterator[tuple[int, float, float, Detection]]:
+        """Of one slot: doubles of a class are suppressed, then boxes of any classes that nearly coincide."""
+        columns = self._slot_columns[slot]
         there = seen.scores[:, columns].max(1)
         cells = np.argsort(-there, kind="stable")[:CANDIDATES]
-        nouns = seen.nouns[cells, slot]
-        named = nouns.argmax(1)
-        scores = self.calibrate(slot, there[cells], nouns.max(1))
-        kept = np.flatnonzero(scores >= self.settings.threshold)
-        boxes = self._in_pixels(seen.boxes[cells[kept], slot], seen.size)
-        classes = columns[seen.scores[np.ix_(cells[kept], columns)].argmax(1)]
-        kept_once = suppress(boxes, scores[kept], self.settings.same, classes)
-        alike = suppress(boxes[kept_once], scores[kept][kept_once], self.settings.alike)
-        return [
-            self._region(seen, slot, int(cells[kept[k]]), int(named[kept[k]]), boxes[k], float(scores[kept[k]]))
-            for k in (kept_once[each] for each in alike)
-        ]
+        cells = cells[there[cells] >= LEAST]
+        there, nouns = there[cells], seen.nouns[cells, slot]
+        scores = self.calibrate(slot, there, nouns.max(1, initial=0))
+        boxes = self._in_pixels(seen.boxes[cells, slot], seen.size)
+        classes = columns[seen.scores[np.ix_(cells, columns)].argmax(1)]
+        once = suppress(boxes, scores, self.settings.same, classes)
+        for kept in (once[each] for each in suppress(boxes[once], scores[once], self.settings.alike)):
+            noun = int(nouns[kept].argmax())
+            region = self._region(seen, slot, int(cells[kept]), noun, boxes[kept], float(scores[kept]))
+            yield slot, float(there[kept]), float(nouns[kept, noun]), region
 
     def _region(
         self, seen: Seen, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float
@@ -293,7 +296,7 @@ class RegionDetector:
     def calibrate(self, slot: int, there: NDArray[Any], noun: NDArray[Any]) -> NDArray[np.float64]:
         """Scores of regions from the probabilities of their class and of their noun, (n,) each."""
         first, second, offset = self.calibration[slot]
-        return np.asarray(1 / (1 + np.exp(-(first * _log_odds(there) + second * _log_odds(noun) + offset))))
+        return np.asarray(1 / (1 + np.exp(-(first * log_odds(there) + second * log_odds(noun) + offset))))
 
     def _in_pixels(self, boxes: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
         """Boxes (n, 4) of the square in pixels of the image of (width, height), cut off at its border."""
@@ -363,6 +366,7 @@ def is_tuned(name: str, first: int) -> bool:
     return block >= first and ("_expand_conv" in name or "_project_conv" in name)
 
 
-def _log_odds(values: NDArray[Any]) -> NDArray[np.float64]:
+def log_odds(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Log-odds of probabilities, which are kept away from 0 and 1."""
     kept = np.clip(values.astype(np.float64), 1e-6, 1 - 1e-6)
     return np.asarray(np.log(kept / (1 - kept)))

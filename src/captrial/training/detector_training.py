@@ -335,7 +335,7 @@ def train_detector(
 ) -> None:
     """Train in place; the network ends with the moving average of its weights.
 
-    The state is kept in `folder` every few hundred steps and at the end of epochs, and training goes on from there;
+    The state is kept in `folder` every hundred steps and before validation, and training goes on from there;
     `log.jsonl` has the losses. `validate(network, epoch)` is called with the averaged weights after every epoch.
     """
     torch.manual_seed(recipe.seed)
@@ -382,7 +382,8 @@ def train_detector(
                 sums = {}
             if step % 100 == 0:
                 _save(folder, parameters, average, optimiser, step)
-        _save(folder, parameters, average, optimiser, step)
+        if validate is not None or epoch + 1 == recipe.epochs:
+            _save(folder, parameters, average, optimiser, step)
         own = {name: value.detach().clone() for name, value in parameters.items()}
         _copy(parameters, average)
         if validate is not None:

@@ -2,7 +2,7 @@
 
     python -m studies.region_detector features --out LABELS.json     # what is learnt: nouns, classes, counts of boxes
     python -m studies.region_detector train --out RUN [--teacher BOXES.jsonl]    # resumable; RUN/log.jsonl
-    python -m studies.region_detector check RUN [--images 300]       # figures on validation images, also while it trains
+    python -m studies.region_detector check RUN [--images 300]       # on validation images, also while it trains
     python -m studies.region_detector ship RUN [--out FOLDER]        # calibrates on validation images, writes weights
     python -m studies.region_detector evaluate [--out studies/results/detector]
     python -m studies.region_detector sheet IMAGE... --out PNG
@@ -108,7 +108,7 @@ def read_teacher(path: Path, least: float) -> dict[str, list[tuple[str, tuple[fl
     found = {}
     for line in path.read_bytes().splitlines():
         row = orjson.loads(line)
-        names = [COCO_NAMES.get(number) for number in row["classes"]]
+        names = [COCO_NAMES.get(number, "") for number in row["classes"]]
         found[Path(row["path"]).name] = [
             (FROM_COCO[name], tuple(box))
             for name, box, score in zip(names, row["boxes"], row["scores"], strict=True)
@@ -195,7 +195,9 @@ def check(arguments: argparse.Namespace) -> None:
     names = frequent_classes(splits["train"])
     detector = run_detector(arguments.folder, choose_labels(splits["train"]), RegionSettings(size=arguments.size))
     images = splits["val"][: arguments.images]
-    found = gather(lambda each: search_classes(detector, detector.see(open_image(paths[each]))), [i.id for i in images], "val")
+    found = gather(
+        lambda each: search_classes(detector, detector.see(open_image(paths[each]))), [i.id for i in images], "val"
+    )
     table = precision_table(found, truths(images), [*names, *(f"type:{kind}" for kind in TYPES)])
     print({key: round(value, 1) for key, value in mean_row(table, names).items()})
     print({name: round(row["ap50"], 1) for name, row in table.items()})
@@ -206,7 +208,11 @@ def ship(arguments: argparse.Namespace) -> None:
     splits, paths = read_images()
     detector = run_detector(arguments.folder, choose_labels(splits["train"]), RegionSettings())
     images = splits["val"][: arguments.images]
-    rows = [row for image in track(images, "calibrating") for row in calibration_rows(detector, detector.see(open_image(paths[image.id])), image)]
+    rows = [
+        row
+        for image in track(images, "calibrating")
+        for row in calibration_rows(detector, detector.see(open_image(paths[image.id])), image)
+    ]
     detector.calibration = fit_calibration(rows)
     notes = {
         "data": "Flickr30k Entities boxes of Flickr8k's 6 000 training images",
@@ -223,7 +229,10 @@ def evaluate(arguments: argparse.Namespace) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     for part in arguments.parts:
         result = {"entities": evaluate_entities, "coco": evaluate_coco, "speed": evaluate_speed}[part](arguments)
-        atomic_write(arguments.out / f"{part}.json", orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
+        atomic_write(
+            arguments.out / f"{part}.json",
+            orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY),
+        )
 
 
 def other_detectors(names: Sequence[str]) -> dict[str, Detector]:
@@ -249,7 +258,9 @@ def evaluate_entities(arguments: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {"split": arguments.split, "images": len(images), "frequent": frequent, "detectors": {}}
     detector = RegionDetector.from_pretrained(arguments.weights)
     seen = {identity: detector.see(open_image(paths[identity])) for identity in track(ids, "region detector")}
-    finders: dict[str, Found] = {"region-detector": gather(lambda each: search_classes(detector, seen[each]), ids, "classes")}
+    finders: dict[str, Found] = {
+        "region-detector": gather(lambda each: search_classes(detector, seen[each]), ids, "classes")
+    }
     for name, other in other_detectors(arguments.others).items():
         finders[name] = gather(lambda each, other=other: search_labels(other, open_image(paths[each])), ids, name)  # type: ignore[misc]
     heads = phrase_heads(chosen)
@@ -299,7 +310,7 @@ def evaluate_coco(arguments: argparse.Namespace) -> dict[str, Any]:
     boxes = {sample.id: sample for sample in read_boxes(COCO / "boxes_val2017.json")}
     paths = {path.stem: path for path in sorted((COCO / "images").glob("*.jpg")) if str(int(path.stem)) in boxes}
     paths = dict(list(paths.items())[: arguments.images])
-    labels = {class_: label for class_, label in COCO_LABELS.items()}
+    labels = dict(COCO_LABELS.items())
     truth: dict[str, Truth] = {class_: Truth({}, {}) for class_ in labels}
     for identity, path in paths.items():
         width, height = open_image(path).size

@@ -52,7 +52,9 @@ def frequent_classes(images: Sequence[LabelledImage], count: int = 30) -> list[s
     return [name for name, _ in boxes.most_common() if name != "group of people"][:count]
 
 
-def class_precision(found: Mapping[str, Sequence[ScoredBox]], truth: Truth, iou: float, everywhere: bool = False) -> float:
+def class_precision(
+    found: Mapping[str, Sequence[ScoredBox]], truth: Truth, iou: float, everywhere: bool = False
+) -> float:
     """Average precision of a class on the images that have a box of it, or `everywhere`."""
     chosen = found if everywhere else truth.boxes
     kept = [
@@ -136,7 +138,9 @@ def phrase_recall(
             rows[phrase.kinds[0]].append((bool(best[:1].any()), bool(best.any())))
     rows["all"] = [row for kind in list(rows) for row in rows[kind]]
     return {
-        kind: dict(zip(("phrases", "recall1", "recall5"), [len(own), *(100 * np.array(own).mean(0)).tolist()], strict=True))
+        kind: dict(
+            zip(("phrases", "recall1", "recall5"), [len(own), *(100 * np.array(own).mean(0)).tolist()], strict=True)
+        )
         for kind, own in rows.items()
     }
 
@@ -194,7 +198,11 @@ def reliability(rows: Sequence[Judged], detector: RegionDetector, bins: int = 10
     right = np.array([row.right for row in rows], float)
     numbers = np.minimum((scores * bins).astype(int), bins - 1)
     table = [
-        {"stated": float(scores[numbers == n].mean()), "right": float(right[numbers == n].mean()), "regions": int((numbers == n).sum())}
+        {
+            "stated": float(scores[numbers == n].mean()),
+            "right": float(right[numbers == n].mean()),
+            "regions": int((numbers == n).sum()),
+        }
         for n in range(bins)
         if (numbers == n).any()
     ]

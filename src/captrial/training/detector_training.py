@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,7 +119,7 @@ class TargetMaker:
         return ((x > boxes[:, 0]) & (x < boxes[:, 2]) & (y > boxes[:, 1]) & (y < boxes[:, 3])).any(1)
 
     def _assign(self, boxes: Tensor, slots: Tensor) -> Tensor:
-        """Which box each cell predicts in each slot: of several the smallest. Every box has a cell, if none else has."""
+        """Which box each cell predicts in each slot, of several the smallest; a box without a near cell takes one."""
         chosen = torch.full((len(self.centres), len(SLOTS)), -1, dtype=torch.long)
         sides = boxes[:, 2:] - boxes[:, :2]
         middles, larger = boxes[:, :2] + sides / 2, sides.max(1).values
@@ -217,7 +217,7 @@ class _FixedDepthwise(torch.autograd.Function):
         return functional.conv2d(padded, weight, bias, stride, groups=len(weight))
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (weight,) = context.saved_tensors
         size = weight.shape[-1]
         if context.stride > 1:
@@ -230,14 +230,16 @@ class _FixedDepthwise(torch.autograd.Function):
         return functional.conv2d(gradient, weight.flip(2, 3), padding=size - 1, groups=len(weight)), None, None, None
 
 
-def _pass_through(convolution: nn.Module, values: Tensor) -> Tensor:
-    padded = convolution.static_padding(values)  # type: ignore[operator]
-    return _FixedDepthwise.apply(padded, convolution.weight, convolution.bias, convolution.stride[0])  # type: ignore[no-any-return, index]
+def _pass_through(convolution: Any, values: Tensor) -> Tensor:
+    padded, stride = convolution.static_padding(values), convolution.stride[0]
+    passed: Tensor = _FixedDepthwise.apply(padded, convolution.weight, convolution.bias, stride)  # type: ignore[no-untyped-call]
+    return passed
 
 
 def tuned_stages(network: RegionNetwork, pixels: Tensor, first: int) -> list[Tensor]:
     """`RegionNetwork.stages`, with gradients for the 1 x 1 convolutions of blocks from `first` on."""
-    trunk, ends = network.grid.network, BLOCKS[network.settings.version]
+    trunk: Any = network.grid.network
+    ends = BLOCKS[network.settings.version]
     found = []
     with torch.no_grad():
         current = trunk._swish(trunk._conv_stem(pixels.contiguous(memory_format=torch.channels_last)))
@@ -361,12 +363,14 @@ def train_detector(
             for group in optimiser.param_groups:
                 group["lr"] = group["base"] * schedule(step, total)
             with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                predictions = network.heads(*tuned_stages(network, pixels, network.settings.tuned_from if tuned else 99))
+                predictions = network.heads(
+                    *tuned_stages(network, pixels, network.settings.tuned_from if tuned else 99)
+                )
                 losses = detector_loss(network, predictions, targets, recipe)
             weights = {"boxes": recipe.box_weight, "nouns": recipe.noun_weight, "adjectives": recipe.adjective_weight}
             loss = torch.stack([weights.get(name, 1.0) * value for name, value in losses.items()]).sum()
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(list(parameters.values()), 10.0)
             optimiser.step()
             step += 1
@@ -374,8 +378,8 @@ def train_detector(
             with torch.no_grad():
                 for name, value in parameters.items():
                     average[name].lerp_(value, 1 - keep)
-            for name, value in losses.items():
-                sums[name] = sums.get(name, 0.0) + float(value.detach())
+            for name, part in losses.items():
+                sums[name] = sums.get(name, 0.0) + float(part.detach())
             if step % 50 == 0:
                 line = {"step": step, "of": total, "seconds": round(time.perf_counter() - began, 1)}
                 _log(folder, {**line, **{name: round(value / 50, 4) for name, value in sums.items()}})
@@ -412,8 +416,15 @@ def _log(folder: Path, line: Mapping[str, Any]) -> None:
         file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
 
-def _save(folder: Path, parameters: Mapping[str, Tensor], average: Mapping[str, Tensor], optimiser: Any, step: int) -> None:
-    state = {"parameters": dict(parameters), "average": dict(average), "optimiser": optimiser.state_dict(), "step": step}
+def _save(
+    folder: Path, parameters: Mapping[str, Tensor], average: Mapping[str, Tensor], optimiser: Any, step: int
+) -> None:
+    state = {
+        "parameters": dict(parameters),
+        "average": dict(average),
+        "optimiser": optimiser.state_dict(),
+        "step": step,
+    }
     with atomic_path(folder / "state.pt") as path:
         torch.save(state, path)
 

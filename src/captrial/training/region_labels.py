@@ -15,23 +15,34 @@ from captrial.language.class_words import default_table
 from captrial.language.nouns import Analysis, analyse
 from captrial.records import Box, Phrase, Sample
 from captrial.vision.boxes import iou_matrix
-from captrial.vision.detectors.region_detector import SLOT_OF_TYPE, TYPES, RegionLabels
+from captrial.vision.detectors.region_detector import SLOT_OF_TYPE, RegionLabels
 
-COLLECTIVES = frozenset("audience band bunch class couple crowd family flock group herd lot pack pair parade team".split())
-OF_WHAT = frozenset("bunch couple crowd flight group lot pack pair piece row set team body pool stream field".split())
-NO_THING = frozenset(
-    "other one someone something front back side top bottom area edge spot day air background position way distance "
-    "color orange picture scene view photo photograph camera-view middle number race ride course middair midair "
-    "american formation gesture lot item object".split()
-)  # heads of phrases that name nothing with a look of its own
+COLLECTIVES = frozenset({
+    "audience", "band", "bunch", "class", "couple", "crowd", "family", "flock", "group", "herd", "lot", "pack",
+    "pair", "parade", "team",
+})  # fmt: skip
+OF_WHAT = frozenset({
+    "body", "bunch", "couple", "crowd", "field", "flight", "group", "lot", "pack", "pair", "piece", "pool", "row",
+    "set", "stream", "team",
+})  # fmt: skip  # before "of", they are not what a phrase is about
+NO_THING = frozenset({
+    "air", "american", "area", "back", "background", "bottom", "camera-view", "color", "course", "day", "distance",
+    "edge", "formation", "front", "gesture", "item", "lot", "midair", "middle", "number", "object", "one", "orange",
+    "other", "photo", "photograph", "picture", "position", "race", "ride", "scene", "side", "someone", "something",
+    "spot", "top", "view", "way",
+})  # fmt: skip  # heads of phrases that name nothing with a look of its own
+VEHICLES = frozenset({"boat", "canoe", "kayak", "motorcycle", "raft"})  # often of the type other in the data
 
-VEHICLES = frozenset("boat canoe kayak motorcycle raft".split())  # often of the type other in the data
 # Classes that nouns are merged to: name, slot, words besides those of the class table. "person" is every phrase of the
 # type people; a class of another type takes a word only in phrases of that slot.
 MERGED: Mapping[str, tuple[int, str]] = {
     "person": (0, ""),
     "group of people": (0, ""),
-    "dog": (0, "greyhound, shepherd, terrier, retriever, poodle, lab, collie, husky, doberman, pitbull, dachshund, labrador, german shepherd, golden retriever"),
+    "dog": (
+        0,
+        "greyhound, shepherd, terrier, retriever, poodle, lab, collie, husky, doberman, pitbull, dachshund, labrador, "
+        "german shepherd, golden retriever",
+    ),
     "bird": (0, "pigeon, duck, seagull, pelican, swan, goose, gull"),
     "horse": (0, "pony"),
     "bicycle": (0, "bike, bicycle, tricycle"),
@@ -129,11 +140,12 @@ def choose_labels(images: Sequence[LabelledImage], least_nouns: int = 20, least_
     """Nouns and adjectives of enough boxes of training images, most frequent first, and the merged classes."""
     boxes = [box for image in images for box in image.boxes]
     nouns = Counter(noun for box in boxes for noun in box.nouns)
-    adjectives = Counter(word for box in boxes for word in box.adjectives)
+    adjectives = Counter(word for box in boxes for word in sorted(box.adjectives))
     parents: dict[str, Counter[str]] = defaultdict(Counter)
     for box in boxes:
         for noun in box.nouns:
-            parents[noun].update(box.classes or {f"type:{kind}" for kind in box.types})
+            named = box.classes or {f"type:{kind}" for kind in box.types}
+            parents[noun].update(sorted(named, key=lambda name: (name != noun, name)))  # equal counts: the first
     kept = tuple(noun for noun, count in nouns.most_common() if count >= least_nouns)
     return RegionLabels(
         tuple(MERGED),
@@ -190,7 +202,9 @@ def _is_plural(analysis: Analysis) -> bool:
 def head_noun(analysis: Analysis) -> str | None:
     """The noun a phrase is about, singular; of "a group of people" the people. None for "him", "the other one".
 
-    >>> head_noun(Analysis(("a", "set", "of", "stairs"), ("DT", "NN", "IN", "NNS"), ("a", "set", "of", "stair"), (1, 3)))
+    >>> head_noun(
+    ...     Analysis(("a", "set", "of", "stairs"), ("DT", "NN", "IN", "NNS"), ("a", "set", "of", "stair"), (1, 3))
+    ... )
     'stair'
     """
     nouns = list(analysis.nouns)
@@ -230,7 +244,9 @@ def merged_classes(noun: str | None, kind: str, group: bool = False) -> set[str]
     if kind == "people":
         return {"group of people"} if group else {"person"}
     slot = SLOT_OF_TYPE[kind]
-    return {name for name in merged_words().get(noun or "", ()) if MERGED[name][0] == slot and not (group and slot == 0)}
+    return {
+        name for name in merged_words().get(noun or "", ()) if MERGED[name][0] == slot and not (group and slot == 0)
+    }
 
 
 @cache
@@ -238,7 +254,7 @@ def merged_words() -> dict[str, list[str]]:
     """Words besides those for people, and the merged classes that each means."""
     found: dict[str, list[str]] = {}
     table = default_table()
-    for name, (slot, words) in MERGED.items():
+    for name, (_slot, words) in MERGED.items():
         own = {*words.split(", "), name}
         if name in ("dog", "bird", "horse", "bicycle", "motorcycle", "boat", "hat", "ball", "shoe", "tree"):
             own |= table.words(name)
@@ -247,7 +263,9 @@ def merged_words() -> dict[str, list[str]]:
     return found
 
 
-def add_teacher_boxes(image: LabelledImage, found: Sequence[tuple[str, tuple[float, float, float, float]]]) -> LabelledImage:
+def add_teacher_boxes(
+    image: LabelledImage, found: Sequence[tuple[str, tuple[float, float, float, float]]]
+) -> LabelledImage:
     """The image with boxes (class, relative box) that another detector found and that no human box of the slot covers.
 
     They teach the class and its type, but no noun: an object that captions leave out is then no negative example.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from pathlib import Path
@@ -149,7 +150,9 @@ def test_unmentioned_classes_are_weak_negatives_and_unplaced_ones_none() -> None
     image = LabelledImage("a", (10, 10), [group], {"type:people", "group of people", "ball"}, {"ball"})
     targets = maker(image, (0.0, 0.0, 1.0, 1.0), mirrored=False)
     weights = dict(zip(LABELS.scored, targets.weights.tolist(), strict=True))
-    assert weights["ball"] == 0 and weights["car"] == 0.25 and weights["type:people"] == 1
+    assert weights["ball"] == 0
+    assert weights["car"] == 0.25
+    assert weights["type:people"] == 1
     inside = (cell_centres(128)[0] < 64).all(1)
     assert torch.equal(targets.ignored, inside)
 
@@ -169,7 +172,8 @@ def test_person_inside_a_group_has_no_class_loss() -> None:
 def test_paired_iou_is_that_of_boxes() -> None:
     first, second = torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([[1.0, 0.0, 3.0, 2.0]])
     overlap, generalised = paired_iou(first, second)
-    assert float(overlap) == pytest.approx(1 / 3) and float(generalised) == pytest.approx(1 / 3)
+    assert float(overlap) == pytest.approx(1 / 3)
+    assert float(generalised) == pytest.approx(1 / 3)
 
 
 def test_labels_come_from_heads_of_phrases() -> None:
@@ -182,18 +186,27 @@ def test_labels_come_from_heads_of_phrases() -> None:
     )
     (image,) = label_images([Sample(ImageRef("1.jpg", None, 100, 100), ("...",), phrases=(phrases,))])
     first, second, third = image.boxes
-    assert first.nouns == {"man": 1} and first.classes == {"person"} and first.slot == 0
-    assert second.classes == {"shirt"} and "red" in second.adjectives and second.slot == 1
-    assert third.group and third.classes == {"group of people"}
-    assert "sand" in image.unplaced and "shirt" in image.mentioned
+    assert first.nouns == {"man": 1}
+    assert first.classes == {"person"}
+    assert first.slot == 0
+    assert second.classes == {"shirt"}
+    assert "red" in second.adjectives
+    assert second.slot == 1
+    assert third.group
+    assert third.classes == {"group of people"}
+    assert "sand" in image.unplaced
+    assert "shirt" in image.mentioned
     assert choose_labels([image], 1, 1).parents[0] in ("person", "group of people", "shirt")
 
 
 def test_boxes_of_a_teacher_are_added_where_people_drew_none() -> None:
-    image = LabelledImage("a", (10, 10), [LabelledBox((0, 0, 0.5, 0.5), 0, {"people"}, classes={"person"})], set(), set())
+    image = LabelledImage(
+        "a", (10, 10), [LabelledBox((0, 0, 0.5, 0.5), 0, {"people"}, classes={"person"})], set(), set()
+    )
     more = add_teacher_boxes(image, [("person", (0, 0, 0.5, 0.52)), ("car", (0.6, 0.6, 1.0, 1.0))])
     assert [box.classes for box in more.boxes] == [{"person"}, {"car"}]
-    assert more.boxes[1].types == {"vehicles"} and not more.boxes[1].nouns
+    assert more.boxes[1].types == {"vehicles"}
+    assert not more.boxes[1].nouns
 
 
 def test_a_folder_without_a_detector_is_an_error(tmp_path: Path) -> None:
@@ -223,8 +236,9 @@ def test_shipped_detector_finds_the_astronaut(shipped: RegionDetector) -> None:
     assert best.box.iou(Box(25, 0, 465, 512)) > 0.5
     regions = shipped.detect([image])[0]
     people = {"person", "man", "woman", "girl", "boy", "child", "lady", "kid", "player"}
-    assert regions[0].label in people and regions[0].score > 0.5
-    assert all(first.score >= second.score for first, second in zip(regions, regions[1:], strict=False))
+    assert regions[0].label in people
+    assert regions[0].score > 0.5
+    assert all(first.score >= second.score for first, second in itertools.pairwise(regions))
     assert all(0 <= r.box.x1 < r.box.x2 <= 512 and 0 <= r.box.y1 < r.box.y2 <= 512 for r in regions)
 
 

@@ -45,7 +45,11 @@ SLOTS = ("things", "worn", "surroundings")
 SLOT_OF_TYPE = {
     "people": 0, "animals": 0, "vehicles": 0, "clothing": 1, "bodyparts": 1, "instruments": 2, "scene": 2, "other": 2,
 }  # fmt: skip
-CANDIDATES, LEAST = 200, 0.02  # so many cells of a slot, and the least score of a class there, that regions are chosen from
+CANDIDATES, LEAST = (
+    200,
+    0.02,
+)  # so many cells of a slot, and the least score of a class there, that regions are chosen from
+PEOPLE = ("person", "group of people", "type:people")  # adjectives of people would be about their clothes or origin
 TYPES = tuple(SLOT_OF_TYPE)  # of Flickr30k Entities
 
 
@@ -116,18 +120,18 @@ class RegionNetwork(nn.Module):
         self.scales = nn.Parameter(torch.full((len(STRIDES),), 1.0))
         self.nouns = nn.Linear(width, len(SLOTS) * len(labels.nouns))
         self.adjectives = nn.Linear(width, len(SLOTS) * len(labels.adjectives))
-        nn.init.constant_(self.class_scores.bias, -4.0)  # almost every cell is empty of almost every class
+        self.class_scores.bias.data.fill_(-4.0)  # type: ignore[union-attr]  # almost every cell is empty of almost every class
         nn.init.normal_(self.class_scores.weight, std=0.01)
         nn.init.constant_(self.adjectives.bias, -3.0)
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, pixels: Tensor) -> Predictions:
-        """Normalised images (b, 3, size, size) -> predictions at (size / 16)^2 + (size / 32)^2 + (size / 64)^2 cells."""
+        """Normalised images (b, 3, size, size) -> predictions at all cells of the three levels."""
         return self.heads(*self.stages(pixels))
 
     def stages(self, pixels: Tensor) -> list[Tensor]:
         """Outputs of the backbone at strides 8, 16 and 32: (b, channels, rows, columns) each."""
-        network = self.grid.network
+        network: Any = self.grid.network
         current = network._swish(network._conv_stem(pixels.contiguous(memory_format=torch.channels_last)))
         found = []
         for number, block in enumerate(network._blocks):
@@ -149,18 +153,19 @@ class RegionNetwork(nn.Module):
             scores.append(self.class_scores(named).flatten(2).transpose(1, 2))
             sides = self.distances(self.box_tower(level)).float() * scale
             sides = functional.softplus(sides) * 2 * stride
-            boxes.append(sides.flatten(2).transpose(1, 2).unflatten(2, (len(SLOTS), 4)))
+            boxes.append(sides.flatten(2).transpose(1, 2).reshape(len(sides), -1, len(SLOTS), 4))
         centres = cell_centres(self.settings.size)[0].to(boxes[0])[:, None]  # (cells, 1, 2)
         sides = torch.cat(boxes, 1)
         corners = torch.cat([centres - sides[..., :2], centres + sides[..., 2:]], -1)
         return Predictions(torch.cat(scores, 1).float(), corners, torch.cat(features, 1))
 
     def name(self, features: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of nouns (n, nouns) and adjectives (n, adjectives) of cells (n, width) for boxes of these slots (n,)."""
-        return tuple(  # type: ignore[return-value]
-            layer(features).unflatten(1, (len(SLOTS), -1))[torch.arange(len(slots)), slots]
+        """Logits of nouns (n, nouns) and adjectives (n, adjectives) at cells (n, width), for the boxes of `slots` (n,)."""
+        nouns, adjectives = (
+            layer(features).reshape(len(slots), len(SLOTS), -1)[torch.arange(len(slots)), slots]
             for layer in (self.nouns, self.adjectives)
         )
+        return nouns, adjectives
 
 
 def _convolution(width: int) -> nn.Sequential:
@@ -228,11 +233,11 @@ class RegionDetector:
         """Run the network on one image; `regions` and `find` read the result."""
         given = self.network(self.network.grid.preprocess(image)[None])
         nouns, adjectives = (
-            layer(given.features[0]).unflatten(1, (len(SLOTS), -1))
+            layer(given.features[0]).reshape(len(given.features[0]), len(SLOTS), -1)
             for layer in (self.network.nouns, self.network.adjectives)
         )
-        probabilities = given.scores[0].sigmoid(), given.boxes[0], nouns.softmax(-1), adjectives.sigmoid()
-        return Seen(*(each.float().numpy() for each in probabilities), image.size)
+        scores, boxes = given.scores[0].sigmoid().numpy(), given.boxes[0].numpy()
+        return Seen(scores, boxes, nouns.softmax(-1).numpy(), adjectives.sigmoid().numpy(), image.size)
 
     def find(self, seen: Seen, label: str, most: int = 50, exact: bool = False) -> list[Detection]:
         """The regions of one label (see `cell_scores`), best first."""
@@ -285,10 +290,10 @@ class RegionDetector:
             region = self._region(seen, slot, int(cells[kept]), noun, boxes[kept], float(scores[kept]))
             yield slot, float(there[kept]), float(nouns[kept, noun]), region
 
-    def _region(
-        self, seen: Seen, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float
-    ) -> Detection:
+    def _region(self, seen: Seen, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float) -> Detection:
         labels, likely = self.network.labels, seen.adjectives[cell, slot]
+        if labels.parents[noun] in PEOPLE:
+            return Detection(Box(*box.tolist()), labels.nouns[noun], score)
         order = np.argsort(-likely, kind="stable")
         words = tuple(labels.adjectives[a] for a in order if likely[a] >= self.settings.adjective)
         return Detection(Box(*box.tolist()), labels.nouns[noun], score, attributes=words)
@@ -309,7 +314,7 @@ class RegionDetector:
         return {
             "detector": self.name,
             "source": self.source,
-            "grid": self.network.grid.describe(),
+            "backbone": self.network.grid.describe(),  # before its convolutions were tuned
             "settings": asdict(self.settings),
             "calibration": [list(each) for each in self.calibration],
             "weights": content_hash(weights),

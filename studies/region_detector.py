@@ -263,6 +263,7 @@ def evaluate_entities(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     for name, other in other_detectors(arguments.others).items():
         finders[name] = gather(lambda each, other=other: search_labels(other, open_image(paths[each])), ids, name)  # type: ignore[misc]
+    finders |= null_models(label_images(samples["train"]), ids)
     heads = phrase_heads(chosen)
     for name, found in finders.items():
         table = precision_table(found, truth, [*MERGED, *types])
@@ -274,8 +275,8 @@ def evaluate_entities(arguments: argparse.Namespace) -> dict[str, Any]:
             "frequent_known": {"names": known, **mean_row(table, known)},
             "phrases": phrase_recall(chosen, heads.get, search),
         }
-    for name in finders:
-        if name != "region-detector":
+    for name in arguments.others:
+        if name in finders:
             known = result["detectors"][name]["frequent_known"]["names"]
             result["detectors"]["region-detector"][f"known_to_{name}"] = mean_row(
                 result["detectors"]["region-detector"]["classes"], known
@@ -283,6 +284,19 @@ def evaluate_entities(arguments: argparse.Namespace) -> dict[str, Any]:
     rows = [row for image in images for row in calibration_rows(detector, seen[image.id], image)]
     result["reliability"] = reliability(rows, detector)
     return result
+
+
+def null_models(training: Sequence[LabelledImage], ids: Sequence[str]) -> dict[str, Found]:
+    """Detectors that do not look at the image: one box a class, the whole image or the class's usual box in training."""
+    usual = {
+        name: Box(*np.median([box for boxes in truth.boxes.values() for box in boxes], 0).tolist())
+        for name, truth in truths(training).items()
+    }
+    whole = dict.fromkeys(usual, Box(0, 0, 1, 1))
+    return {
+        title: {name: {each: [ScoredBox(each, box, 1.0)] for each in ids} for name, box in boxes.items()}
+        for title, boxes in (("null: whole image", whole), ("null: usual box", usual))
+    }
 
 
 def phrase_heads(samples: Sequence[Sample]) -> dict[str, str | None]:

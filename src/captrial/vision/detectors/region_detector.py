@@ -45,10 +45,8 @@ SLOTS = ("things", "worn", "surroundings")
 SLOT_OF_TYPE = {
     "people": 0, "animals": 0, "vehicles": 0, "clothing": 1, "bodyparts": 1, "instruments": 2, "scene": 2, "other": 2,
 }  # fmt: skip
-CANDIDATES, LEAST = (
-    200,
-    0.02,
-)  # so many cells of a slot, and the least score of a class there, that regions are chosen from
+CANDIDATES = 200  # cells of a slot that regions are chosen from: those with the best scores
+LEAST = 0.02  # score of a class at such a cell
 PEOPLE = ("person", "group of people", "type:people")  # adjectives of people would be about their clothes or origin
 TYPES = tuple(SLOT_OF_TYPE)  # of Flickr30k Entities
 
@@ -160,7 +158,7 @@ class RegionNetwork(nn.Module):
         return Predictions(torch.cat(scores, 1).float(), corners, torch.cat(features, 1))
 
     def name(self, features: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of nouns (n, nouns) and adjectives (n, adjectives) at cells (n, width), for the boxes of `slots` (n,)."""
+        """Logits of nouns (n, nouns) and adjectives (n, adjectives) of boxes, by their cells (n, width) and slots."""
         nouns, adjectives = (
             layer(features).reshape(len(slots), len(SLOTS), -1)[torch.arange(len(slots)), slots]
             for layer in (self.nouns, self.adjectives)

@@ -5,6 +5,7 @@
     python -m studies.region_detector check RUN [--images 300]       # on validation images, also while it trains
     python -m studies.region_detector ship RUN [--out FOLDER]        # calibrates on validation images, writes weights
     python -m studies.region_detector evaluate [--out studies/results/detector]
+    python -m studies.region_detector tables                          # the results as Markdown
     python -m studies.region_detector sheet IMAGE... --out PNG
 
 DATA is `CAPTRIAL_DATA` or `../shared/data`. Images are not cached as features: the early layers of the backbone cost
@@ -287,7 +288,7 @@ def evaluate_entities(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def null_models(training: Sequence[LabelledImage], ids: Sequence[str]) -> dict[str, Found]:
-    """Detectors that do not look at the image: one box a class, the whole image or the class's usual box in training."""
+    """Detectors that do not look at images: one box a class, the whole image or its usual box in training."""
     usual = {
         name: Box(*np.median([box for boxes in truth.boxes.values() for box in boxes], 0).tolist())
         for name, truth in truths(training).items()
@@ -390,6 +391,56 @@ def evaluate_speed(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"threads": torch.get_num_threads(), "megabytes": weights.stat().st_size / 1e6, "detectors": result}
 
 
+def tables(arguments: argparse.Namespace) -> None:
+    """Print the results as Markdown tables."""
+    entities, coco, speed = (
+        orjson.loads((arguments.out / f"{part}.json").read_bytes()) for part in ("entities", "coco", "speed")
+    )
+    found = entities["detectors"]
+    print("| detector | classes | AP50 | AP30 | pointing | phrase recall at 1 | at 5 |\n" + "| --- " * 7 + "|")
+    for name, own in found.items():
+        mean, phrases = own["frequent_known"], own["phrases"]["all"]
+        cells = [mean["ap50"], mean["ap30"], mean["pointing"], phrases["recall1"], phrases["recall5"]]
+        print(f"| {name} | {mean['classes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " |")
+    ours = found["region-detector"]
+    for other in arguments.others:
+        mean = ours[f"known_to_{other}"]
+        cells = [mean["ap50"], mean["ap30"], mean["pointing"]]
+        print(f"| on {other}'s | {mean['classes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " | | |")
+    names = [*entities["frequent"], *(f"type:{kind}" for kind in TYPES)]
+    columns = [*found]
+    print(
+        "\n| class | boxes | AP50 | AP30 | pointing | centre | chance | "
+        + " | ".join(f"AP50 {c}" for c in columns[1:])
+        + " |"
+    )
+    print("| --- " * (6 + len(columns)) + "|")
+    for name in names:
+        row = ours["classes"].get(name)
+        if row:
+            cells = [row["ap50"], row["ap30"], row["pointing"], row["centre"], row["chance"]]
+            cells += [
+                found[c]["classes"][name]["ap50"] if name in found[c]["classes"] else float("nan") for c in columns[1:]
+            ]
+            print(f"| {name} | {row['boxes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " |")
+    print("\n| phrases | number | recall at 1 | at 5 |\n" + "| --- " * 4 + "|")
+    for kind, row in ours["phrases"].items():
+        print(f"| {kind} | {row['phrases']} | {row['recall1']:.1f} | {row['recall5']:.1f} |")
+    print("\n| COCO class | boxes | AP50 | AP30 | pointing | AP50 YOLO11n | AP50 localiser |\n" + "| --- " * 7 + "|")
+    others = [coco["detectors"][name]["classes"] for name in arguments.others]
+    for name, row in sorted(
+        coco["detectors"]["region-detector"]["classes"].items(), key=lambda each: -each[1]["boxes"]
+    ):
+        cells = [row["ap50_everywhere"], row["ap30_everywhere"], row["pointing"]]
+        cells += [other[name]["ap50_everywhere"] for other in others]
+        print(f"| {name} | {row['boxes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " |")
+    print(
+        "\nreliability",
+        [(round(b["stated"], 2), round(b["right"], 2), b["regions"]) for b in entities["reliability"]["bins"]],
+    )
+    print("calibration error", round(entities["reliability"]["expected_calibration_error"], 3), speed)
+
+
 def sheet(arguments: argparse.Namespace) -> None:
     """Images with their best regions, side by side."""
     import matplotlib as mpl
@@ -453,6 +504,10 @@ def main() -> None:
     measuring.add_argument("--images", type=int)
     measuring.add_argument("--out", type=Path, default=RESULTS)
     measuring.set_defaults(run=evaluate)
+    printing = verbs.add_parser("tables")
+    printing.add_argument("--out", type=Path, default=RESULTS)
+    printing.add_argument("--others", nargs="*", default=["yolo11n", "localiser"])
+    printing.set_defaults(run=tables)
     drawing = verbs.add_parser("sheet")
     drawing.add_argument("images", nargs="+", type=Path)
     drawing.add_argument("--weights", type=Path, default=SHIPPED)

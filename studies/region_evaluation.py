@@ -102,6 +102,7 @@ def precision_table(found: Found, truth: Mapping[str, Truth], names: Iterable[st
                 "ap50": 100 * class_precision(own, truth[name], 0.5),
                 "ap30": 100 * class_precision(own, truth[name], 0.3),
                 "ap50_everywhere": 100 * class_precision(own, truth[name], 0.5, everywhere=True),
+                "ap30_everywhere": 100 * class_precision(own, truth[name], 0.3, everywhere=True),
                 **{key: 100 * value for key, value in pointing(own, truth[name]).items()},
             }
     return table

@@ -141,8 +141,18 @@ def train(arguments: argparse.Namespace) -> None:
         images = [add_teacher_boxes(image, taught.get(paths[image.id].name, [])) for image in images]
         print(sum(len(b.boxes) for b in images) - sum(len(b.boxes) for b in splits["train"]), "boxes of the teacher")
     torch.manual_seed(0)
-    network = RegionNetwork(labels, RegionSettings())
-    recipe = DetectorRecipe(epochs=arguments.epochs, unmentioned=arguments.unmentioned)
+    settings = RegionSettings(size=arguments.size)
+    if arguments.start:
+        network = run_detector(arguments.start, labels, settings).network
+    else:
+        network = RegionNetwork(labels, settings)
+    recipe = DetectorRecipe(
+        epochs=arguments.epochs,
+        rate=arguments.rate,
+        trunk_rate=arguments.rate / 8,
+        unmentioned=arguments.unmentioned,
+        seed=arguments.seed,
+    )
     train_detector(network, images, paths, recipe, arguments.out)
 
 
@@ -207,7 +217,8 @@ def check(arguments: argparse.Namespace) -> None:
 def ship(arguments: argparse.Namespace) -> None:
     """Calibrate scores on validation images and write the weights."""
     splits, paths = read_images()
-    detector = run_detector(arguments.folder, choose_labels(splits["train"]), RegionSettings())
+    settings = RegionSettings(size=arguments.size)
+    detector = run_detector(arguments.folder, choose_labels(splits["train"]), settings)
     images = splits["val"][: arguments.images]
     rows = [
         row
@@ -217,6 +228,7 @@ def ship(arguments: argparse.Namespace) -> None:
     detector.calibration = fit_calibration(rows)
     notes = {
         "data": "Flickr30k Entities boxes of Flickr8k's 6 000 training images",
+        "training": arguments.note,
         "recipe": asdict(DetectorRecipe()),
         "calibrated": f"{len(images)} validation images, {len(rows)} regions",
     }
@@ -320,21 +332,29 @@ def search_found(found: Found, identity: str, noun: str | None) -> list[Box]:
     return [each.box for each in sorted(boxes, key=lambda each: -each.score)[:5]]
 
 
-def evaluate_coco(arguments: argparse.Namespace) -> dict[str, Any]:
-    """COCO images with human boxes: the classes that are COCO's own, on all images."""
+def coco_truth(
+    classes: Sequence[str], first: int = 0, last: int | None = None
+) -> tuple[dict[str, Path], dict[str, Truth]]:
+    """The COCO images with human boxes, by name, and the boxes of classes."""
     boxes = {sample.id: sample for sample in read_boxes(COCO / "boxes_val2017.json")}
-    paths = {path.stem: path for path in sorted((COCO / "images").glob("*.jpg")) if str(int(path.stem)) in boxes}
-    paths = dict(list(paths.items())[: arguments.images])
-    labels = dict(COCO_LABELS.items())
-    truth: dict[str, Truth] = {class_: Truth({}, {}) for class_ in labels}
+    files = sorted((COCO / "images").glob("*.jpg"))[first:last]
+    paths = {path.stem: path for path in files if str(int(path.stem)) in boxes}
+    truth: dict[str, Truth] = {class_: Truth({}, {}) for class_ in classes}
     for identity, path in paths.items():
         width, height = open_image(path).size
         for region in boxes[str(int(identity))].regions:
             class_ = OLD_NAMES.get(str(region.label), str(region.label))
-            if class_ in labels:
+            if class_ in truth:
                 x1, y1, x2, y2 = region.box
                 relative = Box(x1 / width, y1 / height, x2 / width, y2 / height)
                 truth[class_].boxes.setdefault(identity, []).append(relative)
+    return paths, truth
+
+
+def evaluate_coco(arguments: argparse.Namespace) -> dict[str, Any]:
+    """COCO images with human boxes: the classes that are COCO's own, on all images."""
+    labels = COCO_LABELS
+    paths, truth = coco_truth(list(labels), last=arguments.images)
     detector = RegionDetector.from_pretrained(arguments.weights)
 
     def own(identity: str) -> dict[str, list[ScoredBox]]:
@@ -409,6 +429,10 @@ def tables(arguments: argparse.Namespace) -> None:
         print(f"| on {other}'s | {mean['classes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " | | |")
     names = [*entities["frequent"], *(f"type:{kind}" for kind in TYPES)]
     columns = [*found]
+
+    def known(name: str) -> list[str]:
+        return list(found[name]["frequent_known"]["names"])
+
     print(
         "\n| class | boxes | AP50 | AP30 | pointing | centre | chance | "
         + " | ".join(f"AP50 {c}" for c in columns[1:])
@@ -419,20 +443,21 @@ def tables(arguments: argparse.Namespace) -> None:
         row = ours["classes"].get(name)
         if row:
             cells = [row["ap50"], row["ap30"], row["pointing"], row["centre"], row["chance"]]
-            cells += [
-                found[c]["classes"][name]["ap50"] if name in found[c]["classes"] else float("nan") for c in columns[1:]
+            others = [
+                f"{found[c]['classes'][name]['ap50']:.1f}" if c.startswith("null") or name in known(c) else ""
+                for c in columns[1:]
             ]
-            print(f"| {name} | {row['boxes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " |")
+            print(f"| {name} | {row['boxes']} | " + " | ".join([*(f"{value:.1f}" for value in cells), *others]) + " |")
     print("\n| phrases | number | recall at 1 | at 5 |\n" + "| --- " * 4 + "|")
     for kind, row in ours["phrases"].items():
         print(f"| {kind} | {row['phrases']} | {row['recall1']:.1f} | {row['recall5']:.1f} |")
     print("\n| COCO class | boxes | AP50 | AP30 | pointing | AP50 YOLO11n | AP50 localiser |\n" + "| --- " * 7 + "|")
-    others = [coco["detectors"][name]["classes"] for name in arguments.others]
+    compared = [coco["detectors"][name]["classes"] for name in arguments.others]
     for name, row in sorted(
         coco["detectors"]["region-detector"]["classes"].items(), key=lambda each: -each[1]["boxes"]
     ):
         cells = [row["ap50_everywhere"], row["ap30_everywhere"], row["pointing"]]
-        cells += [other[name]["ap50_everywhere"] for other in others]
+        cells += [other[name]["ap50_everywhere"] for other in compared]
         print(f"| {name} | {row['boxes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " |")
     print(
         "\nreliability",
@@ -482,6 +507,10 @@ def main() -> None:
     training = verbs.add_parser("train")
     training.add_argument("--out", type=Path, required=True)
     training.add_argument("--epochs", type=int, default=DetectorRecipe().epochs)
+    training.add_argument("--start", type=Path, help="A run whose averaged weights are the beginning.")
+    training.add_argument("--size", type=int, default=RegionSettings().size)
+    training.add_argument("--rate", type=float, default=DetectorRecipe().rate)
+    training.add_argument("--seed", type=int, default=DetectorRecipe().seed)
     training.add_argument("--unmentioned", type=float, default=DetectorRecipe().unmentioned)
     training.add_argument("--teacher", type=Path, help="Boxes that another detector found in the training images.")
     training.add_argument("--least", type=float, default=0.45, help="Least score of such a box.")
@@ -494,6 +523,8 @@ def main() -> None:
     shipping = verbs.add_parser("ship")
     shipping.add_argument("folder", type=Path)
     shipping.add_argument("--out", type=Path, default=SHIPPED)
+    shipping.add_argument("--size", type=int, default=RegionSettings().size)
+    shipping.add_argument("--note", default="", help="How the run was trained, kept with the weights.")
     shipping.add_argument("--images", type=int, default=1000)
     shipping.set_defaults(run=ship)
     measuring = verbs.add_parser("evaluate")

@@ -77,7 +77,7 @@ class RegionSettings:
     """The shape of the network, and how regions are chosen from what it gives."""
 
     version: int = 2  # of EfficientNet-Lite
-    size: int = 384  # side of the square that an image is stretched to
+    size: int = 448  # side of the square that an image is stretched to
     width: int = 128  # channels of the pyramid
     depth: int = 2  # convolutions before class scores, and before boxes
     tuned_from: int = 7  # first block of the backbone whose 1 x 1 convolutions are the detector's own

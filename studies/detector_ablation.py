@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import orjson
 import torch
+from captrial.vision.detectors.evaluation import ScoredBox
 
 from captrial.data.images import open_image
 from captrial.files import atomic_write
-from captrial.training.detector_training import DetectorRecipe, train_detector
-from captrial.training.region_labels import LabelledImage, add_teacher_boxes, choose_labels
-from captrial.vision.detectors.evaluation import ScoredBox
 from captrial.vision.detectors.region_detector import RegionDetector, RegionSettings
 from captrial.vision.devices import keep_freed_memory
+from studies.detector_training import DetectorRecipe, train_detector
 from studies.region_detector import coco_truth, gather, read_images, read_teacher, run_detector, search_classes
 from studies.region_evaluation import frequent_classes, mean_row, precision_table, truths
+from studies.region_labels import LabelledImage, add_teacher_boxes, choose_labels
 
 WAYS = {
     "unmentioned 0.5": (0.5, False),

@@ -29,7 +29,6 @@ from captrial.files import atomic_write
 from captrial.language.class_words import COCO_CLASSES, default_table, mentioned
 from captrial.progress import track
 from captrial.records import Box
-from captrial.training.localiser_training import LocaliserRecipe, train_localiser
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.box_overlap import (
     ScoredBox,
@@ -47,6 +46,7 @@ from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.registry import load_backbone
 from studies.data_paths import COCO, FLICKR8K_CAPTIONS, OLD_NAMES
+from studies.localiser_training import LocaliserRecipe, train_localiser
 from studies.printing import print_table
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import orjson
 import torch
+from captrial.vision.detectors.evaluation import ScoredBox
 
 from captrial.data.datasets import read_boxes, read_karpathy
 from captrial.data.datasets.flickr30k_entities import read_entities
@@ -35,19 +36,7 @@ from captrial.language.class_words import default_table
 from captrial.language.nouns import analyse
 from captrial.progress import track
 from captrial.records import Box, Sample
-from captrial.training.detector_training import DetectorRecipe, train_detector
-from captrial.training.region_labels import (
-    FROM_COCO,
-    MERGED,
-    LabelledImage,
-    add_teacher_boxes,
-    choose_labels,
-    head_noun,
-    label_images,
-    merged_words,
-)
 from captrial.vision.detectors.base import Detection, Detector
-from captrial.vision.detectors.evaluation import ScoredBox
 from captrial.vision.detectors.noun_localiser import NounLocaliser
 from captrial.vision.detectors.region_detector import (
     SHIPPED,
@@ -61,6 +50,7 @@ from captrial.vision.detectors.region_detector import (
 from captrial.vision.devices import keep_freed_memory
 from captrial.vision.registry import load_detector
 from studies.data_paths import COCO, DATA, FLICKR8K, FLICKR8K_CAPTIONS, OLD_NAMES, ROOT, find_yolo
+from studies.detector_training import DetectorRecipe, train_detector
 from studies.region_evaluation import (
     Found,
     Truth,
@@ -72,6 +62,16 @@ from studies.region_evaluation import (
     precision_table,
     reliability,
     truths,
+)
+from studies.region_labels import (
+    FROM_COCO,
+    MERGED,
+    LabelledImage,
+    add_teacher_boxes,
+    choose_labels,
+    head_noun,
+    label_images,
+    merged_words,
 )
 
 ENTITIES = DATA / "flickr30k_entities"

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from captrial.vision.detectors.evaluation import ScoredBox, average_precision, covered_share, hits
 
 from captrial.records import Box, Sample
-from captrial.training.region_labels import LabelledImage
-from captrial.vision.boxes import areas, iou_matrix
-from captrial.vision.detectors.evaluation import ScoredBox, average_precision, covered_share, hits
+from captrial.vision.box_overlap import areas, iou_matrix
 from captrial.vision.detectors.region_detector import SLOTS, TYPES, RegionDetector, Seen, log_odds
+from studies.region_labels import LabelledImage
 
 Found = dict[str, dict[str, list[ScoredBox]]]  # class -> image -> detections, best first
 

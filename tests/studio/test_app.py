@@ -14,8 +14,7 @@ from PIL import Image
 
 from captrial.captioners.registry import shipped_captioners
 from captrial.compete import Competition, SelectionSettings
-from captrial.studio.app import create_app
-from captrial.studio.competition_reports import report_policy
+from captrial.studio.app import create_app, report_policy
 from captrial.studio.image_explainer import MAX_BYTES
 from captrial.web.security import CLIENT_HEADER
 

@@ -6,9 +6,8 @@
 | `recipe` | `Recipe`, all that `--set` can change, and the recipes of the papers |
 | `stages`, `losses`, `schedules`, `loop` | what is optimised, how, at which rate; the loop itself |
 | `data`, `feature_extraction` | batches of images with captions; features of a data set in a store |
-| `supervision` | target maps for the attention (Liu 2017) |
-| `parallel`, `training_state` | several processes; the state on disk that a run resumes from |
-| `localiser_training` | the noun localiser of `captrial.vision` |
+| `attention_supervision` | target maps for the attention (Liu 2017) |
+| `parallel` | several processes that train as one |
 """
 
 from typing import TYPE_CHECKING

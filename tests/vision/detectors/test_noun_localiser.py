@@ -16,14 +16,6 @@ from captrial.data.datasets import read_boxes
 from captrial.data.images import open_image
 from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.records import Box, ImageRef, Sample
-from captrial.training.localiser_training import (
-    LocaliserRecipe,
-    caption_words,
-    choose_labels,
-    noisy_or_loss,
-    targets,
-    train_localiser,
-)
 from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.box_overlap import (
@@ -37,6 +29,14 @@ from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser, fin
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
 from captrial.vision.registry import load_backbone
+from studies.localiser_training import (
+    LocaliserRecipe,
+    caption_words,
+    choose_labels,
+    noisy_or_loss,
+    targets,
+    train_localiser,
+)
 
 CELLS, SIDE = 8, 64
 

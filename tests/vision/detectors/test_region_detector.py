@@ -15,21 +15,6 @@ from skimage import data as photographs
 
 from captrial.errors import DatasetError, InputError
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
-from captrial.training.detector_training import (
-    DetectorRecipe,
-    TargetMaker,
-    detector_loss,
-    paired_iou,
-    train_detector,
-    tuned_stages,
-)
-from captrial.training.region_labels import (
-    LabelledBox,
-    LabelledImage,
-    add_teacher_boxes,
-    choose_labels,
-    label_images,
-)
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.detectors.base import Detector, RegionBackbone
 from captrial.vision.detectors.region_detector import (
@@ -40,6 +25,21 @@ from captrial.vision.detectors.region_detector import (
     RegionNetwork,
     RegionSettings,
     cell_centres,
+)
+from studies.detector_training import (
+    DetectorRecipe,
+    TargetMaker,
+    detector_loss,
+    paired_iou,
+    train_detector,
+    tuned_stages,
+)
+from studies.region_labels import (
+    LabelledBox,
+    LabelledImage,
+    add_teacher_boxes,
+    choose_labels,
+    label_images,
 )
 
 LABELS = RegionLabels(

@@ -6,7 +6,7 @@ boxes are the connected areas of its maps, and a trained detector is better. Adj
 regions.
 
 What an image shows is decided on the grid it was trained on; where, on a finer grid of the same network at a larger
-size, which points better but recognises less. `captrial.training.localiser_training` trains it; the shipped weights
+size, which points better but recognises less. `studies.localiser_training` trains it; the shipped weights
 come from Flickr8k's captions (see `weights/localiser.md`).
 """
 

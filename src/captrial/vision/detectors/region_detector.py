@@ -10,7 +10,7 @@ one box for each of three *slots*: people, animals and vehicles; what they wear 
 The class scores are trained towards the overlap of the box (Li et al. 2020, "Generalized focal loss"). A second layer
 says which noun a person would use for the box, and which adjectives.
 
-`captrial.training.detector_training` trains it; `weights/region_detector.md` is the card of the shipped weights.
+`studies.detector_training` trains it; `weights/region_detector.md` is the card of the shipped weights.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.records import Box
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.boxes import suppress
+from captrial.vision.box_overlap import suppress
 from captrial.vision.detectors.base import Detection
 
 SHIPPED = Path(__file__).parent / "weights"

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from captrial.files import atomic_path
-from captrial.training.region_labels import LabelledBox, LabelledImage
 from captrial.vision.detectors.region_detector import (
     BLOCKS,
     SLOTS,
@@ -36,6 +35,7 @@ from captrial.vision.detectors.region_detector import (
     cell_centres,
     is_tuned,
 )
+from studies.region_labels import LabelledBox, LabelledImage
 
 RANGES = ((0.0, 112.0), (112.0, 240.0), (240.0, math.inf))  # larger side of boxes, in pixels, a level
 RADIUS = 1.5  # cells around a box's centre that predict it, in strides

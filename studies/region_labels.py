@@ -14,7 +14,7 @@ from functools import cache
 from captrial.language.class_words import default_table
 from captrial.language.nouns import Analysis, analyse
 from captrial.records import Box, Phrase, Sample
-from captrial.vision.boxes import iou_matrix
+from captrial.vision.box_overlap import iou_matrix
 from captrial.vision.detectors.region_detector import SLOT_OF_TYPE, RegionLabels
 
 COLLECTIVES = frozenset({

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from captrial.training.training_state import MovingAverage
+from captrial.training.loop import MovingAverage
 
 
 def with_weight(model: nn.Linear, value: float) -> nn.Linear:

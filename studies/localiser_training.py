@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -109,7 +109,7 @@ def targets(words: Sequence[CaptionWords], labels: LocaliserLabels) -> NDArray[n
 @cache
 def visible_words(kind: str) -> Words:
     """The words of `visible.txt` of a kind: "things", "looks" or "never"."""
-    lines = files("captrial.training").joinpath("visible.txt").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parent / "visible.txt").read_text(encoding="utf-8").splitlines()
     found = [line.removeprefix(f"{kind}:").split(",") for line in lines if line.startswith(f"{kind}:")]
     return frozenset(word.strip() for words in found for word in words)
 

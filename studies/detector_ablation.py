@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import orjson
 import torch
-from captrial.vision.detectors.evaluation import ScoredBox
 
 from captrial.data.images import open_image
 from captrial.files import atomic_write
+from captrial.vision.box_overlap import ScoredBox
 from captrial.vision.detectors.region_detector import RegionDetector, RegionSettings
 from captrial.vision.devices import keep_freed_memory
 from studies.detector_training import DetectorRecipe, train_detector

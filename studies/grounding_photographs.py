@@ -29,11 +29,7 @@ from captrial.grounding.attention_correctness import AttentionResult, measure_at
 from captrial.grounding.attention_tables import all_tables
 from captrial.grounding.regions import dataset_regions
 from captrial.grounding.score import DELTAS, Grounder, name_delta
-from captrial.grounding.study import (
-    BATCH,
-    GroundingResult,
-    ground_dataset,
-)
+from captrial.grounding.study import BATCH, GroundingResult, ground_dataset
 from captrial.grounding.study_data import DataSource
 from captrial.grounding.tables import estimate
 from captrial.grounding.verdicts import classes_present, verdict_accuracy

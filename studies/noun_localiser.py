@@ -30,18 +30,8 @@ from captrial.language.class_words import COCO_CLASSES, default_table, mentioned
 from captrial.progress import track
 from captrial.records import Box
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.box_overlap import (
-    ScoredBox,
-    average_precision,
-    covered_share,
-    hits,
-)
-from captrial.vision.detectors.base import (
-    Detection,
-    RegionBackbone,
-    pack_regions,
-    region_notes,
-)
+from captrial.vision.box_overlap import ScoredBox, average_precision, covered_share, hits
+from captrial.vision.detectors.base import Detection, RegionBackbone, pack_regions, region_notes
 from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.registry import load_backbone
@@ -220,12 +210,13 @@ def draw(arguments: argparse.Namespace) -> None:
         image = open_image(path)
         axis.imshow(image)
         for number, region in enumerate(localiser.detect([image])[0][: arguments.most]):
-            _draw_region(axis, region, pyplot.colormaps["tab10"](number))
+            draw_region(axis, region, pyplot.colormaps["tab10"](number))
     figure.tight_layout(pad=0.5)
     figure.savefig(arguments.out, dpi=80, facecolor="white")
 
 
-def _draw_region(axis: Any, region: Detection, colour: Any) -> None:
+def draw_region(axis: Any, region: Detection, colour: Any) -> None:
+    """Draw a box with its label and score."""
     x1, y1, x2, y2 = region.box
     axis.plot([x1, x2, x2, x1, x1], [y1, y1, y2, y2, y1], color=colour, linewidth=2)
     words = " ".join([*region.attributes[:1], str(region.label)])

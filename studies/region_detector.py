@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import orjson
 import torch
-from captrial.vision.detectors.evaluation import ScoredBox
 
 from captrial.data.datasets import read_boxes, read_karpathy
 from captrial.data.datasets.flickr30k_entities import read_entities
@@ -36,7 +35,8 @@ from captrial.language.class_words import default_table
 from captrial.language.nouns import analyse
 from captrial.progress import track
 from captrial.records import Box, Sample
-from captrial.vision.detectors.base import Detection, Detector
+from captrial.vision.box_overlap import ScoredBox
+from captrial.vision.detectors.base import Detector
 from captrial.vision.detectors.noun_localiser import NounLocaliser
 from captrial.vision.detectors.region_detector import (
     SHIPPED,
@@ -51,6 +51,7 @@ from captrial.vision.devices import keep_freed_memory
 from captrial.vision.registry import load_detector
 from studies.data_paths import COCO, DATA, FLICKR8K, FLICKR8K_CAPTIONS, OLD_NAMES, ROOT, find_yolo
 from studies.detector_training import DetectorRecipe, train_detector
+from studies.noun_localiser import draw_region
 from studies.region_evaluation import (
     Found,
     Truth,
@@ -525,17 +526,9 @@ def sheet(arguments: argparse.Namespace) -> None:
         axis.imshow(image)
         for number, region in enumerate(detector.detect([image])[0][: arguments.most]):
             if region.score >= arguments.least:
-                _draw_region(axis, region, pyplot.colormaps["tab10"](number % 10))
+                draw_region(axis, region, pyplot.colormaps["tab10"](number % 10))
     figure.tight_layout(pad=0.5)
     figure.savefig(arguments.out, dpi=arguments.dpi, facecolor="white")
-
-
-def _draw_region(axis: Any, region: Detection, colour: Any) -> None:
-    x1, y1, x2, y2 = region.box
-    axis.plot([x1, x2, x2, x1, x1], [y1, y1, y2, y2, y1], color=colour, linewidth=2)
-    words = " ".join([*region.attributes[:1], str(region.label)])
-    axis.text(x1 + 4, y1 + 4, f"{words} {region.score:.2f}", color="white", fontsize=9, va="top",
-              bbox={"facecolor": colour, "pad": 1, "linewidth": 0})  # fmt: skip
 
 
 def main() -> None:

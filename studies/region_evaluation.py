@@ -14,10 +14,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from captrial.vision.detectors.evaluation import ScoredBox, average_precision, covered_share, hits
 
 from captrial.records import Box, Sample
-from captrial.vision.box_overlap import areas, iou_matrix
+from captrial.vision.box_overlap import ScoredBox, areas, average_precision, covered_share, hits, iou_matrix
 from captrial.vision.detectors.region_detector import SLOTS, TYPES, RegionDetector, Seen, log_odds
 from studies.region_labels import LabelledImage
 

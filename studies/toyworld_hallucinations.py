@@ -23,12 +23,7 @@ from scipy.stats import t
 from captrial.files import atomic_write
 from captrial.progress import track
 from captrial.records import Box, Region, Sample
-from captrial.toyworld import (
-    OBJECT_CLASSES,
-    SYNONYMS,
-    plural,
-    tokens,
-)
+from captrial.toyworld import OBJECT_CLASSES, SYNONYMS, plural, tokens
 from studies.toyworld_attention import BACKBONE, SIZE, extract, samples, split_sizes, study_parser
 
 METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")

@@ -14,16 +14,7 @@ from numpy.typing import NDArray
 from pycocotools import mask as theirs
 
 from benchmarks.measuring import Row, compare, seconds, show
-from captrial.data.datasets import (
-    join,
-    masks,
-    present,
-    read_boxes,
-    read_coco,
-    read_karpathy,
-    read_shards,
-    write_shards,
-)
+from captrial.data.datasets import join, masks, present, read_boxes, read_coco, read_karpathy, read_shards, write_shards
 from studies.data_paths import COCO, FLICKR8K_CAPTIONS
 
 Masks = list[NDArray[Any]]

@@ -28,13 +28,7 @@ from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.papers.cornia2022 import clock
 from captrial.training.data import Batch, CaptionData, tokenize_captions
 from captrial.training.schedules import Schedule
-from captrial.training.stages.base import (
-    NEVER_SAMPLED,
-    CrossEntropy,
-    SelfCritical,
-    Stage,
-    on_tokens,
-)
+from captrial.training.stages.base import NEVER_SAMPLED, CrossEntropy, SelfCritical, Stage, on_tokens
 from captrial.vision.features.visual_features import Features
 from studies.data_paths import FLICKR8K_CAPTIONS
 

@@ -6,10 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from annotate.annotation_world import CAPTION, Clock, join, new_key, submit_caption
-from captrial.annotate.database.schema import (
-    captions,
-    votes,
-)
+from captrial.annotate.database.schema import captions, votes
 from captrial.annotate.progress_report import annotator_statistics, krippendorff_alpha
 from captrial.annotate.service import AnnotationService
 

@@ -18,10 +18,7 @@ from annotate.annotation_world import (
     write_everything,
 )
 from captrial.annotate import accounts
-from captrial.annotate.database.schema import (
-    captions,
-    images,
-)
+from captrial.annotate.database.schema import captions, images
 from captrial.annotate.database.transactions import Store
 from captrial.annotate.rounds.write import accepted_captions
 from captrial.annotate.service import AnnotationService

@@ -11,11 +11,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import captrial
-from attribution.small_captioners import (
-    BlackBox,
-    Patches,
-    bright_corner,
-)
+from attribution.small_captioners import BlackBox, Patches, bright_corner
 from captrial.attribution.explain import explain
 from captrial.attribution.methods.registry import explain_methods
 from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan

@@ -12,12 +12,7 @@ from captrial.attribution.attribution import Attribution, tile
 from captrial.attribution.explanation import Explanation
 from captrial.attribution.page import ExplanationView, page, panel, save_figure, words_figure, write_page
 from captrial.grounding.ground import GroundedExplanation, ground_explanation
-from captrial.grounding.score import (
-    CaptionGrounding,
-    GroundedNoun,
-    Grounder,
-    Verdict,
-)
+from captrial.grounding.score import CaptionGrounding, GroundedNoun, Grounder, Verdict
 from captrial.records import Box, Region
 from chromium import chromium
 

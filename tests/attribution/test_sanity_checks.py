@@ -6,21 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from attribution.small_captioners import (
-    make_features,
-    subject_of,
-    targets_of,
-    tiny,
-    trained_captioner,
-)
+from attribution.small_captioners import make_features, subject_of, targets_of, tiny, trained_captioner
 from captrial.attribution.attribution import Attribution
 from captrial.attribution.methods.registry import attribute
-from captrial.attribution.sanity_checks import (
-    agreement,
-    deletion_insertion,
-    random_order,
-    randomised,
-)
+from captrial.attribution.sanity_checks import agreement, deletion_insertion, random_order, randomised
 from captrial.attribution.subject import from_features
 from captrial.captioners.trained import TrainedCaptioner
 

@@ -9,16 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from captrial.attribution.attribution import (
-    Attribution,
-    tile,
-)
-from captrial.attribution.word_maps import (
-    bilinear,
-    heat,
-    square_maps,
-    stretch_contrast,
-)
+from captrial.attribution.attribution import Attribution, tile
+from captrial.attribution.word_maps import bilinear, heat, square_maps, stretch_contrast
 from captrial.vision.backbones.base import grid_boxes
 
 

@@ -8,10 +8,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from attribution.small_captioners import (
-    noise_image,
-    trained_captioner,
-)
+from attribution.small_captioners import noise_image, trained_captioner
 from captrial.cli.app import app
 from captrial.errors import InputError
 

@@ -8,16 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from captrial.decoding import (
-    BOS,
-    EOS,
-    PAD,
-    BeamSettings,
-    Suppress,
-    beam_search,
-    diverse_beam_search,
-    greedy,
-)
+from captrial.decoding import BOS, EOS, PAD, BeamSettings, Suppress, beam_search, diverse_beam_search, greedy
 from decoding.bigram_model import WORDS, Bigrams
 
 LENGTH = 4

@@ -27,9 +27,7 @@ from captrial.grounding.attention_correctness import (
     measure_phrase,
     pointing_game,
 )
-from captrial.grounding.phrases import (
-    NO_REGION,
-)
+from captrial.grounding.phrases import NO_REGION
 from captrial.language.tokenizer import tokenize_all
 from captrial.records import ImageRef, Sample
 

@@ -11,13 +11,7 @@ import pytest
 
 from attribution.toyworld_captioner import ToyFeatures, toy_checkpoint, toy_samples
 from captrial.attribution.dataset_attribution import DatasetAttributor
-from captrial.grounding.attention_correctness import (
-    FORCED,
-    GENERATED,
-    AttentionResult,
-    PhraseScore,
-    measure_attention,
-)
+from captrial.grounding.attention_correctness import FORCED, GENERATED, AttentionResult, PhraseScore, measure_attention
 from captrial.grounding.attention_tables import (
     all_tables,
     correctness_table,

@@ -17,10 +17,7 @@ from captrial.attribution.attribution import Attribution, tile
 from captrial.attribution.explanation import Explanation
 from captrial.errors import InputError
 from captrial.grounding.ground import ground_explanation
-from captrial.grounding.score import (
-    Grounder,
-    Verdict,
-)
+from captrial.grounding.score import Grounder, Verdict
 from captrial.records import Box, Region
 from captrial.vision.detectors.base import Detection
 

@@ -10,12 +10,7 @@ import pytest
 from captrial.attribution.dataset_attribution import WordWeights
 from captrial.errors import DatasetError, MismatchError
 from captrial.grounding.score import Grounder, Verdict
-from captrial.grounding.study import (
-    ground_dataset,
-    grounding_table,
-    top_region_labels,
-    verdict_table,
-)
+from captrial.grounding.study import ground_dataset, grounding_table, top_region_labels, verdict_table
 from captrial.records import Box, ImageRef, Region, Sample
 from captrial.vision.preprocess import Preprocess
 from grounding.scripted_captioner import CELLS, IMAGES, LABELS, SCRIPT

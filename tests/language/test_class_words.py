@@ -5,14 +5,7 @@ from pathlib import Path
 import pytest
 
 from captrial.errors import InputError
-from captrial.language.class_words import (
-    COCO_CLASSES,
-    ClassTable,
-    default_table,
-    is_scene,
-    mentioned,
-    scene_words,
-)
+from captrial.language.class_words import COCO_CLASSES, ClassTable, default_table, is_scene, mentioned, scene_words
 from captrial.language.morphology import singular_forms
 
 

@@ -5,12 +5,7 @@ from pathlib import Path
 import pytest
 
 from captrial.records import Sample
-from captrial.toyworld import (
-    SPLITS,
-    ToyWorld,
-    ToyWorldSettings,
-    write_toyworld,
-)
+from captrial.toyworld import SPLITS, ToyWorld, ToyWorldSettings, write_toyworld
 from toyworld.sample_world import COUNT, SIZE
 
 

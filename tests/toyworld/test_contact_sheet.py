@@ -11,11 +11,7 @@ from typer.testing import CliRunner
 
 from captrial.cli.app import app
 from captrial.errors import InputError
-from captrial.toyworld import (
-    ToyWorld,
-    ToyWorldSettings,
-    draw_sheet,
-)
+from captrial.toyworld import ToyWorld, ToyWorldSettings, draw_sheet
 
 
 def test_bad_contact_sheets_are_refused(tmp_path: Path) -> None:

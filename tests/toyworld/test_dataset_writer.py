@@ -13,14 +13,7 @@ from pycocotools import mask as coco_mask
 
 from captrial.data.datasets import read_boxes, read_coco, read_karpathy
 from captrial.errors import DatasetError, InputError
-from captrial.toyworld import (
-    ToyWorld,
-    ToyWorldSettings,
-    read_phrases,
-    read_toyworld,
-    tokens,
-    write_toyworld,
-)
+from captrial.toyworld import ToyWorld, ToyWorldSettings, read_phrases, read_toyworld, tokens, write_toyworld
 
 
 def files(folder: Path) -> dict[str, bytes]:

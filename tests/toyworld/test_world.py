@@ -8,10 +8,7 @@ import pytest
 from captrial.errors import InputError
 from captrial.files import content_hash
 from captrial.records import Box, Sample
-from captrial.toyworld import (
-    SPLITS,
-    ToyWorld,
-)
+from captrial.toyworld import SPLITS, ToyWorld
 
 
 @pytest.mark.parametrize("split", SPLITS)

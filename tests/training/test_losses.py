@@ -7,13 +7,7 @@ import torch
 
 from captrial.decoding.protocol import PAD
 from captrial.errors import InputError
-from captrial.training.losses import (
-    baseline,
-    cross_entropy,
-    doubly_stochastic,
-    self_critical,
-    supervised_attention,
-)
+from captrial.training.losses import baseline, cross_entropy, doubly_stochastic, self_critical, supervised_attention
 from captrial.training.schedules import Schedule
 
 

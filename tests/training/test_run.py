@@ -30,11 +30,7 @@ from captrial.training.losses import cross_entropy
 from captrial.training.recipe import PAPERS, Recipe, split_options
 from captrial.training.run import TrainingData, train
 from captrial.training.schedules import Schedule
-from captrial.training.stages.base import (
-    CrossEntropy,
-    SelfCritical,
-    Stage,
-)
+from captrial.training.stages.base import CrossEntropy, SelfCritical, Stage
 from captrial.training.stages.disc_stages import Discriminate, TrainCritic
 from captrial.training.stages.plan import make_stages
 from captrial.training.stages.sgae_stages import SentenceStage, graph_tensors

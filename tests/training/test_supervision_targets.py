@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
-from captrial.training.attention_supervision import (
-    paint,
-    strong_targets,
-    to_elements,
-    weak_targets,
-)
+from captrial.training.attention_supervision import paint, strong_targets, to_elements, weak_targets
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.preprocess import Preprocess
 

@@ -16,13 +16,7 @@ from captrial.toyworld import ToyWorld
 from captrial.vision.detectors.base import relative_boxes
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.features.visual_features import Features, stack_features
-from captrial.vision.scene_graphs import (
-    GraphSource,
-    ImageGraph,
-    add_graphs,
-    spatial_relations,
-    true_regions,
-)
+from captrial.vision.scene_graphs import GraphSource, ImageGraph, add_graphs, spatial_relations, true_regions
 
 WORDS = {"dog": 4, "red": 5, "on": 6, "near": 7, "ball": 8, "in": 9, "left": 10}
 

@@ -13,12 +13,7 @@ from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.attribution.attribution import Attribution
-    from captrial.attribution.dataset_attribution import (
-        CaptionAttributor,
-        DatasetAttributor,
-        PixelSource,
-        WordWeights,
-    )
+    from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, PixelSource, WordWeights
     from captrial.attribution.explain import explain_features
     from captrial.attribution.explanation import Explanation
     from captrial.attribution.methods.registry import METHODS, AttributionMethod, AttributionSettings, attribute

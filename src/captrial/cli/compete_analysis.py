@@ -7,14 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.options import (
-    Directory,
-    IgnoreChanges,
-    MetricName,
-    References,
-    Split,
-    open_competition,
-)
+from captrial.cli.options import Directory, IgnoreChanges, MetricName, References, Split, open_competition
 from captrial.cli.output import JsonFlag, console, print_json, print_table
 
 

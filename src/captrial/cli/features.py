@@ -7,14 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.options import (
-    EngineName,
-    ImagesOption,
-    RayAddress,
-    Workers,
-    chosen_engine,
-    wants_engine,
-)
+from captrial.cli.options import EngineName, ImagesOption, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
 from captrial.vision.registry import BACKBONES, DEFAULT_BACKBONE, DETECTORS, FEATURE_FORMATS, known_names
 

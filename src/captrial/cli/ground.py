@@ -8,13 +8,7 @@ from typing import Annotated
 import typer
 
 from captrial.cli import options
-from captrial.cli.options import (
-    EngineName,
-    RayAddress,
-    Workers,
-    chosen_engine,
-    wants_engine,
-)
+from captrial.cli.options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag
 from captrial.errors import InputError
 
@@ -54,13 +48,7 @@ def ground(
     from captrial.grounding.regions import DATA, ELEMENTS, check_regions, dataset_regions, element_regions
     from captrial.grounding.score import Grounder
     from captrial.grounding.study import ground_dataset, grounding_tables
-    from captrial.grounding.study_data import (
-        DataSource,
-        StudyAttribution,
-        features_heading,
-        load_models,
-        method_names,
-    )
+    from captrial.grounding.study_data import DataSource, StudyAttribution, features_heading, load_models, method_names
     from captrial.grounding.tables import write_tables
     from captrial.grounding.verdicts import detection_table
     from captrial.language.similarity import SimilaritySettings

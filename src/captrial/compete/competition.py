@@ -23,13 +23,7 @@ import orjson
 
 from captrial.compete.ranking.pair_scores import PairImages, PairScorer
 from captrial.compete.ranking.result import RankingResult, rank_models
-from captrial.compete.selection.discrepancy import (
-    Ranker,
-    SearchOptions,
-    all_pairs,
-    select,
-    select_diverse,
-)
+from captrial.compete.selection.discrepancy import Ranker, SearchOptions, all_pairs, select, select_diverse
 from captrial.compete.selection.registry import similarity_named
 from captrial.compete.storage import creation
 from captrial.compete.storage.caption_pool import StoredPool

@@ -24,21 +24,8 @@ if TYPE_CHECKING:
         write_captions,
         write_references,
     )
-    from captrial.data.datasets import (
-        detect,
-        join,
-        present,
-        problems,
-        read_dataset,
-        read_shards,
-        write_shards,
-    )
-    from captrial.data.images import (
-        ImageProblem,
-        image_size,
-        open_image,
-        try_open,
-    )
+    from captrial.data.datasets import detect, join, present, problems, read_dataset, read_shards, write_shards
+    from captrial.data.images import ImageProblem, image_size, open_image, try_open
 
 __all__ = [
     "CaptionProblem",

@@ -13,12 +13,7 @@ from typing import Protocol
 
 from captrial.engines.inputs import InputPart
 from captrial.engines.job import Job, JobSpec, explain
-from captrial.engines.shards import (
-    OutputFolder,
-    Task,
-    counts,
-    do_part,
-)
+from captrial.engines.shards import OutputFolder, Task, counts, do_part
 from captrial.errors import CaptrialError
 from captrial.installation import usable_cpus
 from captrial.progress import progress_bar

@@ -17,14 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from threading import Thread
 
-from captrial.engines.engine import (
-    ATTEMPTS,
-    PartDone,
-    Parts,
-    Worker,
-    share_cores,
-    threads_each,
-)
+from captrial.engines.engine import ATTEMPTS, PartDone, Parts, Worker, share_cores, threads_each
 from captrial.engines.job import JobSpec, explain
 from captrial.engines.shards import Task
 from captrial.errors import CaptrialError

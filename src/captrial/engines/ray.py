@@ -16,13 +16,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from captrial.engines.engine import (
-    PartDone,
-    Parts,
-    Worker,
-    share_cores,
-    threads_each,
-)
+from captrial.engines.engine import PartDone, Parts, Worker, share_cores, threads_each
 from captrial.engines.job import JobSpec
 from captrial.engines.shards import Task
 from captrial.errors import CaptrialError, InputError, MissingExtraError

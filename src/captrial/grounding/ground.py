@@ -22,15 +22,7 @@ from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.files import atomic_write
 from captrial.grounding.regions import GRID, NO_REGIONS, RegionSource, image_regions
-from captrial.grounding.score import (
-    DELTAS,
-    CaptionGrounding,
-    GroundedNoun,
-    Grounder,
-    Noun,
-    Verdict,
-    name_delta,
-)
+from captrial.grounding.score import DELTAS, CaptionGrounding, GroundedNoun, Grounder, Noun, Verdict, name_delta
 from captrial.language.token_spans import words_of_tokens
 from captrial.records import Region
 from captrial.vision.detectors.base import Detector

@@ -21,14 +21,7 @@ from captrial.attribution.methods.registry import title_of
 from captrial.attribution.subject import seen_window
 from captrial.data.images import size_of, with_size
 from captrial.errors import DatasetError, MismatchError
-from captrial.grounding.score import (
-    DELTAS,
-    CaptionGrounding,
-    GroundedNoun,
-    Grounder,
-    Verdict,
-    name_delta,
-)
+from captrial.grounding.score import DELTAS, CaptionGrounding, GroundedNoun, Grounder, Verdict, name_delta
 from captrial.grounding.tables import Cell, Table, estimate
 from captrial.language.tokenizer import tokenize_all
 from captrial.progress import track

@@ -11,14 +11,7 @@ import numpy as np
 
 from captrial.errors import InputError
 from captrial.language import tokenize_all
-from captrial.metrics.ngram_counts import (
-    Counts,
-    Ints,
-    Places,
-    TokenArrays,
-    count,
-    levels,
-)
+from captrial.metrics.ngram_counts import Counts, Ints, Places, TokenArrays, count, levels
 from captrial.metrics.scores import Candidates, References
 
 

@@ -16,12 +16,7 @@ from captrial.files import atomic_path
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.registry import Metric, MetricOptions, choose_metrics
 from captrial.metrics.scores import Candidates, References, Scores, State
-from captrial.metrics.significance.bootstrap import (
-    REPLICATES,
-    Interval,
-    interval,
-    replicate_scores,
-)
+from captrial.metrics.significance.bootstrap import REPLICATES, Interval, interval, replicate_scores
 from captrial.metrics.significance.paired import Comparison, compare
 
 if TYPE_CHECKING:

@@ -27,13 +27,7 @@ from captrial.captioners.trained import generate
 from captrial.data.images import open_image
 from captrial.grounding.ground import ground_explanation
 from captrial.grounding.score import DELTAS, Grounder, Verdict, name_delta
-from captrial.grounding.study import (
-    GroundedImage,
-    GroundingResult,
-    ground_dataset,
-    grounding_table,
-    verdict_table,
-)
+from captrial.grounding.study import GroundedImage, GroundingResult, ground_dataset, grounding_table, verdict_table
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
@@ -48,12 +42,7 @@ from captrial.papers.study_captioners import (
     work_folder,
 )
 from captrial.records import Sample
-from captrial.report.charts import (
-    COLOURS,
-    GRID,
-    Chart,
-    draw,
-)
+from captrial.report.charts import COLOURS, GRID, Chart, draw
 
 # Prediction time against batch size (Fig. 2): decoding alone, features given
 

@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 
 from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, RecordedCaptions
-from captrial.grounding.attention_correctness import (
-    FORCED,
-    GENERATED,
-    AttentionResult,
-    measure_attention,
-)
+from captrial.grounding.attention_correctness import FORCED, GENERATED, AttentionResult, measure_attention
 from captrial.grounding.attention_tables import (
     SIZES,
     correctness_table,
@@ -32,13 +27,7 @@ from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.papers.experiments import ExperimentOutput, PaperClaim
 from captrial.papers.reproduction import ExperimentFunction
-from captrial.papers.study_captioners import (
-    StudyCaptioner,
-    StudySplit,
-    captions_of,
-    score_columns,
-    work_folder,
-)
+from captrial.papers.study_captioners import StudyCaptioner, StudySplit, captions_of, score_columns, work_folder
 
 COLUMNS = {"BLEU-3": "bleu_3", "BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider"}
 TARGETS = 4  # images in Fig. 3

@@ -13,14 +13,7 @@ import orjson
 from captrial.errors import InputError, MissingExtraError
 from captrial.files import atomic_write, content_hash, write_csv
 from captrial.grounding.tables import Table
-from captrial.papers.experiments import (
-    Experiment,
-    ExperimentOutput,
-    ExperimentResult,
-    FigureFile,
-    Paper,
-    TextTable,
-)
+from captrial.papers.experiments import Experiment, ExperimentOutput, ExperimentResult, FigureFile, Paper, TextTable
 from captrial.version import __version__
 
 SETTINGS = "settings.json"

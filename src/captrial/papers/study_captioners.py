@@ -9,9 +9,7 @@ from typing import Any
 
 import orjson
 
-from captrial.attribution.dataset_attribution import (
-    DatasetAttributor,
-)
+from captrial.attribution.dataset_attribution import DatasetAttributor
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import ARCHITECTURES, architecture_of
 from captrial.files import atomic_write, content_hash

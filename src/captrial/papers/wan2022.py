@@ -25,13 +25,7 @@ from captrial.papers.experiments import ExperimentOutput, PaperClaim
 from captrial.papers.reproduction import ExperimentFunction
 from captrial.papers.wan2022_competition import StudyCompetition
 from captrial.report import charts
-from captrial.report.sections import (
-    matrix_charts,
-    metric_title,
-    ranking_chart,
-    repetition_chart,
-    stability_chart,
-)
+from captrial.report.sections import matrix_charts, metric_title, ranking_chart, repetition_chart, stability_chart
 
 CLASSES_SHOWN = 60
 REPETITIONS_SHOWN = 8

@@ -11,13 +11,7 @@ from captrial.errors import InputError
 from captrial.records import ImageRef, Phrase, Region, Sample
 from captrial.toyworld.captions.caption_writer import ToyCaption, describe
 from captrial.toyworld.captions.phrasing import DOING
-from captrial.toyworld.drawing.rendering import (
-    Layer,
-    Visibility,
-    draw,
-    paint,
-    visible_parts,
-)
+from captrial.toyworld.drawing.rendering import Layer, Visibility, draw, paint, visible_parts
 from captrial.toyworld.randomness import RandomStream
 from captrial.toyworld.scene.generation import SPLITS, usual_scene, wild_scene
 from captrial.toyworld.scene.layout import Scene, SceneObject

@@ -34,14 +34,7 @@ from captrial.vision.devices import best_device
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.features.precomputed import PrecomputedFeatures, import_features
 from captrial.vision.features.visual_features import Features
-from captrial.vision.registry import (
-    DEFAULT_BACKBONE,
-    TRUTH,
-    is_precomputed,
-    load_backbone,
-    load_features,
-    split_grid,
-)
+from captrial.vision.registry import DEFAULT_BACKBONE, TRUTH, is_precomputed, load_backbone, load_features, split_grid
 from captrial.vision.scene_graphs import true_regions
 
 

@@ -27,13 +27,7 @@ from annotate.annotation_world import (
 )
 from captrial.annotate import accounts
 from captrial.annotate.accounts import Person
-from captrial.annotate.database.schema import (
-    captions,
-    images,
-    leases,
-    refusals,
-    votes,
-)
+from captrial.annotate.database.schema import captions, images, leases, refusals, votes
 from captrial.annotate.database.transactions import Store
 from captrial.annotate.rounds.base import statement_values
 from captrial.annotate.rounds.registry import ROUNDS

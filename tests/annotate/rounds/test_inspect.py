@@ -6,9 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from annotate.annotation_world import inspect_everything, join, write_everything
-from captrial.annotate.database.schema import (
-    captions,
-)
+from captrial.annotate.database.schema import captions
 from captrial.annotate.service import AnnotationService
 from captrial.compete.competition import Competition
 from captrial.errors import StateError

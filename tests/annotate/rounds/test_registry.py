@@ -11,17 +11,7 @@ import pytest
 from fastapi import FastAPI
 from jinja2 import ChoiceLoader, DictLoader
 from pydantic import Field
-from sqlalchemy import (
-    Column,
-    Connection,
-    Float,
-    ForeignKey,
-    Integer,
-    Row,
-    Table,
-    literal,
-    select,
-)
+from sqlalchemy import Column, Connection, Float, ForeignKey, Integer, Row, Table, literal, select
 
 from annotate.annotation_world import join, new_key
 from annotate.conftest import signing_in

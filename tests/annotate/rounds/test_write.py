@@ -6,10 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from annotate.annotation_world import CAPTION, join, new_key, submit_caption, submit_refusal, write_everything
-from captrial.annotate.database.schema import (
-    captions,
-    drafts,
-)
+from captrial.annotate.database.schema import captions, drafts
 from captrial.annotate.rounds.write import RULES, check
 from captrial.annotate.service import AnnotationService
 from captrial.compete.competition import Competition

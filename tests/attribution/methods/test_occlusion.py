@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution.small_captioners import (
-    BlackBox,
-    bright_corner,
-    noise_image,
-)
+from attribution.small_captioners import BlackBox, bright_corner, noise_image
 from captrial.attribution.explain import explain
 from captrial.attribution.methods.occlusion import occlude
 from captrial.errors import InputError

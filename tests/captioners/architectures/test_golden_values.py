@@ -9,12 +9,7 @@ from captrial.captioners import create
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.architectures.layers import LegacyNorm, MultiHeadAttention
 from captrial.captioners.architectures.m2 import M2
-from captrial.captioners.architectures.ort import (
-    Ort,
-    SkippingAttention,
-    compare_boxes,
-    embed_geometry,
-)
+from captrial.captioners.architectures.ort import Ort, SkippingAttention, compare_boxes, embed_geometry
 from captrial.captioners.architectures.smart import Smart
 from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.vision.features.visual_features import Features

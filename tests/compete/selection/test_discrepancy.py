@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.compete.selection.discrepancy import (
-    RankedImages,
-    SearchOptions,
-    merge,
-    select,
-    select_diverse,
-)
+from captrial.compete.selection.discrepancy import RankedImages, SearchOptions, merge, select, select_diverse
 from captrial.compete.selection.registry import CaptionSimilarity
 from captrial.compete.storage.caption_pool import CaptionPool
 from captrial.compete.storage.selection_files import PairSelection

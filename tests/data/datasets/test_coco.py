@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.datasets import (
-    join,
-    masks,
-    present,
-    problems,
-    read_boxes,
-    read_coco,
-    segmentation_mask,
-    with_masks,
-)
+from captrial.data.datasets import join, masks, present, problems, read_boxes, read_coco, segmentation_mask, with_masks
 from captrial.errors import DatasetError
 from captrial.records import Box
 

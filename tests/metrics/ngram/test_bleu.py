@@ -14,12 +14,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 
 from captrial.metrics import Corpus, Scores
 from captrial.metrics.ngram.bleu import BleuState, bleu
-from captrial.metrics.ngram.cider import (
-    CiderPlainState,
-    CiderState,
-    cider,
-    cider_plain,
-)
+from captrial.metrics.ngram.cider import CiderPlainState, CiderState, cider, cider_plain
 from captrial.metrics.ngram.rouge import RougeState, rouge_l
 from metrics.example_corpora import corpus_of, toolkit_scores
 

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from captrial.metrics.ngram.cider import (
-    cider,
-    cider_plain,
-)
+from captrial.metrics.ngram.cider import cider, cider_plain
 from metrics.example_corpora import corpus_of
 
 

@@ -8,13 +8,7 @@ from itertools import pairwise
 import pytest
 
 from captrial.records import Sample
-from captrial.toyworld import (
-    OBJECT_CLASSES,
-    SCENE_WORDS,
-    SYNONYMS,
-    plural,
-    tokens,
-)
+from captrial.toyworld import OBJECT_CLASSES, SCENE_WORDS, SYNONYMS, plural, tokens
 from toyworld.sample_world import graph
 
 

@@ -6,10 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from captrial.toyworld import (
-    OBJECT_CLASSES,
-    ToyWorld,
-)
+from captrial.toyworld import OBJECT_CLASSES, ToyWorld
 
 
 def test_masks_cover_what_was_painted() -> None:

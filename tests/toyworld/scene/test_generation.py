@@ -7,12 +7,7 @@ from collections import Counter
 import pytest
 
 from captrial.records import Sample
-from captrial.toyworld import (
-    OBJECT_CLASSES,
-    SCENES,
-    SYNONYMS,
-    ToyWorld,
-)
+from captrial.toyworld import OBJECT_CLASSES, SCENES, SYNONYMS, ToyWorld
 from captrial.toyworld.scene.layout import Scene
 
 

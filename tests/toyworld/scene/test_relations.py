@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from captrial.records import Sample
-from captrial.toyworld.scene.relations import (
-    is_above,
-    is_behind,
-    is_left_of,
-    is_next_to,
-    overlap_x,
-)
+from captrial.toyworld.scene.relations import is_above, is_behind, is_left_of, is_next_to, overlap_x
 from toyworld.sample_world import SIZE, graph
 
 

@@ -7,10 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from captrial.records import Box, Sample
-from captrial.toyworld import (
-    FRAMES,
-    ToyWorld,
-)
+from captrial.toyworld import FRAMES, ToyWorld
 from captrial.toyworld.scene.robot import HEIGHTS, LIGHTS
 from toyworld.sample_world import SIZE
 

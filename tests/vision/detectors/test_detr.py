@@ -15,12 +15,7 @@ from transformers.image_transforms import get_size_with_aspect_ratio
 
 from captrial.errors import InputError
 from captrial.vision.detectors.base import Detector, RegionBackbone
-from captrial.vision.detectors.detr import (
-    DetrDetector,
-    Frame,
-    class_scores,
-    corner_boxes,
-)
+from captrial.vision.detectors.detr import DetrDetector, Frame, class_scores, corner_boxes
 from vision.small_models import DETECTORS, make_detector
 
 

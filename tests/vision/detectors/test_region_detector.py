@@ -34,13 +34,7 @@ from studies.detector_training import (
     train_detector,
     tuned_stages,
 )
-from studies.region_labels import (
-    LabelledBox,
-    LabelledImage,
-    add_teacher_boxes,
-    choose_labels,
-    label_images,
-)
+from studies.region_labels import LabelledBox, LabelledImage, add_teacher_boxes, choose_labels, label_images
 
 LABELS = RegionLabels(
     ("person", "group of people", "car", "ball"), (0, 0, 0, 2), ("car", "ball"), ("red", "blue"), ("car", "ball")

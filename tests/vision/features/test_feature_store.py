@@ -8,12 +8,7 @@ import pytest
 import torch
 
 from captrial.errors import DatasetError, MismatchError
-from captrial.vision.features.feature_store import (
-    ELEMENTS,
-    INDEX,
-    FeatureStore,
-    FeatureWriter,
-)
+from captrial.vision.features.feature_store import ELEMENTS, INDEX, FeatureStore, FeatureWriter
 from captrial.vision.features.visual_features import Features, stack_features
 
 VISION = {"backbone": "test", "preprocess": {"size": 4}, "width": 3}

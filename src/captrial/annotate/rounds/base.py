@@ -19,19 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import (
-    Column,
-    Connection,
-    Float,
-    Integer,
-    Row,
-    Select,
-    Table,
-    bindparam,
-    exists,
-    func,
-    select,
-)
+from sqlalchemy import Column, Connection, Float, Integer, Row, Select, Table, bindparam, exists, func, select
 from sqlalchemy.sql.dml import ReturningInsert
 
 from captrial.annotate.accounts import Person

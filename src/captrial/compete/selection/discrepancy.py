@@ -25,14 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from captrial.compete.selection.ngram_similarity import (
-    ANYTHING,
-    KEY,
-    UNITS,
-    CaptionBlock,
-    Matches,
-    compare,
-)
+from captrial.compete.selection.ngram_similarity import ANYTHING, KEY, UNITS, CaptionBlock, Matches, compare
 from captrial.compete.selection.registry import CaptionSimilarity
 from captrial.compete.selection.token_rows import TokenEncoder, Tokenizer
 from captrial.compete.storage.caption_pool import Block, CaptionSource, gather

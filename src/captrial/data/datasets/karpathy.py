@@ -9,15 +9,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from captrial.data.datasets.base import (
-    DatasetReader,
-    Probe,
-    expect,
-    expect_field,
-    image_root,
-    read_json,
-    safe_join,
-)
+from captrial.data.datasets.base import DatasetReader, Probe, expect, expect_field, image_root, read_json, safe_join
 from captrial.data.datasets.samples import reject_duplicates, select_split
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample

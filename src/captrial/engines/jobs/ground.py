@@ -18,12 +18,7 @@ from captrial.engines.shards import OutputFolder
 from captrial.errors import DatasetError
 from captrial.files import stamps
 from captrial.grounding.score import Grounder
-from captrial.grounding.study import (
-    BATCH,
-    GroundedImage,
-    GroundingResult,
-    ground_batch,
-)
+from captrial.grounding.study import BATCH, GroundedImage, GroundingResult, ground_batch
 from captrial.language.similarity import SimilaritySettings
 from captrial.records import Box, ImageRef, Region, Sample
 

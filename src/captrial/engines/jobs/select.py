@@ -14,12 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from captrial.compete.selection.discrepancy import (
-    RankedImages,
-    SearchOptions,
-    merge,
-    rank_images,
-)
+from captrial.compete.selection.discrepancy import RankedImages, SearchOptions, merge, rank_images
 from captrial.compete.selection.ngram_similarity import KEY
 from captrial.compete.selection.registry import similarity_named
 from captrial.compete.storage.caption_pool import Block, CaptionSource, StoredPool

@@ -11,13 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from captrial.metrics.meteor.matching import (
-    Captions,
-    Ints,
-    Lexicon,
-    Matchable,
-    Phrases,
-)
+from captrial.metrics.meteor.matching import Captions, Ints, Lexicon, Matchable, Phrases
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -11,11 +11,7 @@ import numpy as np
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram_counts import TokenArrays
 from captrial.metrics.nouns.coverage import assigned, set_similarities
-from captrial.metrics.nouns.word_similarity import (
-    WordSimilarity,
-    default_similarity,
-    similarity_note,
-)
+from captrial.metrics.nouns.word_similarity import WordSimilarity, default_similarity, similarity_note
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
 
 

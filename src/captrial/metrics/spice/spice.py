@@ -24,12 +24,7 @@ from captrial.metrics.scores import Candidates, MeanState, References, Scores
 from captrial.metrics.spice.dependencies import universal
 from captrial.metrics.spice.parser import Parse, lemmatizer, parse, parser_version
 from captrial.metrics.spice.parser_corrections import correct_parse
-from captrial.metrics.spice.synonym_graph import (
-    Concept,
-    SceneGraph,
-    SynonymVocabulary,
-    Tuples,
-)
+from captrial.metrics.spice.synonym_graph import Concept, SceneGraph, SynonymVocabulary, Tuples
 from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
 from captrial.metrics.spice.wordlists import COLORS, COUNTS, SIZES
 from captrial.metrics.wordnet import default_wordnet

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from captrial.toyworld.drawing.canvas import ObjectCanvas, Point, Style
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    INK,
-    RGB,
-    dark,
-    light,
-    mix,
-)
+from captrial.toyworld.drawing.colours import CREAM, INK, RGB, dark, light, mix
 
 PINK: RGB = (232, 150, 150)
 

@@ -6,24 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.toyworld.drawing.canvas import BackgroundCanvas, Point, finish, roughen
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    RGB,
-    WOOD,
-    dark,
-    jitter,
-    light,
-    mix,
-)
+from captrial.toyworld.drawing.colours import CREAM, RGB, WOOD, dark, jitter, light, mix
 from captrial.toyworld.randomness import RandomStream
 from captrial.toyworld.scene.layout import Scene
-from captrial.toyworld.scene.robot import (
-    CEILING,
-    DEPTH,
-    FOCAL,
-    HALF_WIDTH,
-    CameraView,
-)
+from captrial.toyworld.scene.robot import CEILING, DEPTH, FOCAL, HALF_WIDTH, CameraView
 
 
 def _window(canvas: BackgroundCanvas, x: float, y: float, w: float, tall: float, lighting: str) -> None:

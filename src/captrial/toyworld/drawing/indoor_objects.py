@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 
 from captrial.toyworld.drawing.canvas import ObjectCanvas, Style
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    INK,
-    RGB,
-    STEEL,
-    WOOD,
-    dark,
-    light,
-    mix,
-)
+from captrial.toyworld.drawing.colours import CREAM, INK, RGB, STEEL, WOOD, dark, light, mix
 
 POT: RGB = (188, 104, 72)
 GLOW: RGB = (255, 244, 206)

@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.toyworld.drawing.canvas import BackgroundCanvas, Stop, finish
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    GLASS,
-    RGB,
-    dark,
-    jitter,
-    light,
-    mix,
-)
+from captrial.toyworld.drawing.colours import CREAM, GLASS, RGB, dark, jitter, light, mix
 from captrial.toyworld.drawing.indoor_backgrounds import kitchen, living_room
 from captrial.toyworld.randomness import RandomStream
 from captrial.toyworld.scene.layout import Scene

@@ -5,18 +5,7 @@ from __future__ import annotations
 import math
 
 from captrial.toyworld.drawing.canvas import ObjectCanvas, Style
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    GLASS,
-    INK,
-    LEAF,
-    RGB,
-    STEEL,
-    WOOD,
-    dark,
-    light,
-    mix,
-)
+from captrial.toyworld.drawing.colours import CREAM, GLASS, INK, LEAF, RGB, STEEL, WOOD, dark, light, mix
 
 BARK: RGB = (122, 88, 62)
 

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from captrial.toyworld.drawing.canvas import (
-    Extent,
-    ObjectCanvas,
-    Point,
-    Style,
-)
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    HAIR,
-    INK,
-    RGB,
-    SKIN,
-    TROUSERS,
-    dark,
-    light,
-    mix,
-)
+from captrial.toyworld.drawing.canvas import Extent, ObjectCanvas, Point, Style
+from captrial.toyworld.drawing.colours import CREAM, HAIR, INK, RGB, SKIN, TROUSERS, dark, light, mix
 
 SIDE_POSES = frozenset({"walking", "running", "riding"})
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 
 from captrial.toyworld.drawing.canvas import ObjectCanvas, Style
-from captrial.toyworld.drawing.colours import (
-    CREAM,
-    GLASS,
-    INK,
-    STEEL,
-    WOOD,
-    dark,
-    light,
-)
+from captrial.toyworld.drawing.colours import CREAM, GLASS, INK, STEEL, WOOD, dark, light
 
 TYRE = (44, 44, 50)
 LAMP = (255, 232, 150)

@@ -10,13 +10,7 @@ from dataclasses import replace
 
 from captrial.toyworld.drawing import people
 from captrial.toyworld.randomness import RandomStream
-from captrial.toyworld.scene.layout import (
-    Cord,
-    Layout,
-    Scene,
-    SceneObject,
-    choose_allowed,
-)
+from captrial.toyworld.scene.layout import Cord, Layout, Scene, SceneObject, choose_allowed
 from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.places import PLACES, Place
 

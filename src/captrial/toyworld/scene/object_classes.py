@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from captrial.toyworld.drawing import (
-    animals,
-    indoor_objects,
-    outdoor_objects,
-    people,
-    vehicles,
-)
+from captrial.toyworld.drawing import animals, indoor_objects, outdoor_objects, people, vehicles
 from captrial.toyworld.drawing.canvas import Extent, ObjectCanvas, Style
 
 Weights = Mapping[str, float]

@@ -8,12 +8,7 @@ from functools import lru_cache
 
 from captrial.toyworld.randomness import RandomStream
 from captrial.toyworld.scene.generation import TABLE_TOP
-from captrial.toyworld.scene.layout import (
-    SIZES,
-    Layout,
-    Scene,
-    SceneObject,
-)
+from captrial.toyworld.scene.layout import SIZES, Layout, Scene, SceneObject
 from captrial.toyworld.scene.object_classes import OBJECT_CLASSES
 from captrial.toyworld.scene.places import ROOM
 

@@ -22,13 +22,7 @@ from captrial.decoding.protocol import BOS, PAD, StepModel
 from captrial.errors import InputError
 from captrial.language.vocabulary import UNK
 from captrial.training.data import Batch
-from captrial.training.losses import (
-    baseline,
-    cross_entropy,
-    doubly_stochastic,
-    self_critical,
-    supervised_attention,
-)
+from captrial.training.losses import baseline, cross_entropy, doubly_stochastic, self_critical, supervised_attention
 from captrial.training.parallel import WEIGHT
 from captrial.training.schedules import Schedule
 

@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Score captions that you have
-# The numbers of the COCO toolkit, without Java, with intervals and a test whether a difference was luck.
+# The numbers of the COCO toolkit, without Java, with intervals and paired tests.
 
 # %%
 import captrial
@@ -21,7 +21,7 @@ for name, scores in table.to_dict().items():
     print(name, {metric: round(value, 3) for metric, value in scores.items()})
 
 # %% [markdown]
-# Four images say little: the intervals tell.
+# Four images are few: see how wide the intervals are.
 
 # %%
 for name, intervals in table.intervals().items():

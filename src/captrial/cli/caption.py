@@ -49,7 +49,8 @@ def caption(
     workers: Workers = None,
     ray_address: RayAddress = None,
     in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once to an endpoint, a worker; 8.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Concurrent requests to an endpoint, per worker; 8.", show_default=False),
     ] = None,
     overwrite: OverwriteFlag = False,
     json: JsonFlag = False,

@@ -51,7 +51,7 @@ SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
 ]
 VectorsOption = Annotated[Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of the resampling behind the intervals.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the resampling behind the intervals.")]
 
 
 def read_images(source: DataSource) -> StudyImages:
@@ -99,7 +99,7 @@ Captioners = Annotated[
     ),
 ]
 IgnoreChanges = Annotated[
-    bool, typer.Option("--ignore-changes", help="Go on although a caption file has changed since it was read.")
+    bool, typer.Option("--ignore-changes", help="Continue although a caption file has changed since it was read.")
 ]
 References = Annotated[
     Path | None,
@@ -108,7 +108,7 @@ References = Annotated[
 Split = Annotated[str | None, typer.Option(help="Use one split of the reference file.")]
 MetricName = Annotated[str, typer.Option("--metric", help="cider, spice, bleu_4, rouge_l, ...")]
 Metrics = Annotated[
-    list[str] | None, typer.Option("--metric", help="Once a metric. \\[default: cider and, once labelled, spice]")
+    list[str] | None, typer.Option("--metric", help="May be repeated. \\[default: cider and, once labelled, spice]")
 ]
 ExternalScoresFile = Annotated[
     Path | None,

@@ -21,8 +21,8 @@ FEW = 4  # systems that fit beside each other
 
 
 def score(
-    systems: Annotated[list[Path], typer.Argument(metavar="SYSTEM...", help="Caption files, one a system.")],
-    references: Annotated[Path, typer.Option("--references", "-r", help="Reference captions, several an image id.")],
+    systems: Annotated[list[Path], typer.Argument(metavar="SYSTEM...", help="Caption files, one for each system.")],
+    references: Annotated[Path, typer.Option("--references", "-r", help="Reference captions, several for an image.")],
     metrics: Annotated[
         str | None,
         typer.Option(

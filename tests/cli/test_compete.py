@@ -198,3 +198,28 @@ def test_mistakes_are_one_sentence(
     small.files["model0"].write_text(small.files["model0"].read_text().replace("standing", "resting"))
     assert "captions of model0 have changed" in fail(capsys, "select", small.directory)
     assert run(capsys, "select", small.directory, "--ignore-changes")
+
+
+def test_a_function_that_only_the_competition_names_is_never_imported(
+    tmp_path: Path,
+    files: tuple[dict[str, Path], Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stranger's competition.json must not choose what code runs; the user's own command line may."""
+    trap = "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\n"
+    (tmp_path / "trap.py").write_text(trap + "def alike(first, second):\n    return [0.0] * len(first)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    directory, (newcomer, *others) = tmp_path / "c", files[0].items()
+    run(capsys, "new", directory, *captions(dict(others)))
+    run(capsys, "select", directory, "--k", 3)
+    manifest = directory / "competition.json"
+    stored = json.loads(manifest.read_text())
+    stored["selection"]["similarity"] = "trap:alike"
+    manifest.write_text(json.dumps(stored))
+    for verb in (["select", directory, "--again"], ["add", directory, *captions(dict([newcomer]))]):
+        assert "--similarity trap:alike" in fail(capsys, *verb)
+        assert not (tmp_path / "trap.ran").exists()
+    added = run_json(capsys, "add", directory, *captions(dict([newcomer])), "--similarity", "trap:alike")
+    assert added["new_pairs"] == 3
+    assert (tmp_path / "trap.ran").exists()

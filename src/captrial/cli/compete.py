@@ -21,7 +21,7 @@ from captrial.cli.options import (
     print_warning,
 )
 from captrial.cli.output import JsonFlag, console, print_json, print_table
-from captrial.compete.selection.registry import similarity_help
+from captrial.compete.selection.registry import refuse_stored_function, similarity_help
 from captrial.errors import InputError
 from captrial.installation import usable_cpus
 
@@ -102,6 +102,8 @@ def select(
     competition = open_competition(directory, ignore_changes)
     kept = competition.manifest.selection or SelectionSettings()
     settings = kept.changed(k, reserve, similarity, diverse, skip_broken)
+    if similarity is None:
+        refuse_stored_function(settings.similarity)
     if engine is None:
         fresh = _select(competition, settings, again, workers)
     else:
@@ -120,19 +122,27 @@ def add(
     directory: Directory,
     captions: CaptionFiles = None,
     captioner: Captioners = None,
+    similarity: Annotated[
+        str | None, typer.Option(help="The module:function that the competition was selected with, if it was one.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. \\[default: one a processor]")] = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
     """Add a model: only its own pairs are selected and need labels, everything else is unchanged."""
     competition = open_competition(directory, ignore_changes)
+    kept = competition.manifest.selection
+    if kept is not None and similarity != kept.similarity:
+        if similarity is not None:
+            raise InputError(f"images were selected with the similarity {kept.similarity}, not {similarity}")
+        refuse_stored_function(kept.similarity)
     before = set(competition.selected_images())
     files = caption_files(directory, captioner, captions, competition.image_root)
     if not files:
         raise InputError("nothing to add; give --captions NAME=FILE or --captioner NAME=RUN")
     for name, file in files.items():
         competition.add_model(name, file)
-    fresh = _select(competition, None, False, workers) if competition.manifest.selection else []
+    fresh = _select(competition, kept, False, workers) if kept else []
     if json:
         print_json({"models": list(competition.models), "new_pairs": len(fresh)})
         return

@@ -24,7 +24,7 @@ import orjson
 from captrial.compete.ranking.pair_scores import PairImages, PairScorer
 from captrial.compete.ranking.result import RankingResult, rank_models
 from captrial.compete.selection.discrepancy import Ranker, SearchOptions, all_pairs, select, select_diverse
-from captrial.compete.selection.registry import similarity_named
+from captrial.compete.selection.registry import refuse_stored_function, similarity_named
 from captrial.compete.storage import creation
 from captrial.compete.storage.caption_pool import StoredPool
 from captrial.compete.storage.labels import Judgement, Labels, read_judgements, read_labels
@@ -147,9 +147,13 @@ class Competition:
     ) -> list[Pair]:
         """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
 
-        `rank` replaces the search in this process: see `captrial.engines.jobs.select.EngineRanker`.
+        `rank` replaces the search in this process: see `captrial.engines.jobs.select.EngineRanker`. Without `settings`
+        those of the competition are used; a `module:function` among them is refused, since importing it would run
+        code that a file names: pass settings that name it.
         """
         kept = self._manifest.selection
+        if settings is None and kept is not None:
+            refuse_stored_function(kept.similarity)
         settings = settings or kept or SelectionSettings()
         if kept not in (None, settings) and not again:
             raise StateError(

@@ -101,6 +101,20 @@ def similarity_named(name: str) -> CaptionSimilarity | None:
     return found
 
 
+def is_own_function(name: str) -> bool:
+    """Whether a similarity is a user's own `module:function`, which is imported and run."""
+    return name not in SIMILARITIES and ":" in name
+
+
+def refuse_stored_function(name: str) -> None:
+    """Refuse a user's own function that only a file names: what a competition stores is never imported."""
+    if is_own_function(name):
+        raise InputError(
+            f"this competition was selected with the function {name}, which captrial does not import because a file "
+            f"says so; if you trust it, name it yourself: --similarity {name}"
+        )
+
+
 def similarity_help() -> str:
     """All similarities in one line, for a help text."""
     return "; ".join(

@@ -280,16 +280,19 @@ def read_checksums(folder: Path | str, *, lenient: bool = False) -> dict[str, li
     path = Path(folder) / CHECKSUMS
     try:
         document = json.loads(path.read_bytes())
-        return {
+        found = {
             str(name): [FileSum(int(one["bytes"]), str(one["blake2b"])) for one in sums]
             for name, sums in document["files"].items()
         }
+        if not all(found.values()):
+            raise ValueError("a file without a checksum")
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         if lenient:
             return {}
         raise DamagedError(path, f"is no list of checksums ({error})", "the command that wrote the folder") from None
+    return found
 
 
 def _write_checksums(folder: Path, files: Mapping[str, Sequence[FileSum]]) -> None:

@@ -42,9 +42,21 @@ def test_a_damaged_pool_is_not_read(photos: Path, tmp_path: Path, name: str, dam
     assert len(build_pool([photos], tmp_path / "pool")) == 7  # remade
 
 
+EMPTY = b'{"files": {"manifest.parquet": []}}'
+HUGE = b'{"files": {"manifest.parquet": [{"bytes": 1e400, "blake2b": ""}]}}'
+
+
 def test_a_damaged_record_of_checksums_is_not_believed(photos: Path, tmp_path: Path) -> None:
     build_pool([photos], tmp_path / "pool")
-    for content in (b"", b"{}", b'{"files": [1]}', b'{"files": {"manifest.parquet": [{}]}}', b"[" * 100_000):
+    for content in (
+        b"",
+        b"{}",
+        b'{"files": [1]}',
+        b'{"files": {"manifest.parquet": [{}]}}',
+        EMPTY,
+        b"[" * 100_000,
+        HUGE,
+    ):
         (tmp_path / "pool" / CHECKSUMS).write_bytes(content)
         with pytest.raises(DamagedError, match=CHECKSUMS):
             ImagePool.load(tmp_path / "pool")

@@ -71,6 +71,7 @@ def saved(**changes: object) -> dict[str, object]:
         ({"images": np.array(-5)}, "-5 images"),
         ({"images": np.array(0)}, "0 images"),
         ({"images": np.array(float("nan"))}, "cannot convert float NaN"),
+        ({"images": np.array(float("inf"))}, "infinity"),
         ({"images": np.array([1, 2])}, "not a table"),
         ({"documents_1": lambda counts: -counts}, "counts outside 0 to 2"),
         ({"documents_2": lambda counts: counts + 2}, "counts outside 0 to 2"),

@@ -186,7 +186,7 @@ class DocumentFrequencies:
             documents = tuple(file[f"documents_{k}"] for k in range(1, ORDERS + 1))
             table = cls(words, int(file["images"]), keys, documents)
             expected = str(file["fingerprint"])
-        except (ValueError, TypeError, KeyError, InputError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, InputError) as error:
             raise InputError(f"{path}: not a table of document frequencies ({error})") from None
         table.require(expected, f"the fingerprint inside {path}")
         table._check(path)

@@ -6,8 +6,9 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 from studies.data_paths import ROOT
@@ -29,6 +30,28 @@ def compare(what: str, against: str, ours: float, theirs: float, unit: str = "s"
     return {"what": what, "against": against, "ours": ours, "theirs": theirs, "ratio": ratio, "unit": unit}
 
 
+def median_rows(runs: Sequence[Sequence[Row]]) -> list[Row]:
+    """The rows of several runs of one benchmark as one: medians, and the lowest and highest ratio as `range`.
+
+    >>> runs = [[compare("reading", "theirs", 1.0, theirs)] for theirs in (2.0, 3.0, 10.0)]
+    >>> [(row["ratio"], row["range"]) for row in median_rows(runs)]
+    [(3.0, [2.0, 10.0])]
+    """
+    merged = []
+    for same in zip(*runs, strict=True):
+        ratios = [row["ratio"] for row in same if row["ratio"] is not None]
+        merged.append(
+            {
+                **same[0],
+                "ours": median(row["ours"] for row in same),
+                "theirs": median(row["theirs"] for row in same),
+                "ratio": median(ratios) if ratios else None,
+                "range": [min(ratios), max(ratios)] if ratios else None,
+            }
+        )
+    return merged
+
+
 def show(rows: Iterable[Row]) -> None:
     """Print the table."""
     from studies.printing import print_table
@@ -36,9 +59,13 @@ def show(rows: Iterable[Row]) -> None:
     def number(value: float | None, unit: str) -> str:
         return "–" if value is None else f"{value:.3g} {unit}"
 
+    def spread(row: Row) -> str:
+        low, high = row.get("range") or (None, None)
+        return f" ({low:.3g} to {high:.3g})" if low is not None and low != high else ""
+
     cells = [
         (row["what"], row["against"], number(row["ours"], row["unit"]), number(row["theirs"], row["unit"]),
-         number(row["ratio"], "x"))
+         number(row["ratio"], "x") + spread(row))
         for row in rows
     ]  # fmt: skip
     print_table("captrial beside others", COLUMNS, cells)

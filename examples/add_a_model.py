@@ -73,7 +73,11 @@ if "watcher" not in competition.models:
     competition.select()
 print(f"{len(set(competition.selected_images()) - before)} new images to label")
 for row in competition.rank("cider", competition.labels(OUT / "labels.json")).rows():
-    print(f"{row['rank']}. {row['model']:8} {row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]")
+    interval = (
+        f"[{row['low']:.3f}, {row['high']:.3f}]" if row["low"] is not None else "(too few labels for an interval)"
+    )
+    score = f"{row['score']:.3f}" if row["score"] is not None else "needs labels of its own"
+    print(f"{row['rank'] or '-'}. {row['model']:8} {score} {interval}")
 
 # %% [markdown]
 # It gives no gradients, but covering parts of an image shows what its words hang on.

@@ -26,8 +26,8 @@ explanation.save(OUT / "explanation.npz")
 figure = explanation.show()
 
 # %% [markdown]
-# A verdict on every noun: labelled regions (here of the small localiser that comes with the package; a detector is
-# better) say what the captioner looked at.
+# A verdict on every noun: labelled regions (here of the detector that comes with the package) say what the
+# captioner looked at.
 
 # %%
 from captrial.attribution.page import write_page
@@ -35,7 +35,7 @@ from captrial.grounding.ground import ground_explanation
 from captrial.grounding.score import Grounder
 from captrial.vision.registry import load_detector
 
-detector = load_detector("localiser")
+detector = load_detector("region-detector")
 (regions,) = detector.detect([explanation.image])
 grounded = ground_explanation(explanation, regions, Grounder(detector.labels))
 for place, word in enumerate(explanation.words):
@@ -47,6 +47,6 @@ write_page([grounded.view()], OUT / "grounded.html")
 # also one that the captioner would not say.
 
 # %%
-contrast = captrial.explain(captioner, photo, words="a man rides a motorcycle", contrast={"motorcycle": "horse"})
+contrast = captrial.explain(captioner, photo, caption="a man rides a motorcycle", contrast={"motorcycle": "horse"})
 cell = contrast.top(contrast.words.index("motorcycle"))
 print("motorcycle, not horse, because of the part of the image at", contrast.attribution.boxes[cell].round(2))

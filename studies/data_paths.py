@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("CAPTRIAL_DATA", ROOT.parent / "shared" / "data"))
 FLICKR8K = DATA / "flickr8k"
 FLICKR8K_CAPTIONS = FLICKR8K / "dataset_flickr8k.json"
+ENTITIES = DATA / "flickr30k_entities"  # boxes and phrases for the photographs of FLICKR8K
 COCO = DATA / "coco"
 KARPATHY_TEST = DATA / "captioners" / "karpathy_test"  # captions of nine published captioners, and references.json
 OLD_NAMES = {

@@ -20,8 +20,9 @@ import torch
 
 from captrial.data.images import open_image
 from captrial.files import atomic_write
-from captrial.vision.box_overlap import ScoredBox
-from captrial.vision.detectors.region_detector import RegionDetector, RegionSettings
+from captrial.vision.boxes import ScoredBox
+from captrial.vision.detectors.region_detector import RegionDetector
+from captrial.vision.detectors.region_network import RegionSettings
 from captrial.vision.devices import keep_freed_memory
 from studies.detector_training import DetectorRecipe, train_detector
 from studies.region_detector import coco_truth, gather, read_images, read_teacher, run_detector, search_classes

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from captrial.files import atomic_path
-from captrial.vision.detectors.region_detector import (
+from captrial.vision.detectors.region_network import (
     BLOCKS,
     SLOTS,
     STRIDES,

@@ -19,7 +19,7 @@ from captrial.data.datasets import read_boxes
 from captrial.data.images import open_image
 from captrial.progress import track
 from captrial.records import Box
-from captrial.vision.box_overlap import ScoredBox, average_precision
+from captrial.vision.boxes import ScoredBox, average_precision
 from captrial.vision.detectors.base import Detector
 from captrial.vision.registry import load_detector
 from studies.data_paths import COCO, OLD_NAMES, find_yolo

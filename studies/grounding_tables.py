@@ -13,7 +13,7 @@ import orjson
 from captrial.attribution.methods.registry import METHODS
 from studies.grounding_photographs import GROUNDED, RESULTS, Study, studies
 
-VERDICTS = ("grounded", "grounded early", "not checkable", "hallucinated")
+VERDICTS = ("grounded", "grounded early", "not checkable", "hallucinated")  # of results made before the last was split
 
 
 def results() -> Iterator[tuple[Study, dict[str, Any]]]:

@@ -16,7 +16,7 @@ import orjson
 import captrial.grounding
 from captrial.files import atomic_write
 from captrial.grounding.score import calibrate_threshold, threshold_key
-from captrial.language.similarity import Similarity
+from captrial.language.similarity import Similarity, SimilaritySettings
 from captrial.toyworld import OBJECT_CLASSES, SCENES, SYNONYMS
 
 PATH = Path(captrial.grounding.__file__).parent / "thresholds.json"
@@ -32,7 +32,7 @@ def calibration_words() -> dict[str, Any]:
 
 def calibrated_thresholds() -> dict[str, float]:
     """tau_g of the installed vectors, by `threshold_key`."""
-    similarities = (Similarity.default(), Similarity(mode="vectors"))
+    similarities = (Similarity.default(), Similarity(mode="vectors"), SimilaritySettings("vectors").load())
     return {threshold_key(similarity): calibrate_threshold(similarity) for similarity in similarities}
 
 

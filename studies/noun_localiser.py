@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +30,8 @@ from captrial.language.class_words import COCO_CLASSES, default_table, mentioned
 from captrial.progress import track
 from captrial.records import Box
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.box_overlap import ScoredBox, average_precision, covered_share, hits
-from captrial.vision.detectors.base import Detection, RegionBackbone, pack_regions, region_notes
+from captrial.vision.boxes import ScoredBox, average_precision, covered_share, hits
+from captrial.vision.detectors.base import Detection, Detector, RegionBackbone, pack_regions, region_notes
 from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.registry import load_backbone
@@ -195,24 +195,50 @@ def regions(arguments: argparse.Namespace) -> None:
 
 def draw(arguments: argparse.Namespace) -> None:
     """Images with their best regions, side by side."""
+    localiser = NounLocaliser.from_pretrained(arguments.localiser)
+    draw_sheet(localiser, arguments)
+
+
+@dataclass(frozen=True)
+class SheetSettings:
+    """How a sheet of images with regions is drawn."""
+
+    columns: int = 4
+    most: int = 5  # regions an image
+    least: float = 0.0  # score of a region that is drawn
+    dpi: int = 80
+
+
+def add_sheet_arguments(parser: argparse.ArgumentParser, defaults: SheetSettings) -> None:
+    """The arguments that `draw_sheet` reads."""
+    parser.add_argument("images", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--columns", type=int, default=defaults.columns)
+    parser.add_argument("--least", type=float, default=defaults.least)
+    parser.add_argument("--most", type=int, default=defaults.most)
+    parser.add_argument("--dpi", type=int, default=defaults.dpi)
+
+
+def draw_sheet(detector: Detector, settings: argparse.Namespace) -> None:
+    """Images with the best regions of a detector, side by side; `settings` are those of `add_sheet_arguments`."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    localiser = NounLocaliser.from_pretrained(arguments.localiser)
-    columns = min(4, len(arguments.images))
-    rows = -(-len(arguments.images) // columns)
+    columns = min(settings.columns, len(settings.images))
+    rows = -(-len(settings.images) // columns)
     figure, axes = pyplot.subplots(rows, columns, figsize=(4 * columns, 3.4 * rows), squeeze=False)
     for axis in axes.flat:
         axis.axis("off")
-    for axis, path in zip(axes.flat, arguments.images, strict=False):
+    for axis, path in zip(axes.flat, settings.images, strict=False):
         image = open_image(path)
         axis.imshow(image)
-        for number, region in enumerate(localiser.detect([image])[0][: arguments.most]):
-            draw_region(axis, region, pyplot.colormaps["tab10"](number))
+        for number, region in enumerate(detector.detect([image])[0][: settings.most]):
+            if region.score >= settings.least:
+                draw_region(axis, region, pyplot.colormaps["tab10"](number % 10))
     figure.tight_layout(pad=0.5)
-    figure.savefig(arguments.out, dpi=80, facecolor="white")
+    figure.savefig(settings.out, dpi=settings.dpi, facecolor="white")
 
 
 def draw_region(axis: Any, region: Detection, colour: Any) -> None:
@@ -248,10 +274,8 @@ def main() -> None:
     storing.add_argument("--most", type=int, default=20)
     storing.set_defaults(run=regions)
     drawing = verbs.add_parser("draw")
-    drawing.add_argument("images", nargs="+", type=Path)
     drawing.add_argument("--localiser", type=Path, default=SHIPPED)
-    drawing.add_argument("--out", type=Path, required=True)
-    drawing.add_argument("--most", type=int, default=5)
+    add_sheet_arguments(drawing, SheetSettings())
     drawing.set_defaults(run=draw)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -35,23 +35,16 @@ from captrial.language.class_words import default_table
 from captrial.language.nouns import analyse
 from captrial.progress import track
 from captrial.records import Box, Sample
-from captrial.vision.box_overlap import ScoredBox
-from captrial.vision.detectors.base import Detector
+from captrial.vision.boxes import ScoredBox
+from captrial.vision.detectors.base import Detector, RegionBackbone
 from captrial.vision.detectors.noun_localiser import NounLocaliser
-from captrial.vision.detectors.region_detector import (
-    SHIPPED,
-    TYPES,
-    RegionDetector,
-    RegionLabels,
-    RegionNetwork,
-    RegionSettings,
-    Seen,
-)
+from captrial.vision.detectors.region_detector import CONFIG, SHIPPED, RegionDetector, Seen
+from captrial.vision.detectors.region_network import TYPES, RegionLabels, RegionNetwork, RegionSettings
 from captrial.vision.devices import keep_freed_memory
 from captrial.vision.registry import load_detector
 from studies.data_paths import COCO, DATA, FLICKR8K, FLICKR8K_CAPTIONS, OLD_NAMES, ROOT, find_yolo
 from studies.detector_training import DetectorRecipe, train_detector
-from studies.noun_localiser import draw_region
+from studies.noun_localiser import SheetSettings, add_sheet_arguments, draw_sheet
 from studies.region_evaluation import (
     Found,
     Truth,
@@ -84,6 +77,7 @@ COCO_NAMES = {
     36: "sports ball", 40: "skateboard", 41: "surfboard", 61: "chair", 62: "couch", 63: "potted plant",
     66: "dining table",
 }  # fmt: skip
+LEAST_DEVIATION = 5e-3  # of a number in the features of regions: probabilities of rare nouns hardly vary
 Search = Callable[[str], dict[str, list[ScoredBox]]]  # image id -> detections of every class, relative boxes
 
 
@@ -117,6 +111,21 @@ def read_teacher(path: Path, least: float) -> dict[str, list[tuple[str, tuple[fl
             if name in FROM_COCO and score >= least
         ]
     return found
+
+
+def standardise(arguments: argparse.Namespace) -> None:
+    """Write the mean and standard deviation of the features of regions in training images into the weights."""
+    splits, paths = read_samples()
+    detector = RegionDetector.from_pretrained(arguments.weights, features=True)
+    network: Any = detector.network
+    network.feature_mean, network.feature_std = network.feature_mean * 0, network.feature_std * 0 + 1
+    backbone = RegionBackbone(detector)
+    chosen = track(splits["train"][: arguments.images], "features of regions")
+    vectors = torch.cat([backbone.extract([open_image(paths[sample.id])]).elements[0] for sample in chosen])
+    network.feature_mean = vectors.mean(0)
+    network.feature_std = vectors.std(0).clamp(min=LEAST_DEVIATION)
+    notes = orjson.loads((arguments.weights / CONFIG).read_bytes())["notes"]
+    detector.save_pretrained(arguments.weights, notes)
 
 
 def features(arguments: argparse.Namespace) -> None:
@@ -510,25 +519,8 @@ def tables(arguments: argparse.Namespace) -> None:
 
 def sheet(arguments: argparse.Namespace) -> None:
     """Images with their best regions, side by side."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
     detector = RegionDetector.from_pretrained(arguments.weights)
-    columns = min(arguments.columns, len(arguments.images))
-    rows = -(-len(arguments.images) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(4 * columns, 3.4 * rows), squeeze=False)
-    for axis in axes.flat:
-        axis.axis("off")
-    for axis, path in zip(axes.flat, arguments.images, strict=False):
-        image = open_image(path)
-        axis.imshow(image)
-        for number, region in enumerate(detector.detect([image])[0][: arguments.most]):
-            if region.score >= arguments.least:
-                draw_region(axis, region, pyplot.colormaps["tab10"](number % 10))
-    figure.tight_layout(pad=0.5)
-    figure.savefig(arguments.out, dpi=arguments.dpi, facecolor="white")
+    draw_sheet(detector, arguments)
 
 
 def main() -> None:
@@ -561,6 +553,10 @@ def main() -> None:
     shipping.add_argument("--note", default="", help="How the run was trained, kept with the weights.")
     shipping.add_argument("--images", type=int, default=1000)
     shipping.set_defaults(run=ship)
+    scaling = verbs.add_parser("standardise")
+    scaling.add_argument("--weights", type=Path, default=SHIPPED)
+    scaling.add_argument("--images", type=int, default=1200)
+    scaling.set_defaults(run=standardise)
     measuring = verbs.add_parser("evaluate")
     measuring.add_argument("parts", nargs="*", default=list(PARTS))
     measuring.add_argument("--split", default="test")
@@ -574,13 +570,8 @@ def main() -> None:
     printing.add_argument("--others", nargs="*", default=["yolo11n", "localiser"])
     printing.set_defaults(run=tables)
     drawing = verbs.add_parser("sheet")
-    drawing.add_argument("images", nargs="+", type=Path)
     drawing.add_argument("--weights", type=Path, default=SHIPPED)
-    drawing.add_argument("--out", type=Path, required=True)
-    drawing.add_argument("--most", type=int, default=8)
-    drawing.add_argument("--least", type=float, default=0.25)
-    drawing.add_argument("--columns", type=int, default=4)
-    drawing.add_argument("--dpi", type=int, default=70)
+    add_sheet_arguments(drawing, SheetSettings(most=8, least=0.25, dpi=70))
     drawing.set_defaults(run=sheet)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from captrial.records import Box, Sample
-from captrial.vision.box_overlap import ScoredBox, areas, average_precision, covered_share, hits, iou_matrix
-from captrial.vision.detectors.region_detector import SLOTS, TYPES, RegionDetector, Seen, log_odds
+from captrial.vision.boxes import ScoredBox, areas, average_precision, covered_share, hits, iou_matrix
+from captrial.vision.detectors.region_detector import RegionDetector, Seen, log_odds
+from captrial.vision.detectors.region_network import SLOTS, TYPES
 from studies.region_labels import LabelledImage
 
 Found = dict[str, dict[str, list[ScoredBox]]]  # class -> image -> detections, best first

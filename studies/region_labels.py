@@ -14,8 +14,8 @@ from functools import cache
 from captrial.language.class_words import default_table
 from captrial.language.nouns import Analysis, analyse
 from captrial.records import Box, Phrase, Sample
-from captrial.vision.box_overlap import iou_matrix
-from captrial.vision.detectors.region_detector import SLOT_OF_TYPE, RegionLabels
+from captrial.vision.boxes import iou_matrix
+from captrial.vision.detectors.region_network import SLOT_OF_TYPE, RegionLabels
 
 COLLECTIVES = frozenset({
     "audience", "band", "bunch", "class", "couple", "crowd", "family", "flock", "group", "herd", "lot", "pack",

@@ -1,4 +1,4 @@
-"""docs/results.md from finished folders of `captrial reproduce`: tables, figures, commands, times.
+"""docs/results.md from finished folders of `captrial papers`: tables, figures, commands, times.
 
 python -m studies.results_page FOLDER ... [--out docs] [--instead OLD=NEW ...]
 
@@ -20,12 +20,13 @@ from captrial.files import atomic_write
 from captrial.papers.experiments import load_papers
 from captrial.papers.reproduction import SETTINGS, Reproduction
 from captrial.papers.reproduction_page import markdown, summary
+from studies.paper_claims import replace_sections, sections
 
 WIDTH = 1200  # pixels of a figure in the docs
 COLOURS = 128
 QUOTING = {  # experiments that show captions or photographs of others
-    "mad": ("figure-3", "figure-11"),
-    "attention": ("figure-3", "figure-5", "figure-6"),
+    "wan": ("figure-3", "figure-11"),
+    "liu": ("figure-3", "figure-5", "figure-6"),
 }
 INTRODUCTION = Path(__file__).with_name("results_introduction.md")
 
@@ -93,9 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             old, _, new = pair.partition("=")
             made = replace(made, command=made.command.replace(old, new))
         found.append(made)
-    sections = [section(made, number, chosen.out) for number, made in enumerate(found, 1)]
+    made_sections = [section(made, number, chosen.out) for number, made in enumerate(found, 1)]
     introduction = INTRODUCTION.read_text().rstrip().replace("OVERVIEW", overview(found).rstrip())
-    atomic_write(chosen.out / "results.md", "\n\n".join([introduction, *map(str.rstrip, sections)]) + "\n")
+    page = "\n\n".join([introduction, *map(str.rstrip, made_sections)]) + "\n"
+    atomic_write(chosen.out / "results.md", replace_sections(page, sections()))
 
 
 if __name__ == "__main__":

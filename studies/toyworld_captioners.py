@@ -1,4 +1,4 @@
-"""Captioners of the toy world for `captrial reproduce grounding`: Cornia 2022's three, on regions and on a grid.
+"""Captioners of the toy world for `captrial papers cornia`: Cornia 2022's three, on regions and on a grid.
 
 python -m studies.toyworld_captioners --out FOLDER [--images 400] [--test 100] [--robot 60] [--epochs 10]
 
@@ -28,7 +28,7 @@ RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "40", "min_c
 def pool(source: Path, out: Path, samples: Sequence[Sample]) -> None:
     """The two feature stores, both pooled from the fine grid."""
     from captrial.vision.backbones.base import grid_boxes
-    from captrial.vision.box_overlap import pool_cells
+    from captrial.vision.boxes import pool_cells
     from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
     from captrial.vision.features.visual_features import Features
 

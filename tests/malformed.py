@@ -156,14 +156,23 @@ def limits() -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"took more than {SECONDS} seconds")
 
-    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
     handler = signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY, before[1]))
+    try:
+        with memory_limit(MEMORY):
+            yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+
+
+@contextmanager
+def memory_limit(size: int) -> Iterator[None]:
+    """At most so many bytes more than now."""
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, handler)

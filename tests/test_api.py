@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,19 @@ def test_importing_it_imports_nothing_else() -> None:
     assert found.stdout.startswith("[]")
     for name in ("load", "caption", "score", "explain", "ground", "Competition"):
         assert f"'{name}'" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
+)
+def test_waiting_threads_spin_shortly_unless_the_user_chose(given: dict[str, str], expected: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
+    code = "import captrial, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **given}, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.strip() == expected
 
 
 def test_every_promised_name_is_there_and_documented() -> None:

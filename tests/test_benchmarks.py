@@ -17,8 +17,10 @@ NAMES = sorted(
     f"{path.parent.name}.{path.stem}" for path in (ROOT / "benchmarks").glob("*/*.py") if path.stem not in SHARED
 )
 COMPARING = (
-    "parity.attribution, parity.spice, parity.training_ranks, speed.annotate, speed.backbone, speed.caption_files, "
-    "speed.datasets, speed.decoding, speed.explain, speed.meteor, speed.metrics, speed.pool, speed.scale, "
+    "parity.attribution, parity.spice, parity.training_ranks, speed.annotate, speed.backbone, speed.busy_machine, "
+    "speed.caption_files, "
+    "speed.datasets, speed.decoding, speed.explain, speed.explain_photo, speed.meteor, speed.metrics, speed.pool, "
+    "speed.scale, "
     "speed.selection, speed.serving, speed.tokenizer, speed.toyworld, speed.training_step"
 )
 

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,11 +134,18 @@ def test_modules_and_targets_exist(command: Command) -> None:
     for word in rest[2:]:
         option = word.strip("[]").partition("=")[0]
         if option.startswith("--"):
-            assert f'"{option}"' in found[0].read_text(), f"{rest[1]} has no option {option}"
+            assert f'"{option}"' in with_imports(found[0]), f"{rest[1]} has no option {option}"
+
+
+def with_imports(path: Path) -> str:
+    """The source of a module and of the studies that it takes options from."""
+    text = path.read_text()
+    others = re.findall(r"^from studies\.(\w+) import", text, re.MULTILINE)
+    return text + "".join((ROOT / "studies" / f"{name}.py").read_text() for name in others)
 
 
 def stage(folder: Path) -> None:
-    """What the pages speak of: a photograph, images, captions of four models and references for 150 of them."""
+    """What the pages speak of: a photograph, images, captions of four models, references for 150 of them, battles."""
     Image.open(Path(data.__file__).parent / "motorcycle_left.png").resize((256, 172)).save(folder / "photo.jpg")
     (folder / "images").mkdir()
     things = ("dog", "cat", "horse", "bird", "bus")
@@ -160,6 +168,12 @@ def stage(folder: Path) -> None:
             write_captions(folder / file, captions)
     references = {name: [sentence(number, 0), sentence(number, 0) + " outside"] for number, name in enumerate(names)}
     (folder / "references.json").write_text(json.dumps(references))
+    rows = ["image,model_a,model_b,winner"]  # 80 images, three pairs each, shown in either order
+    for number, (first, second) in product(range(80), combinations(("ours", "blip", "gpt"), 2)):
+        shown = (first, second) if number % 2 else (second, first)
+        winner = "tie" if number % 11 == 0 else first if number % 4 else second
+        rows.append(f"{number}.jpg,{shown[0]},{shown[1]},{winner}")
+    (folder / "battles.csv").write_text("\n".join(rows))
 
 
 @pytest.mark.slow

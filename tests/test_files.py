@@ -1,39 +1,32 @@
-"""Files are complete or not there, written by one process at a time, checked, and never written over others."""
+"""Files: atomic writing, fingerprints, and what is never written over."""
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import signal
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from captrial.errors import DamagedError, InputError, StateError
+from captrial.errors import InputError
 from captrial.files import (
-    CHECKSUMS,
-    LOCK,
     FileSum,
     atomic_path,
     atomic_write,
     cache_directory,
-    check_file,
-    check_files,
     content_hash,
-    lock_folder,
-    read_checksums,
+    image_source,
+    is_changed,
     record_output,
     refuse_overwrite,
     without_passwords,
-    write_checked,
 )
+from captrial.folders import check_file
 
 
 @pytest.fixture
@@ -124,147 +117,6 @@ def test_a_file_put_in_place_by_somebody_else_is_as_readable_as_any_other(tmp_pa
     assert (tmp_path / "kept").stat().st_mode == plain.stat().st_mode
 
 
-HOLD = (
-    "import sys, time\nfrom captrial.files import lock_folder\n"
-    "with lock_folder(sys.argv[1], 'run'):\n    print('locked', flush=True)\n    time.sleep(600)"
-)
-
-
-def hold(folder: Path, code: str = HOLD) -> subprocess.Popen[bytes]:
-    """Another process that holds the lock of a folder."""
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(folder), "http://me:secret@host/"], stdout=subprocess.PIPE
-    )
-    assert other.stdout is not None
-    assert other.stdout.readline() == b"locked\n"
-    return other
-
-
-def kill(other: subprocess.Popen[bytes]) -> None:
-    other.send_signal(signal.SIGKILL)
-    other.communicate()
-
-
-def test_a_folder_has_one_writing_process(tmp_path: Path) -> None:
-    for _ in range(5):
-        other = hold(tmp_path)
-        try:
-            with pytest.raises(StateError) as caught, lock_folder(tmp_path, "run"):
-                pass
-        finally:
-            kill(other)
-        message = str(caught.value)
-        assert f"process {other.pid} on " in message
-        assert "is writing to this run; wait until it has finished, or stop it" in message
-        assert f"remove {tmp_path / LOCK}" in message
-        assert "since 20" in message
-        assert "secret" not in message
-        with lock_folder(tmp_path, "run"):  # the lock ends with a killed process
-            assert json.loads((tmp_path / LOCK).read_bytes())["pid"] == os.getpid()
-        assert list(tmp_path.iterdir()) == []
-
-
-def test_a_child_does_not_keep_the_lock_of_a_killed_parent(tmp_path: Path) -> None:
-    code = HOLD.replace(
-        "    print(", "    import os\n    if os.fork() == 0:\n        sys.stdout.close(); time.sleep(3)\n    print("
-    )
-    kill(hold(tmp_path, code))
-    with lock_folder(tmp_path):
-        pass
-
-
-def test_many_processes_take_turns(tmp_path: Path) -> None:
-    code = (
-        "import sys, time\nfrom pathlib import Path\nfrom captrial.errors import StateError\n"
-        "from captrial.files import lock_folder\nfolder = Path(sys.argv[1]); done = 0\n"
-        "while done < 40:\n"
-        "    try:\n"
-        "        with lock_folder(folder):\n"
-        "            count = int((folder / 'count').read_text()); time.sleep(0.0005)\n"
-        "            (folder / 'count').write_text(str(count + 1)); done += 1\n"
-        "    except StateError:\n        time.sleep(0.0002)"
-    )
-    (tmp_path / "count").write_text("0")
-    others = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
-    assert [other.wait(timeout=120) for other in others] == [0] * 4
-    assert (tmp_path / "count").read_text() == "160"
-
-
-def test_a_lock_is_reentrant_in_its_thread_only(tmp_path: Path) -> None:
-    refused: list[str] = []
-
-    def try_again() -> None:
-        try:
-            with lock_folder(tmp_path):
-                pass
-        except StateError as error:
-            refused.append(str(error))
-
-    with lock_folder(tmp_path), lock_folder(tmp_path / "." / "..", "outer"), lock_folder(tmp_path / "."):
-        thread = threading.Thread(target=try_again)
-        thread.start()
-        thread.join()
-    assert len(refused) == 1
-    assert f"process {os.getpid()} on " in refused[0]
-    with lock_folder(tmp_path):
-        pass
-
-
-def test_a_new_folder_that_stays_empty_is_removed(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), lock_folder(tmp_path / "new" / "run"):
-        raise RuntimeError
-    assert not (tmp_path / "new" / "run").exists()
-    with lock_folder(tmp_path / "run"):
-        (tmp_path / "run" / "result").touch()
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["result"]
-
-
-def test_checksums_notice_every_kind_of_damage(tmp_path: Path) -> None:
-    with write_checked(tmp_path) as staging:
-        (staging / "parts").mkdir()
-        (staging / "parts" / "a.bin").write_bytes(bytes(range(256)))
-        (staging / "b.txt").write_text("old")
-    with write_checked(tmp_path) as staging:
-        (staging / "b.txt").write_text("new")
-    assert (tmp_path / "b.txt").read_text() == "new"
-    assert check_files(tmp_path, "`make`") == ["b.txt", "parts/a.bin"]
-    assert [len(sums) for sums in read_checksums(tmp_path).values()] == [1, 1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", CHECKSUMS, "parts"]
-    path = tmp_path / "parts" / "a.bin"
-    for content, reason in [(b"", "has 0 bytes instead of 256"), (bytes(256), "does not match its checksum")]:
-        path.write_bytes(content)
-        with pytest.raises(DamagedError, match=reason) as caught:
-            check_files(tmp_path, "`make`")
-        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    path.unlink()
-    with pytest.raises(DamagedError, match=r"^damaged: .*a.bin: cannot be read .*; restore it .* with `make`$"):
-        check_files(tmp_path, "`make`")
-
-
-def test_a_kill_between_two_files_leaves_matching_checksums(tmp_path: Path) -> None:
-    """Every moment of an update is stopped once: the files match their records at each of them."""
-    code = (
-        "import os, signal, sys\nfrom captrial import files\nstop = int(sys.argv[2]); steps = 0\n"
-        "replace = files.Path.replace\n"
-        "def step(*arguments):\n    global steps; steps += 1\n"
-        "    if steps > stop: os.kill(os.getpid(), signal.SIGKILL)\n    return replace(*arguments)\n"
-        "files.Path.replace = step\n"
-        "with files.write_checked(sys.argv[1]) as staging:\n"
-        "    for name in 'ab': (staging / name).write_text('new')\n"
-    )
-    for stop in range(8):
-        folder = tmp_path / str(stop)
-        with write_checked(folder) as staging:
-            for name in "ab":
-                (staging / name).write_text("old!")
-        done = subprocess.run([sys.executable, "-c", code, str(folder), str(stop)], check=False, timeout=60)
-        assert check_files(folder, "") == ["a", "b"]
-        if done.returncode == 0:
-            break
-    assert done.returncode == 0
-    assert stop >= 4
-
-
 def test_large_files_are_summed_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_bytes(bytes(3 << 20))
@@ -319,3 +171,16 @@ def test_only_own_and_unchanged_files_are_replaced(tmp_path: Path) -> None:
 )
 def test_passwords_of_urls_are_removed(text: str, clean: str) -> None:
     assert without_passwords(text) == clean
+
+
+def test_an_image_that_was_only_touched_has_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"pixels")
+    source = image_source(path)
+    os.utime(path, ns=(1, 1))
+    assert not is_changed(path, source)
+    path.write_bytes(b"others")
+    assert is_changed(path, source)
+    assert not is_changed(path, None)
+    path.unlink()
+    assert not is_changed(path, source)

@@ -11,7 +11,19 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "captrial"
 RANKS = [
-    {"errors", "records", "version", "progress", "files", "html", "installation", "arrays", "lazy_exports"},
+    {
+        "errors",
+        "records",
+        "version",
+        "progress",
+        "files",
+        "folders",
+        "html",
+        "installation",
+        "arrays",
+        "kernels",
+        "lazy_exports",
+    },
     {"data", "language", "vision", "decoding", "web"},
     {"toyworld", "captioners", "metrics"},
     {"training", "attribution", "compete"},

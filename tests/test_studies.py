@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
+from PIL import Image
 
+from captrial.data import read_dataset
+from studies import attend_tables
+from studies.attend_entities import RESULTS
 from studies.flickr8k_table import table
+from studies.free_photographs import PHOTOGRAPHS, write_photographs
+from studies.preferences import page_tables
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "flickr8k.md"
 
@@ -17,6 +25,61 @@ def test_the_page_on_flickr8k_has_the_table_of_its_results() -> None:
     """After a run: `python -m studies.flickr8k_table`, and put what it prints in the place of the page's table."""
     shown = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
     assert shown == table().splitlines()
+
+
+def test_the_page_on_preferences_has_the_tables_of_its_results() -> None:
+    """After a run: `python -m studies.preferences tables`."""
+    shown = (PAGE.parent / "preferences.md").read_text()
+    for name, lines in page_tables().items():
+        assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+
+
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def own_numbers(page: str) -> set[str]:
+    """The numbers of a page's tables, without those of columns that are the paper's (the last ones)."""
+    found: set[str] = set()
+    columns = 0
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            columns = 0
+        elif not columns:
+            columns = next((place for place, cell in enumerate(cells) if cell.startswith("paper")), len(cells))
+        else:
+            found |= {number for cell in cells[:columns] for number in NUMBER.findall(cell)}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.needs("data")
+def test_the_page_on_attention_has_the_numbers_of_its_results() -> None:
+    """After a run: `python -m studies.attend_tables`; the page shows a part of what that prints."""
+    page = (PAGE.parent / "attend.md").read_text()
+    start, end = page.index("**Table 1.**"), page.index("### What held")
+    tables = [cell for table in attend_tables.all_study_tables() for row in table.shown() for cell in row]
+    control = orjson.loads((RESULTS / "control.json").read_bytes())
+    cells = [*tables, *(f"{value:.3f}" for one in control.values() for part in one.values() for value in part.values())]
+    printed = {float(number) for cell in cells for number in NUMBER.findall(cell)}
+    shown = own_numbers(page[start:end])
+    assert len(shown) > 300
+    rounded = {digits: {round(number, digits) for number in printed} for digits in (1, 2, 3)}
+    unknown = [number for number in shown if float(number) not in rounded[len(number.partition(".")[2])]]
+    assert unknown == []
+
+
+def test_free_photographs_are_a_folder_of_entities(tmp_path: Path) -> None:
+    """Every phrase of the five photographs has the boxes drawn for it, inside the photograph."""
+    write_photographs(tmp_path)
+    samples = read_dataset(tmp_path)
+    assert [len(sample.captions) for sample in samples] == [len(one.captions) for one in PHOTOGRAPHS]
+    for sample, one in zip(samples, PHOTOGRAPHS, strict=True):
+        drawn = {tuple(region.box) for region in sample.regions}
+        assert drawn == {corners for boxes in one.boxes.values() for corners in boxes}
+        assert all(phrase.regions for phrases in sample.phrases for phrase in phrases)
+        with Image.open(sample.image.path) as image:  # type: ignore[arg-type]
+            assert all(region.box.x2 <= image.width and region.box.y2 <= image.height for region in sample.regions)
 
 
 @pytest.mark.slow

@@ -145,7 +145,9 @@ def measure(images: int = 370_000, models: int = 9, workers: int = 2) -> dict[st
         named = [option for file in files for option in ("--captions", f"{file.stem}={file}")]
         warm_up(Path(folder), named)
         new, new_processor, new_peak = command("new", str(competition), *named)
-        select, processor, peak = command("select", str(competition), "--k", "70", "--workers", str(workers), "--json")
+        chosen = ["select", str(competition), "--k", "70", "--workers", str(workers), "--json", "--design"]
+        select, processor, peak = command(*chosen, "discrepancy")
+        sample, sample_processor, _ = command(*chosen, "hybrid")  # D is there already: the sample of the pool alone
         plain = pairs / plain_loop(files, min(images, PLAIN_IMAGES))
     return {
         "seconds": select,
@@ -153,6 +155,8 @@ def measure(images: int = 370_000, models: int = 9, workers: int = 2) -> dict[st
         "unique_captions": unique,
         "processor_seconds": processor,
         "peak_gb": peak,
+        "sample_seconds": sample,
+        "sample_processor_seconds": sample_processor,
         "new_seconds": new,
         "new_processor_seconds": new_processor,
         "new_peak_gb": new_peak,

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -25,23 +27,42 @@ def read_npz(
     source: Path | str | BinaryIO, name: object = None, limit: int = MAX_ARRAY_BYTES
 ) -> dict[str, NDArray[Any]]:
     """All arrays of a `.npz` file by name; `name` is used in messages (default: the path)."""
-    name = source if name is None else name
-    try:
-        with zipfile.ZipFile(source) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            total = sum(entry.file_size for entry in entries)
-            if total > limit:
-                raise InputError(f"{name}: unpacks to {total >> 20} MiB, over the limit of {limit >> 20}")
-            return {entry.filename.removesuffix(".npy"): _read_entry(archive, entry) for entry in entries}
-    except InputError:
-        raise
-    except Exception as error:  # zipfile and zlib raise almost anything on a malformed file
-        raise InputError(f"{name}: is not a readable .npz file ({_reason(error)})") from None
+    with NpzArchive(source, name) as archive:
+        total = sum(archive.sizes.values())
+        if total > limit:
+            raise InputError(f"{archive.name}: unpacks to {total >> 20} MiB, over the limit of {limit >> 20}")
+        return {key: archive[key] for key in archive.sizes}
 
 
-def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
-    with archive.open(entry) as stream:
-        return _read_array(stream, entry.file_size)
+class NpzArchive:
+    """The arrays of a `.npz` file, each read when it is asked for; a context manager that closes the file."""
+
+    def __init__(self, source: Path | str | BinaryIO, name: object = None) -> None:
+        self.name = source if name is None else name
+        with self._readable():
+            self._archive = zipfile.ZipFile(source)
+            entries = [entry for entry in self._archive.infolist() if not entry.is_dir()]
+        self._entries = {entry.filename.removesuffix(".npy"): entry for entry in entries}
+        self.sizes = {key: entry.file_size for key, entry in self._entries.items()}  # bytes, unpacked
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        if self.sizes[key] > MAX_ARRAY_BYTES:
+            raise InputError(f"{self.name}: {key} unpacks to more than {MAX_ARRAY_BYTES >> 20} MiB")
+        with self._readable(), self._archive.open(self._entries[key]) as stream:
+            return _read_array(stream, self.sizes[key])
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # zipfile and zlib raise almost anything on a malformed file
+            raise InputError(f"{self.name}: is not a readable .npz file ({_reason(error)})") from None
 
 
 def map_npy(path: Path | str) -> NDArray[Any]:

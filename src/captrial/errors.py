@@ -16,6 +16,9 @@ The command line prints the message and exits with code 2; `--debug` shows the t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class CaptrialError(Exception):
     """Base class of all exceptions that captrial raises on purpose."""
@@ -66,3 +69,18 @@ class MissingExtraError(CaptrialError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency: pip install 'captrial[{extra}]'")
         self.extra = extra
+
+
+@contextmanager
+def damage_named(path: object, remake: str, what: str = "cannot be read") -> Iterator[None]:
+    """What parsing a file that captrial wrote raises, as a `DamagedError` of that file.
+
+    `Exception`: parsers of JSON, Parquet, safetensors and ZIP raise almost anything on malformed content.
+    """
+    try:
+        yield
+    except CaptrialError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DamagedError(path, f"{what} ({reason})", remake) from None

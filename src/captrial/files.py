@@ -1,46 +1,29 @@
-"""Files that are complete, undamaged, written by one process at a time, and never written over a user's own.
+"""Files that are complete, and never written over a user's own.
 
-atomic_path, atomic_write     a file is complete or not there
-lock_folder                   one writing process per folder
-write_checked, check_files    lengths and checksums of the files of a folder, in `checksums.json`
-FolderVerifier                how `captrial verify` recognises and checks one kind of folder
+atomic_path, atomic_write     a file is complete or not there; `write_csv` for tables
 refuse_overwrite              the check before a command writes its output; `output_path` writes it
-content_hash, stamp           fingerprints; `cache_directory` for derived files
+content_hash, stamp, FileSum  fingerprints of content and files
+path_inside                   a path that a data file names, kept inside its folder
+cache_directory               where derived files are kept between runs
 """
 
 from __future__ import annotations
 
 import csv
-import errno
-import fcntl
 import hashlib
 import io
-import json
-import logging
 import os
 import re
 import secrets
-import shlex
-import shutil
-import socket
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
-from captrial.errors import DamagedError, InputError, StateError
+from captrial.errors import InputError
 
-CHECKSUMS = "checksums.json"
-LOCK = ".captrial.lock"
 _CHUNK = 1 << 20
 _MAX_OUTPUT_RECORDS = 4000
-_held: ContextVar[frozenset[Path]] = ContextVar("held locks", default=frozenset())
-_descriptors: set[int] = set()
-log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -116,97 +99,29 @@ def stamp(path: Path | str) -> str | None:
     return content_hash(repr([(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]))
 
 
+def image_source(image: Path | str | bytes) -> list[str]:
+    """What identifies the content of an image: the stamp of its file (empty for bytes), and a hash of its bytes."""
+    if isinstance(image, bytes):
+        return ["", content_hash(image)]
+    return [stamp(image) or "", FileSum.of(image).blake2b[:16]]
+
+
+def is_changed(image: Path | str | bytes, source: object) -> bool:
+    """Whether an image has another content than `image_source` returned before; the bytes are read if in doubt.
+
+    False where nothing was recorded, or the file is gone.
+    """
+    if not isinstance(source, list) or len(source) != 2 or (not isinstance(image, bytes) and not Path(image).is_file()):
+        return False
+    if not isinstance(image, bytes) and source[0] == stamp(image):
+        return False
+    return image_source(image)[1] != str(source[1])
+
+
 def stamps(**paths: Path | str | None) -> dict[str, str]:
     """The stamps of those paths that exist, by keyword."""
     found = {name: stamp(path) for name, path in paths.items() if path is not None}
     return {name: value for name, value in found.items() if value is not None}
-
-
-@contextmanager
-def lock_folder(folder: Path | str, what: str = "folder") -> Iterator[None]:
-    """Keep other processes from writing to `folder` inside the block; `what` names it in messages ("pool").
-
-    Raises a `StateError` that names the other process if there is one. The lock ends with the process, also when it is
-    killed. A block inside another one of the same thread or task does not lock again. The folder is created where it
-    does not exist, and removed again if nothing was written. Reading needs no lock.
-    """
-    folder = Path(folder)
-    key = folder.resolve()
-    if key in _held.get():
-        yield
-        return
-    created = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = _acquire(folder, what)
-    token = _held.set(_held.get() | {key})
-    try:
-        yield
-    finally:
-        _held.reset(token)
-        with suppress(OSError):
-            (folder / LOCK).unlink()  # while it is locked: a process that waits for this file notices (see `_acquire`)
-        _descriptors.discard(descriptor)
-        os.close(descriptor)
-        if created:
-            with suppress(OSError):
-                folder.rmdir()  # fails if it is not empty
-
-
-def _acquire(folder: Path, what: str) -> int:
-    path = folder / LOCK
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 4096, 0)
-            os.close(descriptor)
-            raise StateError(_locked_message(folder, what, holder)) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                os.close(descriptor)
-                raise
-            log.warning("%s: this file system has no locks; do not start two commands on this %s", folder, what)
-        if _is_file_of(descriptor, path):
-            break
-        os.close(descriptor)  # the holder removed the file when it finished: lock the new one
-    started = datetime.now().astimezone().isoformat(timespec="seconds")
-    command = without_passwords(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))[:300]
-    record = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": started, "command": command})
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, record.encode(), 0)
-    _descriptors.add(descriptor)
-    return descriptor
-
-
-def _is_file_of(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _locked_message(folder: Path, what: str, holder: bytes) -> str:
-    try:
-        other = json.loads(holder)
-        process = f"process {other['pid']} on {other['host']} (`{other['command']}`, since {other['since']})"
-    except (ValueError, KeyError, TypeError):  # not written yet
-        process = "another process"
-    return (
-        f"{folder}: {process} is writing to this {what}; wait until it has finished, or stop it. If no such process "
-        f"runs any more (after a crash of another machine), remove {folder / LOCK}"
-    )
-
-
-def _close_in_child() -> None:
-    """A forked child must not keep the lock of a parent that was killed."""
-    for descriptor in _descriptors:
-        with suppress(OSError):
-            os.close(descriptor)
-    _descriptors.clear()
-
-
-os.register_at_fork(after_in_child=_close_in_child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,122 +142,18 @@ class FileSum:
         return cls(size, digest.hexdigest())
 
 
-def check_file(path: Path | str, expected: FileSum | Sequence[FileSum], remake: str) -> None:
-    """Raise a `DamagedError` unless the file has one of the expected lengths and checksums.
-
-    `remake` is the command, or the words, that make the file again.
-    """
-    path = Path(path)
-    allowed = [expected] if isinstance(expected, FileSum) else list(expected)
-    try:
-        size = path.stat().st_size
-        if size not in {one.bytes for one in allowed}:
-            raise DamagedError(path, f"has {size} bytes instead of {allowed[-1].bytes}", remake)
-        if FileSum.of(path) not in allowed:
-            raise DamagedError(path, "its content does not match its checksum", remake)
-    except OSError as error:
-        raise DamagedError(path, f"cannot be read ({error.strerror or error})", remake) from None
-
-
-@contextmanager
-def write_checked(folder: Path | str) -> Iterator[Path]:
-    """Yield an empty folder; files written there are moved to `folder` together, and recorded in `checksums.json`.
-
-    Files that are there already keep their records. A kill at any moment leaves files that match their records:
-    while files are replaced, the record allows the old and the new content of each.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() in _held.get():  # what is left of a killed process; nobody else is writing now
-        for old in folder.glob(".staging.*"):
-            shutil.rmtree(old, ignore_errors=True)
-    staging = Path(tempfile.mkdtemp(prefix=".staging.", dir=folder))
-    try:
-        yield staging
-        fresh = {path.relative_to(staging).as_posix(): path for path in sorted(staging.rglob("*")) if path.is_file()}
-        sums = {name: FileSum.of(path) for name, path in fresh.items()}
-        before = read_checksums(folder, lenient=True)
-        both = {**before, **{name: [*before.get(name, []), one] for name, one in sums.items()}}
-        _write_checksums(folder, both)
-        for name, path in fresh.items():
-            with atomic_path(folder / name) as temporary:
-                path.replace(temporary)
-        _write_checksums(folder, {**before, **{name: [one] for name, one in sums.items()}})
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def read_checksums(folder: Path | str, *, lenient: bool = False) -> dict[str, list[FileSum]]:
-    """The allowed lengths and checksums of the files of a folder; empty where none are recorded.
-
-    A record that is damaged itself raises a `DamagedError`; with `lenient`, it counts as empty.
-    """
-    path = Path(folder) / CHECKSUMS
-    try:
-        document = json.loads(path.read_bytes())
-        found = {
-            str(name): [FileSum(int(one["bytes"]), str(one["blake2b"])) for one in sums]
-            for name, sums in document["files"].items()
-        }
-        if not all(found.values()):
-            raise ValueError("a file without a checksum")
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        if lenient:
-            return {}
-        raise DamagedError(path, f"is no list of checksums ({error})", "the command that wrote the folder") from None
-    return found
-
-
-def _write_checksums(folder: Path, files: Mapping[str, Sequence[FileSum]]) -> None:
-    listed = {
-        name: [{"bytes": one.bytes, "blake2b": one.blake2b} for one in sums] for name, sums in sorted(files.items())
-    }
-    atomic_write(folder / CHECKSUMS, json.dumps({"format": "captrial checksums 1", "files": listed}, indent=2))
-
-
-def check_files(folder: Path | str, remake: str, names: Iterable[str] | None = None) -> list[str]:
-    """Check files of a folder against `checksums.json` (default: all that it lists); return the names checked.
-
-    Raises a `DamagedError` for the first one that does not match. Folders without records pass.
-    """
-    folder, sums = Path(folder), read_checksums(folder)
-    chosen = [name for name in (sums if names is None else names) if name in sums]
-    for name in chosen:
-        check_file(folder / name, sums[name], remake)
-    return chosen
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedFolder:
-    """The outcome of verifying a folder: what it is, how many files were checked, and what is wrong."""
-
-    kind: str
-    files: int
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FolderVerifier:
-    """One kind of folder that `captrial verify` knows."""
-
-    name: str  # e.g. "image pool"
-    recognise: Callable[[Path], bool]  # from the content of the folder
-    verify: Callable[[Path], VerifiedFolder]
-
-
 def refuse_overwrite(
     output: Path | str,
     *,
     inputs: Iterable[Path | str | None] = (),
-    overwrite: bool = False,
+    overwrite: bool | None = False,
     ours: Callable[[Path], bool] | None = None,
 ) -> None:
     """Raise an `InputError` if writing `output` would replace an input, or something that captrial did not write.
 
     An output that is one of the `inputs` (the same file, also through links) is always refused. One that exists is
     refused unless `overwrite` is set or `ours` recognises it; by default, `is_own_output`. Call it before any work.
+    `overwrite` is None where a command has no such option.
     """
     output = Path(output)
     for one in inputs:
@@ -352,8 +163,8 @@ def refuse_overwrite(
         return
     what = "folder" if output.is_dir() else "file"
     raise InputError(
-        f"{output}: this {what} exists and was not written by captrial, or has changed since; choose another output, "
-        "or replace it with --overwrite"
+        f"{output}: this {what} exists and was not written by captrial, or has changed since; choose another output"
+        + ("" if overwrite is None else ", or replace it with --overwrite")
     )
 
 

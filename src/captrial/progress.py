@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 T = TypeVar("T")
+_shown: list[Progress] = []  # the display on the terminal, at most one
 
 
 class RateColumn(ProgressColumn):
@@ -45,7 +46,14 @@ def rate(speed: float | None) -> str:
 
 @contextmanager
 def progress_bar(hidden: bool = False) -> Iterator[Progress]:
-    """A rich progress display; use `.add_task` and `.advance` on it. With `hidden`, nothing is shown."""
+    """A rich progress display; use `.add_task` and `.advance` on it. With `hidden`, nothing is shown.
+
+    Inside another one, its tasks are lines of that one until the end of the `with` block.
+    """
+    if _shown and not hidden:
+        with _lines_of(_shown[-1]) as bar:
+            yield bar
+        return
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -57,7 +65,31 @@ def progress_bar(hidden: bool = False) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal) as bar:
+        if hidden:
+            yield bar
+            return
+        _shown.append(bar)
+        try:
+            yield bar
+        finally:
+            _shown.remove(bar)
+
+
+@contextmanager
+def _lines_of(bar: Progress) -> Iterator[Progress]:
+    before = set(bar.task_ids)
+    try:
         yield bar
+    finally:
+        for task in set(bar.task_ids) - before:
+            bar.remove_task(task)
+
+
+def say(text: str) -> None:
+    """Print a line on stderr, above a progress bar; nothing where stderr is not a terminal."""
+    console = _shown[-1].console if _shown else Console(stderr=True)
+    if console.is_terminal:
+        console.print(text, style="dim", highlight=False, markup=False)
 
 
 def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:

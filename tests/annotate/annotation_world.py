@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -27,20 +28,28 @@ CAPTION = "a brown horse stands alone in a wide green field"
 ANIMALS = ["dog", "cat", "horse", "cow", "bird", "sheep"]
 
 
-def make_competition(directory: Path, k: int = 4, reserve: int = 4, images: int = IMAGES) -> Path:
-    """Three models on some images (the first twelve have files); k images a pair."""
+def make_competition(
+    directory: Path,
+    k: int = 4,
+    reserve: int = 4,
+    images: int = IMAGES,
+    names: tuple[str, ...] = ("model0", "model1", "model2"),
+) -> Path:
+    """Three models on some images; k images a pair."""
     source = directory / "source"
     (source / "images").mkdir(parents=True)
     files = {}
-    for model in range(3):
+    for model, name in enumerate(names):
         captions = [
             {"image_id": f"p{n}.png", "caption": f"a {ANIMALS[(n * (model + 1)) % 6]} stands in field number {n}"}
             for n in range(images)
         ]
-        files[f"model{model}"] = source / f"model{model}.json"
-        files[f"model{model}"].write_text(json.dumps(captions))
+        files[name] = source / f"{name}.json"
+        files[name].write_text(json.dumps(captions))
     for n in range(IMAGES):
         Image.new("RGB", (64, 48), (20 * n, 100, 200)).save(source / "images" / f"p{n}.png")
+    for n in range(IMAGES, images):
+        os.link(source / "images" / "p0.png", source / "images" / f"p{n}.png")
     competition = Competition.create(directory / "competition", files, images=source / "images")
     competition.select(SelectionSettings(k, reserve))
     return directory / "competition"

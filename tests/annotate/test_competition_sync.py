@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from sqlalchemy import select
 
 from annotate.annotation_world import ANIMALS, CAPTION, IMAGES, join, make_competition, submit_caption, submit_judgement
-from captrial.annotate.database.schema import images
+from captrial.annotate import competition_sync
+from captrial.annotate.database.schema import images, settings
 from captrial.annotate.rounds.qualification import set_images
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings, write_settings
 from captrial.compete.competition import Competition
 from captrial.compete.storage.manifest import SelectionSettings
+from captrial.errors import MismatchError
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -93,3 +96,67 @@ def test_an_image_of_the_qualification_may_be_selected_later(tmp_path: Path) -> 
     assert wanted & set(rest)
     assert practised == set(rest) - wanted
     service.close()
+
+
+def test_an_image_marked_by_hand_leaves_the_annotation_and_the_competition_alike(directory: Path) -> None:
+    """The competition left it out and its reserve came in, while people went on describing the old one."""
+    service = AnnotationService(directory)
+    competition = Competition.open(directory)
+    image = competition.selected_images()[0]
+    competition.mark_indescribable(image)
+    wait_for(lambda: image not in active(service))
+    assert active(service) == set(Competition.open(directory).selected_images())
+    other = sorted(active(service))[0]
+    (directory / "references.jsonl").write_text(json.dumps({"id": other, "indescribable": True}) + "\n")
+    wait_for(lambda: other not in active(service))
+    assert active(service) == set(Competition.open(directory).selected_images())
+    (directory / "references.jsonl").unlink()
+    wait_for(lambda: other in active(service))
+    service.close()
+
+
+def test_a_database_belongs_to_one_competition(directory: Path, tmp_path: Path) -> None:
+    AnnotationService(directory).close()
+    (tmp_path / "other").mkdir()
+    other = make_competition(tmp_path / "other")
+    before = (directory / "annotations.sqlite").read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(MismatchError, match="belongs to another competition"):
+            AnnotationService(other, database=f"sqlite:///{directory / 'annotations.sqlite'}", read_only=read_only)
+    assert (directory / "annotations.sqlite").read_bytes() == before
+    assert not (other / "references.annotated.jsonl").exists()
+
+
+def test_a_database_of_an_earlier_version_is_known_by_its_images(directory: Path, tmp_path: Path) -> None:
+    service = AnnotationService(directory)
+    with service.store.change() as connection:
+        connection.execute(settings.delete().where(settings.c.name.in_(["competition", "database"])))
+    service.close()
+    (directory / "references.annotated.jsonl").unlink()
+    elsewhere = Competition.create(tmp_path / "new", _renamed(tmp_path))
+    elsewhere.select(SelectionSettings(2, 2))
+    with pytest.raises(MismatchError, match="belongs to another competition"):
+        AnnotationService(tmp_path / "new", database=f"sqlite:///{directory / 'annotations.sqlite'}")
+    AnnotationService(directory).close()  # its own
+
+
+def _renamed(folder: Path) -> dict[str, Path]:
+    """Caption files of other images."""
+    files = {}
+    for name in ("model0", "model1"):
+        records = [{"image_id": f"x{n}", "caption": f"a {ANIMALS[n % 6]} of {name} number {n}"} for n in range(8)]
+        files[name] = folder / f"x{name}.json"
+        files[name].write_text(json.dumps(records))
+    return files
+
+
+def test_the_thread_ends_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is tried again for ever where a competition was removed."""
+    monkeypatch.setattr(competition_sync, "INTERVAL", 0.01)
+    directory = tmp_path / "competition"
+    directory.mkdir()
+    sync = competition_sync.DirectorySync(directory, lambda: None, lambda: True)
+    assert sync._thread.is_alive()
+    directory.rmdir()
+    sync._thread.join(20)
+    assert not sync._thread.is_alive()

@@ -34,13 +34,24 @@ def test_overview_and_exports(service: AnnotationService) -> None:
 
 def test_import_counts_as_accepted(service: AnnotationService) -> None:
     wanted = {image: [CAPTION, f"{CAPTION} indeed"] for image in service.competition.selected_images()}
-    taken, unknown = service.import_references({**wanted, "elsewhere": [CAPTION]})
-    assert (taken, unknown) == (2 * len(wanted), 1)
-    assert service.import_references(wanted)[0] == 0
+    found = service.import_references({**wanted, "elsewhere": [CAPTION]})
+    assert (found.stored, found.unknown, found.matched) == (2 * len(wanted), 1, "")
+    assert service.import_references(wanted).stored == 0
     image = next(iter(wanted))
-    assert service.import_references({image: [f"{CAPTION} at last"]})[0] == 1  # by somebody who has not described it
+    assert (
+        service.import_references({image: [f"{CAPTION} at last"]}).stored == 1
+    )  # by somebody who has not described it
     wanted[image].append(f"{CAPTION} at last")
     assert Competition.open(service.directory).labels().references == {p: sorted(c, key=len) for p, c in wanted.items()}
+
+
+def test_ids_of_another_spelling_are_imported_and_reported(service: AnnotationService) -> None:
+    first, second, *_ = service.competition.selected_images()
+    found = service.import_references({f"/data/photos/{first}": [CAPTION], second.removesuffix(".png"): [CAPTION]})
+    assert (found.stored, found.unknown) == (2, 0)
+    assert "matched by file name" in found.matched
+    service.write_files()
+    assert set(Competition.open(service.directory).labels().references) == {first, second}
 
 
 def test_formulas_are_harmless_in_exports(service: AnnotationService) -> None:

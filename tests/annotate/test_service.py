@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 from sqlalchemy import select
 
@@ -19,7 +22,7 @@ from annotate.annotation_world import (
 )
 from captrial.annotate import accounts
 from captrial.annotate.database.schema import captions, images
-from captrial.annotate.database.transactions import Store
+from captrial.annotate.database.transactions import SteadyClock, Store
 from captrial.annotate.rounds.write import accepted_captions
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings, read_settings, write_settings
@@ -85,3 +88,43 @@ def test_nothing_is_stored_for_a_person_who_was_removed_meanwhile(service: Annot
         submit_caption(service, person, item, CAPTION, "a-key-of-ann")
     with pytest.raises(StateError, match="closed"):
         service.save_draft(person, item, CAPTION)
+
+
+def test_a_key_used_for_something_else_is_refused_and_not_acknowledged(service: AnnotationService) -> None:
+    """It was answered "taken", and nothing was stored."""
+    person, _ = join(service, "ann", "annotator")
+    first = service.next("write", person)["item"]
+    following = submit_caption(service, person, first, CAPTION, "the-same-key")["next"]["item"]
+    for item, text in ((following, CAPTION), (first, "another caption of the same image")):
+        with pytest.raises(StateError, match="new key"):
+            submit_caption(service, person, item, text, "the-same-key")
+    with pytest.raises(StateError, match="new key"):
+        service.undo(person, "write", "the-same-key")
+    assert submit_caption(service, person, first, CAPTION, "the-same-key")["taken"]  # sent again by a browser
+    with service.store.read() as connection:
+        assert connection.execute(select(captions.c.text)).scalars().all() == [CAPTION]
+
+
+def test_a_clock_that_is_set_back_changes_no_order(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo deleted an older caption, and people who had signed in before were refused."""
+    wall, elapsed = [1_000_000.0], [0.0]
+    clock = SteadyClock(lambda: wall[0], lambda: elapsed[0])
+    service = AnnotationService(directory, Store(f"sqlite:///{directory / 'annotations.sqlite'}", clock))
+    person, _ = join(service, "ann", "annotator")
+    first = service.next("write", person)["item"]
+    following = submit_caption(service, person, first, f"{CAPTION} first", "key-first")["next"]["item"]
+    with service.store.change() as connection:
+        token = accounts.start_session(service.store, connection, person.id)
+    wall[0] -= 60
+    elapsed[0] += 1
+    submit_caption(service, person, following, f"{CAPTION} second", "key-second")
+    assert service.undo(person, "write", "undo-second")["draft"] == f"{CAPTION} second"
+    with service.store.read() as connection:
+        assert connection.execute(select(captions.c.text)).scalars().all() == [f"{CAPTION} first"]
+        assert accounts.by_session(service.store, connection, token) is not None
+    before = service.store.clock()
+    service.close()
+    monkeypatch.setattr(time, "time", lambda: wall[0])  # and after a restart
+    again = AnnotationService(directory)
+    assert again.store.clock() >= before - 1
+    again.close()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import captrial
 from attribution.small_captioners import BlackBox, Patches, bright_corner
-from captrial.attribution.explain import explain
+from captrial.attribution.explain import _known, explain
 from captrial.attribution.methods.registry import explain_methods
 from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.captioners.trained import TrainedCaptioner
@@ -34,18 +34,18 @@ def test_every_method_explains_the_models_own_caption(
 
 
 def test_pixels_through_the_backbone(captioner: TrainedCaptioner, image: Image.Image) -> None:
-    over = explain(captioner, image, words="a red dog", over="pixels").attribution
+    over = explain(captioner, image, caption="a red dog", over="pixels").attribution
     assert over.grid == (24, 24)
     assert over.maps().shape == (3, 24, 24)
     assert over.error is not None
     assert over.error < 0.01
-    features = explain(captioner, image, words="a red dog").attribution
+    features = explain(captioner, image, caption="a red dog").attribution
     assert features.grid == (3, 3)
 
 
 def test_a_cropped_image_is_explained_where_the_crop_was(captioner: TrainedCaptioner, image: Image.Image) -> None:
     cropped = TrainedCaptioner(captioner.checkpoint, Patches("crop"))
-    found = explain(cropped, image, "saliency", words="a dog").attribution
+    found = explain(cropped, image, "saliency", caption="a dog").attribution
     left, top, right, bottom = found.window
     assert (right - left) * 60 == pytest.approx((bottom - top) * 40)  # a square
     assert right - left < bottom - top < 1
@@ -54,24 +54,24 @@ def test_a_cropped_image_is_explained_where_the_crop_was(captioner: TrainedCapti
 
 
 def test_any_caption_and_a_contrast(captioner: TrainedCaptioner, image: Image.Image) -> None:
-    plain = explain(captioner, image, words="A man, a zeppelin.")
+    plain = explain(captioner, image, caption="A man, a zeppelin.")
     assert plain.words == ("a", "man", "a", "zeppelin")  # unknown words keep their name
-    lead = explain(captioner, image, words="a man runs", contrast={"man": "dog"})
+    lead = explain(captioner, image, caption="a man runs", contrast={"man": "dog"})
     assert lead.contrast == {"man": "dog"}
-    single = explain(captioner, image, words="a man runs")
+    single = explain(captioner, image, caption="a man runs")
     assert not np.allclose(lead.to_numpy()[1], single.to_numpy()[1])
     assert np.allclose(lead.to_numpy()[0], single.to_numpy()[0], rtol=0.05)
     with pytest.raises(InputError, match="'zeppelin' is not in the vocabulary"):
-        explain(captioner, image, words="a man runs", contrast={"man": "zeppelin"})
+        explain(captioner, image, caption="a man runs", contrast={"man": "zeppelin"})
     with pytest.raises(InputError, match="'horse' is not a word of: a man runs"):
-        explain(captioner, image, words="a man runs", contrast={"horse": "dog"})
-    with pytest.raises(InputError, match="nothing can be explained over 'elements'; there are: features, pixels"):
-        explain(captioner, image, over="elements")  # type: ignore[arg-type]
+        explain(captioner, image, caption="a man runs", contrast={"horse": "dog"})
+    with pytest.raises(InputError, match="nothing can be explained over 'features'; there are: elements, pixels"):
+        explain(captioner, image, over="features")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no word 9 to contrast"):
-        explain(captioner, image, words="a man runs", contrast={9: "dog"})
+        explain(captioner, image, caption="a man runs", contrast={9: "dog"})
     for method in ("attention", "occlusion"):
         with pytest.raises(InputError, match=f"{method} does not use scores, so it has no contrast"):
-            explain(captioner, image, method, words="a man runs", contrast={"man": "dog"})
+            explain(captioner, image, method, caption="a man runs", contrast={"man": "dog"})
 
 
 def test_a_black_box_has_no_gradients() -> None:
@@ -122,3 +122,19 @@ def test_any_captioner_that_implements_the_protocol(image: Image.Image) -> None:
     assert explain(model, image, contrast={"dog": "cat"}).to_numpy().shape == (2, 16)
     with pytest.raises(InputError, match="reports no attention"):
         explain(model, image, "attention")
+
+
+class _ByteLevel:
+    """A byte-level tokeniser in small: a word in the middle of a text is another token than one at its beginning."""
+
+    known = ("a", "dog", "cat", " dog", " cat", " a")
+
+    def tokenize(self, caption: str) -> list[int]:
+        first, *rest = caption.split(" ")
+        return [self.known.index(first), *(self.known.index(f" {word}") for word in rest)]
+
+
+def test_contrasted_words_keep_the_space_before_them() -> None:
+    spans = [WordSpan("a", 0, 1), WordSpan("dog", 1, 2)]
+    assert _known(_ByteLevel(), "cat", spans[:1]) == [4]  # type: ignore[arg-type]
+    assert _known(_ByteLevel(), "cat", []) == [2]  # type: ignore[arg-type]

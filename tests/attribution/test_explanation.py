@@ -16,7 +16,7 @@ from captrial.errors import InputError
 
 
 def test_features_alone_and_saving(captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path) -> None:
-    found = explain_features(captioner.checkpoint, captioner.backbone.extract([image]), words="two red cats")
+    found = explain_features(captioner.checkpoint, captioner.backbone.extract([image]), caption="two red cats")
     path = found.save(tmp_path / "numbers.npz")
     again = Explanation.load(path)
     assert again.words == ("two", "red", "cats")
@@ -35,7 +35,7 @@ def test_features_alone_and_saving(captioner: TrainedCaptioner, image: Image.Ima
 
 
 def test_a_page_a_figure_and_json(captioner: TrainedCaptioner, image: Image.Image, tmp_path: Path) -> None:
-    found = explain(captioner, image, "saliency", words="a dog")
+    found = explain(captioner, image, "saliency", caption="a dog")
     assert "<html" in found.save(tmp_path / "page.html").read_text()
     assert '"words":["a","dog"]' in found.save(tmp_path / "page.json").read_text()
     assert len(found.show().axes) >= 3

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import colormaps
 from PIL import Image
 
 from captrial.attribution.attribution import Attribution, tile
 from captrial.attribution.explanation import Explanation
-from captrial.attribution.page import ExplanationView, page, panel, save_figure, words_figure, write_page
+from captrial.attribution.page import ExplanationView, coloured, page, panel, save_figure, words_figure, write_page
 from captrial.grounding.ground import GroundedExplanation, ground_explanation
 from captrial.grounding.score import CaptionGrounding, GroundedNoun, Grounder, Verdict
 from captrial.records import Box, Region
@@ -25,7 +26,7 @@ def view(words: tuple[str, ...] = WORDS, **changes: object) -> ExplanationView:
     regions = [Region(Box(30, 0, 60, 30), "person", 0.9), Region(Box(30, 30, 60, 60), "dog", 0.8)]
     nouns = (
         GroundedNoun(1, "man", (0.9, 0.9), Verdict.GROUNDED),
-        GroundedNoun(4, "dog", (0.1,) * 5, Verdict.HALLUCINATED),
+        GroundedNoun(4, "dog", (0.1,) * 5, Verdict.NOT_IN_IMAGE),
     )
     settings: dict[str, object] = {
         "image": Image.new("RGB", (90, 60), "white"),
@@ -51,7 +52,7 @@ def test_a_map_is_bright_at_the_element_of_its_word() -> None:
 def test_a_panel_names_the_regions_and_verdicts_of_each_word() -> None:
     data = panel(view())
     assert data["words"][1]["verdict"] == "grounded"
-    assert data["words"][4]["verdict"] == "hallucinated"
+    assert data["words"][4]["verdict"] == "not in the image"
     assert data["regions"][data["words"][1]["top"][0]["region"]]["label"] == "person"
     assert data["words"][0]["verdict"] is None
     assert [entry["delta"] for entry in data["grounding"]] == ["0", "1", "3", "5", "∞"]
@@ -78,6 +79,13 @@ def test_an_image_without_elements_says_so() -> None:
     assert panel(empty)["problem"] == "the image has no region with a label"
     assert "no region" in page([empty])
     words_figure(empty)
+
+
+def test_the_colours_of_maps_are_those_of_matplotlib() -> None:
+    values = np.linspace(0, 1, 1001).reshape(7, 143)
+    expected = colormaps["inferno"](0.15 + 0.85 * values)
+    expected[..., 3] = 0.12 + 0.7 * values
+    assert np.array_equal(np.asarray(coloured(values)), (255 * expected).astype(np.uint8))
 
 
 def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None:
@@ -107,6 +115,6 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         opened.focus("button:has-text('dog')")
         opened.keyboard.press("ArrowLeft")
         assert opened.get_attribute("button[aria-pressed=true]", "class") == "word"
-        assert "hallucinated" in opened.inner_text(".legend")
+        assert "not in the image" in opened.inner_text(".legend")
         assert "<img" in opened.inner_text("h2")  # a captioner's name is text, never markup
     assert problems == []

@@ -8,6 +8,7 @@ import pytest
 
 from captrial.toyworld import ToyWorldSettings, write_toyworld
 from cli.commands import run_captrial
+from cli.writing_verbs import Inputs
 from compete.competitions import files, small
 
 __all__ = ["files", "small"]
@@ -25,3 +26,11 @@ def store(world: Path) -> Path:
     folder = world.parent / "features"
     run_captrial(["features", str(world), "--out", str(folder), "--backbone", "efficientnet-lite0"])
     return folder
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """Tiny inputs of every command; copy them before a command that may change them is run."""
+    made = Inputs(tmp_path_factory.mktemp("everything"))
+    made.make_all()
+    return made

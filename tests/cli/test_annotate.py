@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from sqlalchemy import select
 
-from annotate.annotation_world import CAPTION, IMAGES, join, make_competition, submit_caption
+from annotate.annotation_world import CAPTION, IMAGES, join, make_competition, submit_caption, use_settings
 from captrial.annotate import accounts
 from captrial.annotate.database.schema import judgements
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings, write_settings
-from captrial.annotate.simulate import simulate_experiment
+from captrial.annotate.simulate import SimulationSettings, simulate_experiment
 from captrial.cli import main
 from captrial.compete.competition import Competition
 
@@ -105,14 +105,15 @@ def test_simulated_people_finish_an_experiment(directory: Path, references: Path
     known = json.loads(references.read_text())
     del known[refused]
     known = {name: [f"{caption} in {name}" for caption in captions] for name, captions in known.items()}
-    outcome = simulate_experiment(directory, known, noise=0.2, seed=1)
-    competition = Competition.open(directory)
+    copy = directory.parent / "copy"
+    outcome = simulate_experiment(directory, known, SimulationSettings(noise=0.2, seed=1), out=copy)
+    competition = Competition.open(copy)
     assert outcome["replaced_images"] == 1
     assert refused not in competition.selected_images()
     assert outcome["discarded"] > 0
     assert outcome["min_refs"] >= 2
     assert len(competition.rank("cider").rows()) == 3
-    again = AnnotationService(directory)
+    again = AnnotationService(copy)
     with again.store.read() as connection:
         cast = connection.execute(select(judgements)).all()
         names = [person.name for person in accounts.all_people(connection)]
@@ -126,13 +127,15 @@ def serve(directory: Path, *options: str, monkeypatch: pytest.MonkeyPatch) -> li
 
     started: list[dict[str, object]] = []
 
-    def run(application: FastAPI, **options: object) -> None:
-        started.append(options)
+    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        (listening,) = sockets
+        started.append({"host": listening.getsockname()[0], "proxy_headers": server.config.proxy_headers})
+        application: Any = server.config.app
         application.state.context.close()
 
-    monkeypatch.setattr(uvicorn, "run", run)
+    monkeypatch.setattr(uvicorn.Server, "run", run)
     with pytest.raises(SystemExit) as ended:
-        main(["annotate", "serve", str(directory), *options])
+        main(["annotate", "serve", str(directory), "--port", "0", *options])
     return started if not ended.value.code else []
 
 
@@ -157,3 +160,65 @@ def test_remote_needs_accounts_and_warns_without_tls(
     started = serve(directory, "--host", "0.0.0.0", "--allow-remote", "--https", monkeypatch=monkeypatch)
     assert started[0]["proxy_headers"] is True
     assert "HTTPS" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_simulated_people_never_touch_what_people_did(directory: Path, references: Path, run: Any) -> None:
+    """They played on the real database, discarded a person's caption, and were invited without end."""
+    service = AnnotationService(directory)
+    use_settings(service, AnnotationSettings(writers=1, inspectors=1, discards=1, min_captions=1))
+    person, _ = join(service, "Ada", "annotator")
+    submit_caption(service, person, service.next("write", person)["item"], "nothing of this is true", "a-key-of-ada")
+    service.close()
+    before = {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+    found = json.loads(run("simulate", str(references), "--noise", "1", "--people", "1", "--json"))
+    assert found["discarded"] > 0  # in the copy
+    assert found["people"] <= 22
+    assert found["unfinished"] > 0  # with nothing but mistakes it would never end
+    assert {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()} == before
+
+
+def test_a_simulation_needs_a_selection_and_a_new_folder(
+    directory: Path, references: Path, run: Any, tmp_path: Path
+) -> None:
+    assert "choose a new folder" in run("simulate", str(references), "--out", str(tmp_path), code=2)
+    for path in (directory / "selection").glob("*.json"):
+        path.unlink()
+    assert "compete select" in run("simulate", str(references), code=2)
+
+
+def test_a_taken_port_is_refused_before_anything_is_made(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert not serve(directory, "--port", str(taken.getsockname()[1]), monkeypatch=monkeypatch)
+    printed = capsys.readouterr()
+    assert "cannot be used" in printed.err
+    assert "Serving on" not in printed.out
+    assert not (directory / "annotations.sqlite").exists()
+
+
+def test_serving_before_selecting_says_what_to_do(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (directory / "selection").glob("*.json"):
+        path.unlink()
+    assert not serve(directory, monkeypatch=monkeypatch)
+    assert f"captrial compete select {directory}" in capsys.readouterr().err
+
+
+def test_missing_images_and_too_few_people_are_reported(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: Any
+) -> None:
+    images = directory.parent / "source" / "images"
+    selected = Competition.open(directory).selected_images()
+    (images / selected[0]).unlink()
+    assert serve(directory, monkeypatch=monkeypatch)
+    printed = capsys.readouterr().err
+    assert f"1 of the {len(selected)} images to annotate are missing ({selected[0]})" in printed
+    assert "needs 3 inspectors, you have 0" in printed
+    assert "needs 3 annotators, you have 0" in run("status")
+    images.rename(images.with_name("moved"))
+    assert not serve(directory, monkeypatch=monkeypatch)
+    assert "there is no image to show" in capsys.readouterr().err
+    assert serve(directory, "--images", str(images.with_name("moved")), monkeypatch=monkeypatch)

@@ -5,11 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Annotated
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from captrial.cli.app import main
+import captrial as package
+from captrial.cli import app as cli_app
+from captrial.cli.app import COMMANDS, main
 from captrial.cli.output import print_table
 from captrial.version import __version__
 
@@ -35,6 +42,22 @@ def test_help_is_quick_to_import() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == "[]"
     assert time.monotonic() - started < 30
+
+
+def test_score_imports_only_what_its_metrics_need(tmp_path: Path) -> None:
+    """BLEU needs no engines, no readers of data sets and no compiler."""
+    (tmp_path / "a.json").write_text('{"1": "a dog runs", "2": "a cat sits"}')
+    (tmp_path / "refs.json").write_text('{"1": ["a dog runs"], "2": ["a cat sits"]}')
+    line = ["score", str(tmp_path / "a.json"), "--references", str(tmp_path / "refs.json"), "--metrics", "bleu"]
+    unwanted = ("captrial.engines", "captrial.data.datasets", "captrial.data.pools", "numba", "torch", "spacy")
+    code = (
+        "import sys; from captrial.cli import main\n"
+        f"try: main({[*line, '--json']!r})\n"
+        "except SystemExit as end: assert not end.code\n"
+        f"print([name for name in {unwanted!r} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("command", ["frobnicate", "--nonsense"])
@@ -92,3 +115,53 @@ def test_tables_take_nothing_for_markup(capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     for text in (*names, "title [/b] :cat:", "image [b]", "note [/b] :cow:"):
         assert text in out
+
+
+# Adding a command or an option, as CONTRIBUTING.md says ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountSettings:
+    """The settings object that the options of the command below fill."""
+
+    minimum: int = 1
+
+
+def count_words(text: str, settings: CountSettings) -> int:
+    return sum(len(word) >= settings.minimum for word in text.split())
+
+
+def count(
+    text: Annotated[str, typer.Argument(help="A caption.")],
+    minimum: Annotated[int, typer.Option("--minimum", min=1, help="Letters of the shortest word that counts.")] = 1,
+) -> None:
+    """Count the words of a caption."""
+    print(count_words(text, CountSettings(minimum)))
+
+
+def test_a_command_with_an_option_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module with a function of the command's name, and the name in `COMMANDS`: help, parsing and errors follow."""
+    module = ModuleType("captrial.cli.count")
+    module.count = count  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "captrial.cli.count", module)
+    monkeypatch.setattr(cli_app, "COMMANDS", (*COMMANDS, "count"))
+    runner = CliRunner()
+    assert "Count the words of a caption." in runner.invoke(cli_app.app, ["--help"]).stdout
+    assert "--minimum" in runner.invoke(cli_app.app, ["count", "--help"]).stdout
+    assert runner.invoke(cli_app.app, ["count", "a dog runs"]).stdout == "3\n"
+    assert runner.invoke(cli_app.app, ["count", "a dog runs", "--minimum", "4"]).stdout == "1\n"
+    assert runner.invoke(cli_app.app, ["count", "a dog runs", "--minimum", "0"]).exit_code == 2
+    assert "Did you mean 'count'?" in runner.invoke(cli_app.app, ["cout"]).stderr
+
+
+def test_options_are_declared_in_the_file_of_their_command() -> None:
+    """A new option touches its command's file; those of several are in `*_options.py` and `output.py`."""
+    root = Path(package.__file__).parent
+    declaring = {path.relative_to(root) for path in root.rglob("*.py") if "typer.Option(" in path.read_text()}
+    commands = {name for name in COMMANDS if (root / "cli" / f"{name}.py").is_file()}
+    assert commands == set(COMMANDS)
+    shared = {"app", "output", "engine_options", "study_options"}
+    parts = {path.stem for path in (root / "cli").glob("*_*.py")}  # compete_results.py: commands of `captrial compete`
+    assert {path.parts[0] for path in declaring} == {"cli"}
+    assert {path.stem for path in declaring} <= commands | shared | parts
+    assert {name.split("_")[0] for name in parts - shared} - {""} <= commands

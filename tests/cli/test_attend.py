@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 from PIL import Image
 
+from attribution.toyworld_captioner import toy_checkpoint
 from captrial.errors import DatasetError, InputError
-from grounding.study_world import common, pixel_options, run, write_study_world
+from captrial.language.tokenizer import tokenize
+from captrial.toyworld import read_toyworld
+from grounding.study_world import common, official_coco, pixel_options, run, write_study_world
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,7 @@ def test_attend_writes_tables_and_figures(place: Path, tmp_path: Path) -> None:
 
 
 def test_bad_input_is_refused(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--captions spoken: there are forced and generated"):
+    with pytest.raises(InputError, match="--captions spoken: there are forced, generated, forced-classes"):
         run("attend", *common(place), "--out", tmp_path, "--captions", "spoken")
     with pytest.raises(InputError, match="--phrase min: there are max and mean"):
         run("attend", *common(place), "--out", tmp_path, "--phrase", "min")
@@ -55,3 +59,56 @@ def test_pixels_from_the_command_line(place: Path, tmp_path: Path) -> None:
     rows = orjson.loads(run("attend", *options))["correctness"]["rows"]
     assert rows[0]["method"] == "saliency, pixels"
     assert (tmp_path / "out" / "scores" / "model-saliency-pixels.json").stat().st_size > 0
+
+
+@pytest.mark.parametrize("form", ["toyworld", "coco", "boxes"])
+def test_masks_are_measured_against_when_asked_for(form: str, place: Path, tmp_path: Path) -> None:
+    """Masks of the toy world and of COCO's files, read together or by --boxes; they are smaller than their boxes."""
+    data = place / "world"
+    more: list[str | Path] = []
+    if form != "toyworld":
+        folder = official_coco(place, tmp_path / "coco") / "annotations"
+        data = folder if form == "coco" else folder / "captions_val2017.json"
+        more = ["--images", place / "world" / "images"]
+        more += ["--boxes", folder / "instances_val2017.json"] if form == "boxes" else []
+    options = ["--data", data, "--models", place / "one", "--features", place / "features", "--examples", "0", *more]
+    areas = []
+    for masks in ([], ["--masks"]):
+        printed = run("attend", *options, *masks, "--beam", "1", "--out", tmp_path / "out", "--json")
+        row = orjson.loads(printed)["correctness"]["rows"][0]
+        assert row["captions"] == ("forced" if form == "toyworld" else "forced-classes")
+        assert row["phrases"] > 5
+        areas.append(row["baseline"]["value"])
+    assert areas[1] < 0.9 * areas[0]
+
+
+def test_maps_of_another_program_from_the_command_line(place: Path, tmp_path: Path) -> None:
+    """Uniform maps score the baseline; beside a captioner they are the first model of the tables."""
+    samples = read_toyworld(place / "world")
+    arrays = {
+        f"{sample.id}#{number}": np.ones((len(tokenize(caption)), 3, 5))
+        for sample in samples
+        for number, caption in enumerate(sample.captions)
+    }
+    np.savez(tmp_path / "flat.npz", **arrays)
+    options = ["--data", place / "world", "--maps", tmp_path / "flat.npz", "--examples", "0", "--out", tmp_path / "out"]
+    rows = orjson.loads(run("attend", *options, "--captions", "forced", "--json"))["correctness"]["rows"]
+    assert [(row["model"], row["method"]) for row in rows] == [("flat", "maps")]
+    assert rows[0]["correctness"]["value"] == pytest.approx(rows[0]["baseline"]["value"])
+    both = [*options, "--models", place / "one", "--features", place / "features", "--captions", "forced", "--json"]
+    rows = orjson.loads(run("attend", *both))["leads"]["rows"]
+    assert [row["models"] for row in rows] == ["one - flat (maps)"]
+    with pytest.raises(InputError, match="own captions need their texts: --own-captions FILE"):
+        run("attend", *options)
+    with pytest.raises(InputError, match="--models for captioners, --maps"):
+        run("attend", "--data", place / "world")
+
+
+def test_layers_and_heads_from_the_command_line(place: Path, tmp_path: Path) -> None:
+    toy_checkpoint("transformer-small").save_pretrained(tmp_path / "heads")
+    options = ["--data", place / "world", "--models", tmp_path / "heads", "--features", place / "features", "--heads"]
+    printed = run("attend", *options, "--captions", "forced", "--examples", "0", "--out", tmp_path / "out", "--json")
+    rows = orjson.loads(printed)["heads"]["rows"]
+    assert {(row["layer"], row["head"]) for row in rows} >= {("1", 1), ("2", 1)}
+    with pytest.raises(InputError, match="ShowAttendTell has no layers and heads"):
+        run("attend", *common(place), "--heads", "--captions", "forced", "--out", tmp_path / "out")

@@ -40,7 +40,7 @@ def test_brackets_are_not_markup(tmp_path: Path) -> None:
 def test_json(dataset: Path) -> None:
     result = RUNNER.invoke(app, ["data", "show", str(dataset), "--split", "train", "--json"])
     document = orjson.loads(result.stdout)
-    assert document["form"] == "karpathy"
+    assert document["format"] == "karpathy"
     (row,) = document["splits"]
     assert row == {
         "split": "train", "images": 1, "files there": 1, "captions": 2, "regions": 0, "phrases": 0, "classes": 0

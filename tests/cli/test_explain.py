@@ -16,7 +16,7 @@ from captrial.errors import InputError
 def test_regions_of_a_grid_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("captrial.captioners.loading.load_captioner", lambda *_: trained_captioner())
     noise_image().save(tmp_path / "image.png")
-    arguments = ["explain", tmp_path / "image.png", "--words", "a dog", "--method", "saliency", "--regions", "grid"]
+    arguments = ["explain", tmp_path / "image.png", "--caption", "a dog", "--method", "saliency", "--regions", "grid"]
     done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out"), "--json"])
     assert orjson.loads(done.stdout)["problem"] == "the image has no region with a label"
     written = (tmp_path / "out" / "index.html").read_text()
@@ -27,7 +27,7 @@ def test_regions_of_a_grid_from_the_command_line(tmp_path: Path, monkeypatch: py
 
 def test_bad_options_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     for option, value, sentence in (
-        ("--regions", "nonsense", "there are localiser, onnx:FILE, detr:MODEL, grid, none"),
+        ("--regions", "nonsense", "there are region-detector, localiser, onnx:FILE, detr:MODEL, grid, none"),
         ("--method", "nonsense", "no attribution method 'nonsense'; there are: integrated_gradients"),
         ("--over", "nonsense", "nothing can be explained over 'nonsense'"),
         ("--contrast", "cat", "write WORD=OTHER"),

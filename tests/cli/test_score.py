@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -154,8 +155,8 @@ def test_long_captions_are_noticed_and_can_be_cut(files: Path, capsys: pytest.Ca
 def test_document_frequencies_saved_and_used(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = files / "df.npz"
     base = ["score", files / "good.json", "-r", files / "refs.json", "-m", "cider", "--json"]
-    _, first, _ = run(capsys, *base, "--save-df", table)
-    _, second, _ = run(capsys, *base, "--df", table)
+    _, first, _ = run(capsys, *base, "--save-frequencies", table)
+    _, second, _ = run(capsys, *base, "--frequencies", table)
     assert json.loads(second)["good"]["cider"] == pytest.approx(json.loads(first)["good"]["cider"], abs=1e-12)
     single = write(files / "single.json", {"1": GOOD["1"]})
     _, out, err = run(capsys, "score", single, "-r", write(files / "r1.json", {"1": REFERENCES["1"]}), *base[4:])
@@ -184,3 +185,53 @@ def test_names_of_systems(tmp_path: Path) -> None:
     assert system_names([a, c]) == ["out", "other"]
     assert system_names([a, b, c]) == ["a", "b", "other"]
     assert system_names([b, tmp_path / "b" / "out.csv"]) == [str(b), str(tmp_path / "b" / "out.csv")]
+
+
+def test_formats_for_papers_and_programs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"Our model_1={files / 'good.json'}", files / "bad.json"]
+    line = ["score", *names, "-r", files / "refs.json", "-m", "BLEU-4,CIDEr,rouge-l", "--format"]
+    _, out, _ = run(capsys, *line, "markdown")
+    assert out.startswith("| system | BLEU-4 | CIDEr | ROUGE-L |\n| --- |")
+    assert "| Our model_1 | " in out
+    _, out, _ = run(capsys, *line, "latex")
+    assert "Our model\\_1 & " in out
+    assert "$\\pm$" in out
+    assert out.count("\\\\\n") == 3
+    _, out, _ = run(capsys, *line, "csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [row["system"] for row in rows] == ["Our model_1", "bad"]
+    assert float(rows[0]["cider_low"]) <= float(rows[0]["cider"]) <= float(rows[0]["cider_high"])
+    code, out, _ = run(capsys, *line, "json")
+    found = json.loads(out)
+    assert (code, found["images"]) == (0, 3)
+    assert float(rows[0]["cider"]) == pytest.approx(found["systems"]["Our model_1"]["cider"]["value"])
+    assert {row["metric"] for row in found["comparisons"]} == {"bleu_4", "cider", "rouge_l"}
+    assert all(0 <= row["permutation_p"] <= 1 and row["low"] <= row["high"] for row in found["comparisons"])
+
+
+def test_names_given_twice_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "score", f"bad={files / 'good.json'}", files / "bad.json", "-r", files / "refs.json")
+    assert code == 2
+    assert "two systems are named bad" in err
+    odd = write(files / "a=b.json", GOOD)
+    code, out, _ = run(capsys, "score", odd, "-r", files / "refs.json", "-m", "cider", "--json")
+    assert (code, list(json.loads(out))) == (0, ["a=b"])
+
+
+@pytest.mark.needs("minilm")
+@pytest.mark.slow
+def test_scores_by_meaning_on_the_command_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["score", files / "good.json", files / "bad.json", "-r", files / "refs.json", "-m", "semantic,facts,words"]
+    code, out, err = run(capsys, *line, "--json")
+    assert code == 0, err
+    good, bad = json.loads(out)["good"], json.loads(out)["bad"]
+    assert good["semantic"] > bad["semantic"]
+    assert good["facts"] > bad["facts"]
+    assert good["unsupported"] < bad["unsupported"]
+    _, tokens, _ = run(capsys, *line, "--match", "tokens", "--json")
+    assert json.loads(tokens)["good"]["semantic"] != good["semantic"]
+    _, workers, _ = run(capsys, *line, "--workers", "2", "--json")
+    assert json.loads(workers) == json.loads(out)
+    code, _, err = run(capsys, *line, "--encoder", "./nowhere")
+    assert code == 2
+    assert "no such folder" in err

@@ -44,6 +44,8 @@ def test_an_unknown_captioner_is_refused_with_the_list_before_the_page_opens(
 def test_an_unknown_detector_is_refused_before_the_page_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "no detector is called 'nobody'; there are: localiser, onnx, detr" in refused(capsys, "--regions", "nobody")
+    assert "no detector is called 'nobody'; there are: region-detector, localiser, onnx, detr" in refused(
+        capsys, "--regions", "nobody"
+    )
     gone = tmp_path / "gone.onnx"
     assert str(gone) in refused(capsys, "--regions", f"onnx:{gone}")

@@ -33,10 +33,27 @@ def test_train_continue_and_caption(world: Path, store: Path, capsys: pytest.Cap
     out = world.parent / "explained"
     explained = answer(
         capsys,
-        ["explain", image, "--model", str(after), "--method", "saliency", "--regions", "none", "--out", str(out)],
+        [
+            "explain",
+            image,
+            "--model",
+            str(after),
+            "--method",
+            "saliency",
+            "--regions",
+            "none",
+            "--figure",
+            "--out",
+            str(out),
+        ],
     )
     assert explained["caption"] == said[image]
-    assert {path.name for path in out.iterdir()} == {"index.html", "words.png", "explanation.npz"}
+    assert {path.name for path in out.iterdir()} == {
+        "index.html",
+        "words.png",
+        "explanation.npz",
+        "checksums.json",
+    }
 
 
 @pytest.mark.slow
@@ -67,7 +84,16 @@ def test_a_backbone_must_be_the_one_of_the_store(
 ) -> None:
     with FeatureWriter(tmp_path / "store", load_backbone("efficientnet-lite0").describe()):
         pass  # made, and nothing in it
-    line = ["train", "m2-small", "--data", str(world), "--features", str(tmp_path / "store"), "--out", str(tmp_path)]
+    line = [
+        "train",
+        "m2-small",
+        "--data",
+        str(world),
+        "--features",
+        str(tmp_path / "store"),
+        "--out",
+        str(tmp_path / "run"),
+    ]
     for backbone, why in (
         (["--backbone", "efficientnet-lite0?size=64"], "holds features with preprocess"),
         (["--backbone", "efficientnet-lite0"], "has no features of"),

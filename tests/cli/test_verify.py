@@ -40,7 +40,7 @@ def test_other_folders_are_named(tmp_path: Path) -> None:
         assert "image pool" in str(result.exception)
 
 
-@pytest.mark.parametrize("verifier", verifiers(), ids=lambda one: one.name)
+@pytest.mark.parametrize("verifier", list(verifiers()), ids=lambda one: one.name)
 def test_no_verifier_recognises_a_foreign_folder(verifier: object, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     assert not verifier.recognise(tmp_path)  # type: ignore[attr-defined]

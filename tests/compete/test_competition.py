@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from captrial.cli.app import main
 from captrial.compete import Competition, SelectionSettings
-from captrial.errors import InputError, MismatchError, StateError
+from captrial.compete.analysis.flip import flip_report
+from captrial.compete.analysis.stability import measure_stability
+from captrial.compete.ranking.result import rank_models
+from captrial.compete.storage.labels import Labels
+from captrial.errors import DamagedError, InputError, MismatchError, StateError
 from captrial.language import tokenize_all
+from captrial.report import write_competition_report
 from compete import exact_selection, synthetic
 from compete.competitions import Small
 
@@ -89,6 +97,92 @@ def test_other_settings_need_a_word(small: Small) -> None:
     assert all(len(found.images) == 9 for found in small.competition.selections().values())
 
 
+def test_a_function_that_only_a_file_names_is_never_imported(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "foreign_code.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kept = SelectionSettings(8, 8, similarity="foreign_code:similarity")
+    replace(small.competition.manifest, selection=kept).save(small.directory)
+    reopened = Competition.open(small.directory)
+    for k in (None, 8, 9):
+        with pytest.raises(InputError, match="foreign_code:similarity, which captrial does not import"):
+            reopened.select(k=k, again=True)
+    with pytest.raises(SystemExit) as stopped:
+        main(["compete", "select", str(small.directory), "--again", "--labels", "20"])
+    assert stopped.value.code == 2
+    assert "does not import" in " ".join(capsys.readouterr().err.split())
+
+
+def test_k_holds_beside_settings(small: Small) -> None:
+    small.competition.select(SelectionSettings(8, 8, diverse=True), k=5, again=True)
+    chosen = small.competition.manifest.selection
+    assert chosen is not None
+    assert (chosen.k, chosen.diverse) == (5, True)
+
+
+def test_the_design_of_d_alone_wants_no_labels_of_an_earlier_sample(small: Small) -> None:
+    assert small.competition.sample("hybrid", 40) > len(small.competition.selected_images())
+    assert small.competition.sample("discrepancy") == len(small.competition.selected_images())
+    assert sorted(small.competition.images_to_label()) == small.competition.selected_images()
+    assert "sample" not in small.competition.selection_json()
+
+
+def test_rates_are_those_of_the_wave_that_the_labels_have_reached(small: Small) -> None:
+    competition = small.competition
+    selected = len(competition.selected_images())
+    competition.sample("hybrid", selected + 12)
+    competition.sample("hybrid", selected + 24, between=["model0", "model1"])
+    design = competition.label_sample()
+    assert design.order is not None
+    truth = json.loads(small.references.read_text())
+    labelled = {*competition.selected_images(), *design.sampled(6)}  # D has labels beyond the first wave's twelve
+    assert len(labelled) > 12 > design.prefix(labelled)
+    sample, scorer = competition.pool_sample(Labels({image: truth[image] for image in labelled}))
+    place = {image: row for row, image in enumerate(design.images)}
+    expected = design.order.waves[0][0][[place[image] for image in scorer.images]]
+    np.testing.assert_array_equal(sample.rate, expected)
+
+
+def test_the_flip_report_is_about_the_ranking_while_labels_are_partial(small: Small) -> None:
+    competition = small.competition
+    competition.sample("hybrid", len(competition.selected_images()) + 12)
+    truth = json.loads(small.references.read_text())
+    labels = Labels({image: truth[image] for image in competition.images_to_label()[:24]})
+    scorer = competition.scorer(labels)
+    pairwise = scorer.score("cider", frequencies=scorer.frequencies)
+    assert len(set(pairwise.weights.tolist())) > 1
+    ranked, flip = competition.rank("cider", labels), flip_report(pairwise)
+    best, second, *_ = sorted(ranked.scores.tolist(), reverse=True)
+    assert flip.winner == ranked.rows()[0]["model"]
+    assert flip.margin == pytest.approx(best / second)
+
+
+def test_analyses_leave_out_models_that_have_no_number_yet(small: Small, tmp_path: Path) -> None:
+    truth = json.loads(small.references.read_text())
+    labels = Labels({image: truth[image] for image in small.competition.selected_images()})
+    before = small.competition.scorer(labels)
+    newcomer = tmp_path / "newcomer.json"
+    newcomer.write_text(json.dumps({image: f"something else {image}" for image in truth}))
+    small.competition.add_model("newcomer", newcomer)
+    small.competition.select()
+    assert any(image not in labels.references for image in small.competition.selected_images())
+    scorer = small.competition.scorer(labels)
+    found, expected = flip_report(scorer.score("cider")), flip_report(before.score("cider"))
+    assert (found.winner, found.removed, found.method) == (expected.winner, expected.removed, expected.method)
+    assert dict(found.influential) == pytest.approx(dict(expected.influential))
+    assert measure_stability(lambda k: scorer.score("cider", k)) == measure_stability(
+        lambda k: before.score("cider", k)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = rank_models(scorer.score("cider")).rows()
+    expected_rows = rank_models(before.score("cider")).rows()
+    assert [row["bradley_terry_rank"] for row in rows] == [*(row["bradley_terry_rank"] for row in expected_rows), None]
+    assert rows[-1]["bradley_terry"] is None
+    write_competition_report(small.competition, labels, ["cider"], tmp_path / "report")
+
+
 def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
     expected = small.competition.selections()
     (small.directory / "selection" / "0-2.json").unlink()
@@ -109,7 +203,7 @@ def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_pat
     small.competition.add_model("fourth", tmp_path / "fourth.json")
     assert small.competition.select() == [(0, 3), (1, 3), (2, 3)]
     after = contents(small.directory)
-    changing = {"competition.json", "selection/captions.parquet"}
+    changing = {"competition.json", "selection/captions.parquet", "checksums.json"}
     assert {name: data for name, data in after.items() if name in before and name not in changing} == {
         name: data for name, data in before.items() if name not in changing
     }
@@ -217,7 +311,7 @@ def test_labels_in_the_directory(small: Small) -> None:
     assert images[-1] not in competition.selected_images()
     waiting = competition.images_to_label()
     assert set(waiting).isdisjoint(images)  # only replacements are left to label
-    ranking = competition.rank("cider", replicates=50)
+    ranking = competition.rank("cider")
     assert len(ranking.rows()) == 3
     assert any("not fully labelled" in note for note in ranking.notes) == bool(waiting)
 
@@ -234,7 +328,7 @@ def test_ranking_needs_labels_and_a_selection(tmp_path: Path, files: tuple[dict[
 def test_the_better_model_wins(small: Small) -> None:
     labels = small.competition.labels(small.references)
     for metric in ("cider", "rouge_l", "bleu_4"):
-        ranking = small.competition.rank(metric, labels, replicates=50)
+        ranking = small.competition.rank(metric, labels)
         assert ranking.rows()[0]["model"] == "model0"
 
 
@@ -243,13 +337,18 @@ def test_broken_captions_are_listed_and_can_be_left_out(tmp_path: Path, files: t
     rows[5]["caption"], rows[7]["caption"] = "", "a <unk> on the bed"
     files[0]["model2"].write_text(json.dumps(rows))
     competition = Competition.create(tmp_path / "broken", files[0])
-    assert competition.broken() == {"5", "7"}
+    assert competition.broken() == [frozenset(), frozenset(), {"5", "7"}]
     assert "2 broken captions" in competition.manifest.models[2].problems[-1]
     competition.select(SelectionSettings(5, 5))
     assert "5" in competition.selection(0, 2).images  # an empty caption shares nothing with any other
     competition.select(SelectionSettings(5, 5, skip_broken=True), again=True)
-    everywhere = {p for s in competition.selections().values() for p in (*s.images, *s.reserve)}
-    assert everywhere.isdisjoint({"5", "7"})
+    of_the_third = {
+        p for s in (competition.selection(0, 2), competition.selection(1, 2)) for p in (*s.images, *s.reserve)
+    }
+    assert of_the_third.isdisjoint({"5", "7"})
+    two = Competition.create(tmp_path / "two", {name: files[0][name] for name in ("model0", "model1")})
+    two.select(SelectionSettings(5, 5, skip_broken=True))
+    assert competition.selection(0, 1) == two.selection(0, 1)  # a third model's broken captions change nothing
 
 
 def test_first_sentences_and_verbosity(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:
@@ -282,7 +381,10 @@ def test_bad_directories_and_names(tmp_path: Path, files: tuple[dict[str, Path],
     with pytest.raises(InputError, match="no model 'GPT'"):
         competition.selection("GPT", "model0")
     (tmp_path / "four" / "competition.json").write_text("{")
-    with pytest.raises(StateError, match="cannot be read as a competition"):
+    with pytest.raises(DamagedError, match="has 1 bytes instead of"):
+        Competition.open(tmp_path / "four")
+    (tmp_path / "four" / "checksums.json").unlink()
+    with pytest.raises(DamagedError, match="cannot be read as a competition"):
         Competition.open(tmp_path / "four")
 
 
@@ -332,3 +434,11 @@ def test_images_from_a_folder_and_from_a_pool(tmp_path: Path, files: tuple[dict[
         assert opened.size == (96, 64)
         assert competition.image_source.open("nothing") is None
         assert {competition.class_of(name) for name in competition.selected_images()} == {"even", "odd"}
+
+
+@pytest.mark.needs("minilm")
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["semantic", "facts", "unsupported"])
+def test_models_are_ranked_by_meaning(small: Small, metric: str) -> None:
+    ranking = small.competition.rank(metric, small.competition.labels(small.references))
+    assert ranking.rows()[0]["model"] == "model0"

@@ -18,8 +18,9 @@ import pytest
 from PIL import Image
 
 from captrial.data.datasets.webdataset import write_shards
+from captrial.data.images import pixel_batches
 from captrial.engines import inputs
-from captrial.engines.inputs import find_parts, open_rows, parts_of_all
+from captrial.engines.inputs import fetch_rows, find_parts, open_rows, parts_of_all, row_pixels
 from captrial.errors import DatasetError, InputError
 from captrial.records import ImageRef, Sample
 from engines.example_jobs import serving
@@ -276,3 +277,37 @@ def test_urls_of_a_list_do_not_reach_this_machine(
     good, bad = opened(tmp_path / "list.txt")
     assert good == {}
     assert "--allow-private" in bad[f"{server}/0.png"]
+
+
+def test_images_behind_addresses_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Downloads hold at most a window of bytes, and batches count the pixels of images that come from afar."""
+    buffer = io.BytesIO()
+    Image.effect_noise((60, 40), 90).save(buffer, "PNG")
+    most, held = 0, set[int]()
+
+    class Serving(Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(buffer.getvalue())
+
+    download = inputs._download
+
+    def counted(url: str, client: object, budget: object) -> bytes | None:
+        nonlocal most
+        found = download(url, client, budget)  # type: ignore[arg-type]
+        if found is not None:
+            held.add(int(url[-1]))
+            most = max(most, len(held))
+        return found
+
+    monkeypatch.setattr(inputs, "_download", counted)
+    monkeypatch.setattr(inputs, "WINDOW", int(2.5 * len(buffer.getvalue())))
+    with serving(Serving) as base:
+        rows = fetch_rows({"id": str(number), "url": f"{base}/{number}"} for number in range(6))
+        batches = []
+        for batch in pixel_batches(rows, row_pixels, budget=5000):
+            batches.append([row["id"] for row in batch])
+            held -= {int(row["id"]) for row in batch}
+    assert batches == [["0", "1"], ["2", "3"], ["4", "5"]]
+    assert most <= 2 + 2, "two in the window, and those of the batch that is being filled"

@@ -208,27 +208,41 @@ HELD = NAMES[12:]  # the fourth part and all after it
 
 
 def kill_the_driver_and_start_again(tmp_path: Path, engine: str, address: str = "") -> None:
-    """Start a driver, kill it when three of six parts are done, start it again; then look at who did what."""
+    """Start a driver, kill it when both workers are held in a part, start it again; then look at who did what.
+
+    Which parts are finished by then is the engine's affair: Ray lets an actor run its tasks out of order.
+    """
     script, out, log, gate = (tmp_path / name for name in ("driver.py", "out", "log", "gate"))
     script.write_text(DRIVER)
+    log.touch()
     line = [sys.executable, str(script), str(out), str(log), str(gate), engine, address]
     with subprocess.Popen(line) as driver:
-        wait_until(lambda: len(OutputFolder(out).shards()) == 3 and "row12" in log.read_text(), driver)
-        driver.kill()
+        try:
+            wait_until(lambda: len(workers_held(log)) == 2, driver)
+        finally:
+            driver.kill()
     wait_until(lambda: not any(map(is_alive, workers_at(log))))  # workers end with their driver
     finished = {path.name: path.stat().st_mtime_ns for path in OutputFolder(out).shards()}
-    assert list(finished) == [f"part-{number:06}.parquet" for number in range(3)]
+    done = [number for number in range(6) if f"part-{number:06}.parquet" in finished]
+    assert done
+    assert set(done) <= {0, 1, 2}
     gate.touch()
     log.unlink()
     subprocess.run(line, check=True, timeout=300)
     assert loud(out) == EXPECTED
     assert all((out / name).stat().st_mtime_ns == then for name, then in finished.items())
-    assert times_begun(log) == dict.fromkeys(HELD, 1)
+    assert times_begun(log) == {name: 1 for number, name in enumerate(NAMES) if number // 4 not in done}
+
+
+def workers_held(log: Path) -> set[int]:
+    """The processes whose last row is one that waits at the gate."""
+    last = {int(pid): row for row, pid in map(str.split, log.read_text().splitlines())}
+    return {pid for pid, row in last.items() if row in HELD}
 
 
 def wait_until(happened: Callable[[], bool], driver: subprocess.Popen[bytes] | None = None) -> None:
-    """Until it happens; five minutes, for busy machines."""
-    patience = time.monotonic() + 300
+    """Until it happens; four minutes, for busy machines."""
+    patience = time.monotonic() + 240
     while not happened():
         assert driver is None or driver.poll() is None, "the driver ended by itself"
         assert time.monotonic() < patience

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import orjson
 from typer.testing import CliRunner
 
 from attribution.toyworld_captioner import VISION, ToyFeatures, toy_checkpoint
 from captrial.cli.app import app
+from captrial.data.datasets import masks
 from captrial.toyworld import ToyWorldSettings, read_toyworld, write_toyworld
 from captrial.vision.features.feature_store import FeatureWriter
 
@@ -24,6 +27,44 @@ def write_study_world(folder: Path) -> Path:
 
 def image_ids(world: Path) -> list[str]:
     return [sample.id for sample in read_toyworld(world / "world")]
+
+
+def official_coco(world: Path, root: Path) -> Path:
+    """The toy world's images as an official COCO folder: captions and instances of one set, masks in all three forms.
+
+    Objects are in turn compressed RLE, RLE with counts as numbers (`iscrowd`, as COCO's crowds), and polygons: one a
+    pixel row, so that they cover the same pixels.
+    """
+    (root / "annotations").mkdir(parents=True)
+    instances = orjson.loads((world / "world" / "instances.json").read_bytes())
+    for image in instances["images"]:
+        image.pop("split", None)  # official files tell the split by their names
+    for number, record in enumerate(instances["annotations"]):
+        size = record["segmentation"]["size"]
+        if number % 3 == 1:
+            counts = masks.decompress(record["segmentation"]["counts"]).tolist()
+            record |= {"segmentation": {"size": size, "counts": counts}, "iscrowd": 1}
+        if number % 3 == 2:
+            record["segmentation"] = _rows_as_polygons(masks.decode(record["segmentation"]))
+    captions = [
+        {"id": number, "image_id": int(sample.id), "caption": caption}
+        for sample in read_toyworld(world / "world")
+        for number, caption in enumerate(sample.captions)
+    ]
+    document = {"images": instances["images"], "annotations": captions}
+    (root / "annotations" / "captions_val2017.json").write_bytes(orjson.dumps(document))
+    (root / "annotations" / "instances_val2017.json").write_bytes(orjson.dumps(instances))
+    return root
+
+
+def _rows_as_polygons(mask: np.ndarray) -> list[list[float]]:
+    """A rectangle for every run of pixels of every row."""
+    found: list[list[float]] = []
+    for y, row in enumerate(mask):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(int), [0]])))
+        for left, right in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            found.append([left, y, right, y, right, y + 1, left, y + 1])
+    return found
 
 
 def run(*arguments: str | Path) -> str:

@@ -21,11 +21,11 @@ from captrial.grounding.attention_correctness import (
     FORCED,
     AttentionResult,
     area_under_curve,
-    attention_correctness,
     distances,
     measure_attention,
     measure_phrase,
     pointing_game,
+    share_inside,
 )
 from captrial.grounding.phrases import NO_REGION
 from captrial.language.tokenizer import tokenize_all
@@ -59,7 +59,7 @@ def test_measures_are_those_of_the_slow_formulae(raw: np.ndarray, mask: np.ndarr
     found = distances(maps, mask)
     for number, alpha in enumerate(maps):
         share = sum(alpha[i, j] for i in range(SIDE) for j in range(SIDE) if mask[i, j])
-        assert attention_correctness(maps, mask)[number] == pytest.approx(share, abs=1e-12)
+        assert share_inside(maps, mask)[number] == pytest.approx(share, abs=1e-12)
         assert area_under_curve(maps, mask)[number] == pytest.approx(slow_auc(alpha, mask))
         assert found["l1"][number] == pytest.approx(-sum(map(abs, (alpha - beta).ravel())))
         assert found["l2"][number] == pytest.approx(-math.sqrt(sum(x * x for x in (alpha - beta).ravel())))
@@ -70,7 +70,7 @@ def test_measures_are_those_of_the_slow_formulae(raw: np.ndarray, mask: np.ndarr
 @given(weights, masks)
 def test_ranges_and_complements(raw: np.ndarray, mask: np.ndarray) -> None:
     maps = normalised(raw)
-    for measure in (attention_correctness, pointing_game, area_under_curve):
+    for measure in (share_inside, pointing_game, area_under_curve):
         inside, outside = measure(maps, mask), measure(maps, ~mask)
         assert np.all((inside >= 0) & (inside <= 1))
         assert inside + outside == pytest.approx(np.ones(2))
@@ -80,15 +80,15 @@ def test_ranges_and_complements(raw: np.ndarray, mask: np.ndarray) -> None:
 @given(weights, masks, st.floats(0.1, 100), st.permutations(range(SIDE)))
 def test_scale_and_place_do_not_matter(raw: np.ndarray, mask: np.ndarray, factor: float, order: list[int]) -> None:
     """A map counts up to a factor, and moving map and region together changes nothing."""
-    before = attention_correctness(normalised(raw), mask)
-    assert attention_correctness(normalised(raw * factor), mask) == pytest.approx(before)
-    assert attention_correctness(normalised(raw[:, order]), mask[order]) == pytest.approx(before)
+    before = share_inside(normalised(raw), mask)
+    assert share_inside(normalised(raw * factor), mask) == pytest.approx(before)
+    assert share_inside(normalised(raw[:, order]), mask[order]) == pytest.approx(before)
 
 
 @given(masks)
 def test_uniform_attention_scores_the_area(mask: np.ndarray) -> None:
     uniform = normalised(np.ones((1, SIDE, SIDE)))
-    assert attention_correctness(uniform, mask)[0] == pytest.approx(mask.mean())
+    assert share_inside(uniform, mask)[0] == pytest.approx(mask.mean())
     assert pointing_game(uniform, mask)[0] == pytest.approx(mask.mean())
     assert area_under_curve(uniform, mask)[0] == pytest.approx(0.5)
 
@@ -96,11 +96,11 @@ def test_uniform_attention_scores_the_area(mask: np.ndarray) -> None:
 @given(weights, masks)
 def test_a_phrase_is_its_best_word_or_the_mean(raw: np.ndarray, mask: np.ndarray) -> None:
     maps = normalised(raw)
-    words = attention_correctness(maps, mask)
+    words = share_inside(maps, mask)
     assert measure_phrase(maps, mask).correctness == pytest.approx(words.max())
     mean = measure_phrase(maps, mask, "mean")
     assert mean.correctness == pytest.approx(words.mean())
-    assert mean.correctness == pytest.approx(attention_correctness(maps.mean(0, keepdims=True), mask)[0])
+    assert mean.correctness == pytest.approx(share_inside(maps.mean(0, keepdims=True), mask)[0])
 
 
 def attributor(name: str = "implicit", seed: int = 0) -> DatasetAttributor:
@@ -128,7 +128,7 @@ def test_forced_scores_are_those_of_the_attention(results: list[AttentionResult]
         boxes = [region.box for region in phrase.regions]
         mask[place] = any(box.x1 <= x < box.x2 and box.y1 <= y < box.y2 for box in boxes)
     maps = square_maps(found.weights[phrase.start : phrase.end], found.boxes, found.grid)
-    assert score.correctness == pytest.approx(attention_correctness(maps, mask).max(), abs=1e-6)
+    assert score.correctness == pytest.approx(share_inside(maps, mask).max(), abs=1e-6)
     assert score.area == pytest.approx(mask.mean())
 
 

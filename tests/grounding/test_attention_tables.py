@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,26 @@ import pytest
 
 from attribution.toyworld_captioner import ToyFeatures, toy_checkpoint, toy_samples
 from captrial.attribution.dataset_attribution import DatasetAttributor
-from captrial.grounding.attention_correctness import FORCED, GENERATED, AttentionResult, PhraseScore, measure_attention
+from captrial.grounding.attention_correctness import (
+    FORCED,
+    GENERATED,
+    GENERATED_CLASSES,
+    AttentionResult,
+    PhraseScore,
+    measure_attention,
+)
 from captrial.grounding.attention_tables import (
     all_tables,
+    caption_correctness,
     correctness_table,
     improvements,
+    kind_table,
     lead_table,
     quality_table,
     same_matches,
     size_table,
     spearman,
+    spearman_table,
     terciles,
 )
 from captrial.grounding.tables import write_tables
@@ -43,7 +54,7 @@ def scores(
 ) -> AttentionResult:
     areas = areas or [(number + 1) / 10 for number in range(len(values))]
     made = [
-        PhraseScore(model, setting, str(number), 0, "a dog", 0, area, value, 1.0, value, value - 2, value - 1, value**3)
+        PhraseScore(value, 1.0, value, value - 2, value - 1, value**3, model, setting, str(number), 0, "a dog", 0, area)
         for number, (value, area) in enumerate(zip(values, areas, strict=True))
     ]
     captions = {str(number): "a dog" for number in range(len(values))}
@@ -98,6 +109,15 @@ def test_quality_goes_by_correctness() -> None:
     assert quality_table(scores("one", [0.5, 0.6]), samples) is None
 
 
+def test_quality_is_of_one_setting() -> None:
+    """Phrases come before nouns that are linked to classes, where both were measured."""
+    both = scores("one", [0.2, 0.4])
+    linked = scores("one", [0.8, 0.9, 1.0], GENERATED_CLASSES)
+    both.scores += linked.scores
+    assert caption_correctness(both) == {"0": 0.2, "1": 0.4}
+    assert caption_correctness(linked) == {"0": 0.8, "1": 0.9, "2": 1.0}
+
+
 def test_spearman_of_ranks() -> None:
     from scipy.stats import spearmanr
 
@@ -117,3 +137,27 @@ def test_empty_tables_have_dashes_not_nan() -> None:
     table = correctness_table([scores("one", [])])
     assert [table.show(cell) for cell in table.rows[0]] == ["generated", "one", "attention", "0", *["–"] * 5]
     assert "nan" not in table.to_csv().lower()
+
+
+def test_any_two_measures_are_correlated() -> None:
+    """A symmetric matrix a model: correctness and -L1 rank the phrases alike, -KL the other way round."""
+    result = scores("one", [0.1, 0.4, 0.3], FORCED)
+    result.scores = [replace(score, l1=score.correctness - 1, kl=-score.correctness) for score in result.scores]
+    table = spearman_table([result])
+    assert table.columns[3:8] == ("measure", "correctness", "-L1", "-L2", "-KL")
+    values = {row[3]: dict(zip(table.columns[4:], row[4:], strict=True)) for row in table.rows}
+    assert values["correctness"]["-L1"] == values["-L1"]["correctness"] == pytest.approx(1)
+    assert values["-L1"]["-KL"] == pytest.approx(-1)
+    assert values["correctness"]["correctness"] is None
+
+
+def test_kinds_of_entities_have_rows_of_their_own() -> None:
+    result = scores("one", [0.2, 0.4, 0.9])
+    kinds = ("people", "people", "animals")
+    result.scores = [replace(score, kind=kind) for score, kind in zip(result.scores, kinds, strict=True)]
+    table = kind_table([result], GENERATED)
+    assert table is not None
+    assert [(row[0], row[3], row[5].value) for row in table.rows] == [  # type: ignore[union-attr]
+        ("people", 2, pytest.approx(0.3)), ("animals", 1, pytest.approx(0.9)),
+    ]  # fmt: skip
+    assert kind_table([scores("one", [0.2])], GENERATED) is None

@@ -32,7 +32,7 @@ def test_verdicts_stand_at_the_captioners_own_words() -> None:
     regions = [Region(Box(0, 0, 45, 60), "dog"), Region(Box(45, 0, 90, 60), "cat")]
     found = ground_explanation(said, regions, Grounder(["dog", "cat", "person"], threshold=0.9))
     verdicts = {words[place]: found.verdict(place) for place in range(len(words)) if found.verdict(place)}
-    assert verdicts == {"man's": Verdict.HALLUCINATED, "dog": Verdict.GROUNDED, "cat": Verdict.GROUNDED}
+    assert verdicts == {"man's": Verdict.NOT_IN_IMAGE, "dog": Verdict.GROUNDED, "cat": Verdict.GROUNDED}
 
 
 def test_regions_that_were_cropped_away_ground_nothing() -> None:
@@ -41,7 +41,7 @@ def test_regions_that_were_cropped_away_ground_nothing() -> None:
     said = Explanation(scores, image=Image.new("RGB", (100, 100)))
     grounder = Grounder(["dog", "cat"], threshold=0.9)
     away, there = Region(Box(0, 0, 20, 100), "dog"), Region(Box(50, 0, 70, 100), "cat")
-    assert ground_explanation(said, [away, there], grounder).verdict(0) is Verdict.HALLUCINATED
+    assert ground_explanation(said, [away, there], grounder).verdict(0) is Verdict.NOT_LOOKED_AT
     alone = ground_explanation(said, [away], grounder)
     assert alone.verdict(0) is None
     assert alone.grounding.problem == "the image has no region with a label"
@@ -52,10 +52,10 @@ REGIONS = [Region(Box(0, 0, 30, 40), "dog"), Region(Box(30, 0, 60, 40), "cat")]
 
 def test_one_call_gives_a_verdict_on_every_noun(tmp_path: Path) -> None:
     found = captrial.ground(
-        trained_captioner(), noise_image(), "saliency", regions=REGIONS, words="a dog, a cat and a ball"
+        trained_captioner(), noise_image(), "saliency", regions=REGIONS, caption="a dog, a cat and a ball"
     )
     assert [(noun.position, noun.name) for noun in found.nouns] == [(1, "dog"), (3, "cat"), (6, "ball")]
-    assert {found.verdict(1), found.verdict(3)} <= {Verdict.GROUNDED, Verdict.EARLY, Verdict.HALLUCINATED}
+    assert {found.verdict(1), found.verdict(3)} <= {Verdict.GROUNDED, Verdict.EARLY, Verdict.NOT_IN_IMAGE}
     assert found.verdict(6) is Verdict.UNCHECKABLE  # no region could be a ball
     assert found.verdict(0) is None
     values = found.to_dict()

@@ -68,3 +68,24 @@ def test_masks_are_used_when_asked_for() -> None:
     phrase = ReferringPhrase("it", 0, 1, (region,))
     areas = [PhrasePlacer(Preprocess(), masks).place(sample, phrase) for masks in (False, True)]
     assert [round(placed.area, 2) for placed in areas if placed] == [0.25, 0.01]
+
+
+def test_phrases_of_several_noun_chunks_are_matched() -> None:
+    """What base noun chunks lose: "a group of people" is one phrase, and the longest match counts."""
+    references = [
+        [ReferringPhrase("a group of people", 0, 4, (DOG,), "people"), ReferringPhrase("people", 5, 6, (OTHER,))]
+    ]
+    (one,) = analyse(["a group of people walk past people"])
+    found = match_phrases(one, references)
+    assert [(phrase.text, phrase.start, phrase.kind) for phrase in found] == [
+        ("a group of people", 0, "people"), ("people", 6, ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("caption", "phrase"),
+    [("a dog house", "a dog"), ("a brown dog", "dog"), ("two dogs", "dogs"), ("the running", "the")],
+)
+def test_parts_of_a_phrase_are_no_match(caption: str, phrase: str) -> None:
+    references = [[ReferringPhrase(phrase, 0, len(phrase.split()), (DOG,))]]
+    assert match_phrases(analyse([caption])[0], references) == []

@@ -61,9 +61,11 @@ def slow_verdict(t: int, word: str, labels: list[str], tau_g: float) -> str:
         return "grounded"
     if any(similarity.sim(word, labels[tau]) >= tau_g for tau in range(t)):
         return "grounded early"
+    if any(similarity.sim(word, labels[tau]) >= tau_g for tau in range(t, len(labels))):
+        return "there, but not looked at"
     if all(similarity.sim(word, label) < tau_g for label in LABELS):
         return "not checkable"
-    return "hallucinated"
+    return "not in the image"
 
 
 @given(captions(), st.sampled_from([*DELTAS, 2, 7]))
@@ -105,7 +107,7 @@ def test_the_four_verdicts() -> None:
     labels = ["dog", "dog", "cat", "dog", "dog", "dog", "dog", "dog", "dog"]
     found = grounder.ground(words, [(1, "puppy"), (4, "cat"), (7, "car"), (8, "sky")], labels)
     assert [noun.verdict for noun in found.nouns] == [
-        Verdict.GROUNDED, Verdict.EARLY, Verdict.HALLUCINATED, Verdict.UNCHECKABLE,
+        Verdict.GROUNDED, Verdict.EARLY, Verdict.NOT_IN_IMAGE, Verdict.UNCHECKABLE,
     ]  # fmt: skip
     score, of_checkable = found.score(0), found.score(0, checkable=True)
     assert score is not None

@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from captrial.attribution.attribution import on_image, top_labels
 from captrial.attribution.dataset_attribution import WordWeights
+from captrial.attribution.subject import seen_window
+from captrial.data.sample_sizes import size_of
 from captrial.errors import DatasetError, MismatchError
 from captrial.grounding.score import Grounder, Verdict
-from captrial.grounding.study import ground_dataset, grounding_table, top_region_labels, verdict_table
+from captrial.grounding.study import ground_dataset, grounding_table, verdict_table
 from captrial.records import Box, ImageRef, Region, Sample
 from captrial.vision.preprocess import Preprocess
 from grounding.scripted_captioner import CELLS, IMAGES, LABELS, SCRIPT
@@ -21,7 +24,7 @@ def test_scores_verdicts_and_what_is_left_out() -> None:
     first, second, third, fourth = (image.grounding for image in result.images)
     assert first.labels == ("dog", "dog", "cat", "dog", "car")
     assert [noun.verdict for noun in first.nouns] == [Verdict.GROUNDED, Verdict.EARLY]
-    assert [noun.verdict for noun in second.nouns] == [Verdict.GROUNDED, Verdict.HALLUCINATED]
+    assert [noun.verdict for noun in second.nouns] == [Verdict.GROUNDED, Verdict.NOT_IN_IMAGE]
     assert third.problem == "the image has no region with a label"
     assert fourth.problem == "the caption has no noun"
     assert np.isnan(result.scores(0)).tolist() == [False, False, True, True]
@@ -32,7 +35,7 @@ def test_scores_verdicts_and_what_is_left_out() -> None:
     assert cells[0].count == 2  # type: ignore[union-attr]
     assert any("1 of 4 captions have no score: the caption has no noun" in note for note in table.notes)
     shares = verdict_table([result]).rows[0]
-    assert shares[4:] == (4, "50.0% (2)", "25.0% (1)", "0.0% (0)", "25.0% (1)")
+    assert shares[4:] == (4, "50.0% (2)", "25.0% (1)", "0.0% (0)", "25.0% (1)", "0.0% (0)")
 
 
 def test_tables_of_models_features_and_methods() -> None:
@@ -74,5 +77,6 @@ def test_boxes_of_cropped_images_move_along() -> None:
         ),
     )
     look = WordWeights(np.array([[0.0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 0]]), CELLS, (2, 2))
-    assert top_region_labels(look, wide, Preprocess(224, "crop", 256)) == ["cat", "car", "car"]
-    assert top_region_labels(look, Sample(wide.image), Preprocess()) == []
+    elements = on_image(look.boxes, seen_window(Preprocess(224, "crop", 256), *size_of(wide)))
+    assert top_labels(look.weights, elements, wide.regions, size_of(wide), "mean") == ["cat", "car", "car"]
+    assert top_labels(look.weights, elements, [], size_of(wide)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from attribution.toyworld_captioner import VISION
 from captrial.errors import InputError, MismatchError
@@ -48,3 +49,13 @@ def test_the_first_store_that_fits_is_taken(place: Path, tmp_path: Path) -> None
     assert store.directory == place / "features"
     with pytest.raises(MismatchError):
         model.features(samples, tmp_path / "other", tmp_path)
+
+
+def test_boxes_of_robot_sequences_in_another_folder(tmp_path: Path) -> None:
+    for folder in ("frames/room", "boxes/room"):
+        (tmp_path / folder).mkdir(parents=True)
+    Image.new("RGB", (20, 10)).save(tmp_path / "frames/room/0.png")
+    (tmp_path / "boxes/room/boxes.json").write_text('{"0.png": [[1, 2, 9, 8, "chair"]]}')
+    found = DataSource(tmp_path / "frames", boxes=tmp_path / "boxes").read()
+    assert found.labels == ["chair"]
+    assert found.samples[0].extra["sequence"] == "room"

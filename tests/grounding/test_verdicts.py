@@ -15,4 +15,6 @@ def test_hallucinations_are_counted_and_compared_with_chance() -> None:
     assert (found.f1, found.chance, found.always) == (1.0, 0.25, 0.4)
     assert set(VerdictAccuracy(0, 0, 0, 0).to_dict().values()) == {0}
     table = detection_table([ground_dataset(SCRIPT, IMAGES, grounder)], IMAGES, grounder.similarity)
-    assert table.rows[0][3:] == (4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)
+    assert table.rows[0][3:] == ("not in the image", 4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)
+    assert table.rows[1][3:] == ("not grounded", 4, 1, 1, 1.0, 1.0, 1.0, 0.25, 0.4)
+    assert [row[2] for row in table.rows[2:]] == ["null: random", "null: largest", "null: centre", "null: prior"]

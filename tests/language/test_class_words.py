@@ -7,6 +7,8 @@ import pytest
 from captrial.errors import InputError
 from captrial.language.class_words import COCO_CLASSES, ClassTable, default_table, is_scene, mentioned, scene_words
 from captrial.language.morphology import singular_forms
+from captrial.toyworld.scene.object_classes import SYNONYMS
+from captrial.toyworld.scene.places import SCENES
 
 
 def test_every_coco_class_is_in_the_table() -> None:
@@ -105,3 +107,29 @@ def test_agreement_with_the_human_list(data: Path) -> None:
         known += sum(table.means(word, name) for word in single)
         all_ += len(single)
     assert known / all_ > 0.7
+
+
+# Words of the toy world -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", SYNONYMS)
+def test_words_mean_their_kind(kind: str) -> None:
+    table = default_table()
+    assert [word for word in SYNONYMS[kind] if not table.means(word, kind)] == []
+
+
+def test_words_of_one_kind_do_not_mean_another() -> None:
+    """But for what is so: a pine is a tree and a plant, a parasol an umbrella."""
+    table = default_table()
+    shared = {
+        (word, other)
+        for kind, words in SYNONYMS.items()
+        for word in words
+        for other in SYNONYMS
+        if other != kind and word not in SYNONYMS[other] and table.means(word, other)
+    }
+    assert {other for _, other in shared} <= {"plant"}, shared
+
+
+def test_scene_words() -> None:
+    assert [word for words in SCENES.values() for word in words if not is_scene(word)] == []

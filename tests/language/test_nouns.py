@@ -70,7 +70,8 @@ def test_texts_without_words() -> None:
 
 def test_both_depths_agree_and_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = analyse(CAPTIONS)
-    monkeypatch.setattr("captrial.language.nouns._docs", pytest.fail)  # from here on only the cache may answer
+    monkeypatch.setattr("captrial.language.nouns.pipeline", pytest.fail)  # only the cache may answer, without spaCy
+    pipeline_version.cache_clear()
     assert analyse(CAPTIONS) == parsed
     assert nouns(CAPTIONS) == [list(one.noun_lemmas) for one in parsed]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from captrial.errors import InputError
 from captrial.language.class_words import COCO_CLASSES, ClassTable
-from captrial.language.similarity import Similarity
+from captrial.language.similarity import Similarity, SimilaritySettings
 from captrial.language.vectors import WordVectors
 
 WORDS = ["man", "puppy", "sofa", "dog", "qxqz", "street", "hot dog", "teddy bear"]
@@ -76,3 +76,18 @@ def test_own_table_and_wrong_mode() -> None:
     assert similarity.sim("red", "colour") == 1
     with pytest.raises(InputError, match="no similarity 'magic'"):
         Similarity(mode="magic")  # type: ignore[arg-type]
+
+
+def test_vectors_by_option_are_the_plain_cosine_of_raw_vectors() -> None:
+    raw = WordVectors.open(components=None)
+    first, second = raw.vectors(["dog", "boat"])
+    cosine = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+    assert SimilaritySettings("vectors").load().sim("dog", "boat") == pytest.approx(cosine, abs=1e-6)
+
+
+def test_names_of_voc_meet_those_of_coco() -> None:
+    similarity = Similarity.default()
+    names = {"tvmonitor": "tv", "sofa": "couch", "diningtable": "dining table", "motorbike": "motorcycle"}
+    for voc, coco in names.items():
+        assert similarity.sim(coco, voc) == similarity.sim(voc, coco) == 1
+    assert similarity.sim("television", "tvmonitor") == 1

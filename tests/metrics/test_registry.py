@@ -14,13 +14,28 @@ from captrial.engines.jobs.score import score_all
 from captrial.engines.local import LocalEngine
 from captrial.errors import InputError
 from captrial.metrics import Corpus, MeanState, Scores, score
-from captrial.metrics.registry import METRICS, Metric, MetricOptions, markdown_table, register, registered
+from captrial.metrics.registry import (
+    ENCODER,
+    METRICS,
+    Metric,
+    MetricOptions,
+    column_title,
+    markdown_table,
+    register,
+    registered,
+)
 
 SUBJECTS = ["a man", "two dogs", "a young woman", "the red bus", "a cat", "three black horses"]
 VERBS = ["rides", "is standing on", "sits near", "runs past", "looks at", "plays with"]
 PLACES = ["a wooden table", "the green grass", "a street", "a large beach", "the couch in a room", ""]
 OPTIONS = MetricOptions(objects={str(i): ["person", "dog"] for i in range(0, 40, 3)}, training=["a man rides a street"])
 JUDGED = [metric for metric in METRICS.values() if metric.name != "clip"]  # CLIPScore needs images; see its own test
+
+
+def cases(metrics: list[Metric]) -> list[Any]:
+    """The metrics as parameters of a test; those with a sentence encoder say that they need it."""
+    marks = [[pytest.mark.needs("minilm")] if ENCODER in metric.needs else [] for metric in metrics]
+    return [pytest.param(metric, marks=own, id=metric.name) for metric, own in zip(metrics, marks, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +65,7 @@ def assert_equal(first: Scores, second: Scores, order: Any = slice(None)) -> Non
 
 
 @pytest.mark.slow  # SPICE and METEOR load their tables
-@pytest.mark.parametrize("metric", JUDGED, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", cases(JUDGED))
 def test_ten_shards_merge(metric: Metric, corpus: Corpus) -> None:
     states: list[Any] = [
         metric.state(corpus.select(part), OPTIONS) for part in np.array_split(np.arange(len(corpus)), 10)
@@ -59,7 +74,7 @@ def test_ten_shards_merge(metric: Metric, corpus: Corpus) -> None:
 
 
 @pytest.mark.slow  # SPICE and METEOR load their tables
-@pytest.mark.parametrize("metric", JUDGED, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", cases(JUDGED))
 def test_the_order_of_images_is_nothing(metric: Metric, corpus: Corpus) -> None:
     order = np.random.default_rng(1).permutation(len(corpus))
     shuffled = metric.state(corpus.select(order), OPTIONS).scores()
@@ -68,7 +83,7 @@ def test_the_order_of_images_is_nothing(metric: Metric, corpus: Corpus) -> None:
 
 
 @pytest.mark.slow  # SPICE and METEOR load their tables
-@pytest.mark.parametrize("metric", JUDGED, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", cases(JUDGED))
 def test_statistics_add_up_to_the_corpus_score(metric: Metric, corpus: Corpus) -> None:
     state = metric.state(corpus, OPTIONS)
     statistics = state.statistics()
@@ -85,7 +100,7 @@ def test_statistics_add_up_to_the_corpus_score(metric: Metric, corpus: Corpus) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", [metric for metric in JUDGED if metric.better], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", cases([metric for metric in JUDGED if metric.better]))
 def test_a_copy_of_a_reference_is_judged_better_than_another_images_caption(metric: Metric, corpus: Corpus) -> None:
     copies = [references[0] for references in corpus.references]
     strangers = [*copies[1:], copies[0]]
@@ -103,7 +118,7 @@ def test_a_copy_of_a_reference_is_judged_better_than_another_images_caption(metr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", [metric for metric in JUDGED if metric.additive], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", cases([metric for metric in JUDGED if metric.additive]))
 def test_a_state_is_restored_from_its_statistics(metric: Metric, corpus: Corpus) -> None:
     state = metric.state(corpus, OPTIONS)
     like = metric.state(corpus.select([0]), OPTIONS)
@@ -156,3 +171,21 @@ def test_a_new_metric_needs_nothing_but_its_entry(tmp_path: Path, capsys: pytest
 
 def test_the_documentation_shows_the_registry() -> None:
     assert markdown_table() in (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+
+
+def test_every_column_has_a_title_of_its_own() -> None:
+    columns = [column for metric in METRICS.values() for column in metric.columns]
+    titles = [column_title(column) for column in columns]
+    assert len(set(titles)) == len(titles)
+    assert not set(titles) & set(columns)
+    assert all(set(metric.titles) <= set(metric.columns) for metric in METRICS.values())
+
+
+def test_metrics_are_named_as_papers_print_them() -> None:
+    assert [column_title(name) for name in ("cider", "spice", "rouge_l", "bleu_4", "nw")] == [
+        "CIDEr",
+        "SPICE",
+        "ROUGE-L",
+        "BLEU-4",
+        "NW",
+    ]

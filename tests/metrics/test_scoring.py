@@ -89,3 +89,10 @@ def test_every_metric_has_the_columns_it_promises(name: str) -> None:
     for column, scores in table.scores["system"].items():
         assert scores.per_image.shape == (3,), column
         assert scores.name == column
+
+
+def test_repr_is_short() -> None:
+    """A notebook shows systems and metrics, not every caption."""
+    captions = {str(number): f"a caption number {number} of a dog" for number in range(500)}
+    table = score({"ours": captions, "theirs": captions}, {name: [text] for name, text in captions.items()}, ["bleu"])
+    assert repr(table) == "ScoreTable(ours, theirs; 500 images; bleu)"

@@ -10,7 +10,7 @@ from jinja2 import DictLoader
 from captrial.compete import Competition, SelectionSettings
 from captrial.report import competition_page, sections
 from captrial.report.charts import bars
-from captrial.report.sections import ReportData, ReportSection, SectionContent, metric_title
+from captrial.report.sections import ReportData, ReportSection, SectionContent
 from compete import synthetic
 
 
@@ -45,13 +45,3 @@ def test_every_section_has_a_fragment_and_a_title() -> None:
     folder = Path(sections.__file__).parent / "templates" / "sections"
     assert {path.stem for path in folder.glob("*.html")} == {section.key for section in sections.SECTIONS}
     assert all(section.title for section in sections.SECTIONS)
-
-
-def test_metrics_are_named_as_papers_print_them() -> None:
-    assert [metric_title(name) for name in ("cider", "spice", "rouge_l", "bleu_4", "nw")] == [
-        "CIDEr",
-        "SPICE",
-        "ROUGE-L",
-        "BLEU-4",
-        "NW",
-    ]

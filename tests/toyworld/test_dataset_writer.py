@@ -105,7 +105,7 @@ def test_bad_shares_are_refused(tmp_path: Path, share: float) -> None:
 
 
 def test_a_bad_request_creates_no_folder(tmp_path: Path) -> None:
-    for wrong in ({"size": 8}, {"format": "gif"}, {"shares": {"trian": 1.0}}):
+    for wrong in ({"size": 8}, {"image_format": "gif"}, {"shares": {"trian": 1.0}}):
         with pytest.raises(InputError):
             write_toyworld(tmp_path / "w", ToyWorldSettings(1, **wrong))  # type: ignore[arg-type]
     write_toyworld(tmp_path / "w", ToyWorldSettings(1, size=32))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from captrial.captioners.base import TeacherForced
 from captrial.decoding.protocol import PAD
 from captrial.errors import InputError
 from captrial.training.losses import baseline, cross_entropy, doubly_stochastic, self_critical, supervised_attention
 from captrial.training.schedules import Schedule
+from captrial.training.stages.base import log_probs_of
 
 
 def test_label_smoothing_is_a_divergence() -> None:
@@ -89,3 +91,16 @@ def test_other_schedules() -> None:
     plateau = Schedule("plateau", 1.0, warmup=0, decay=0.5, patience=2)
     assert plateau.at(1, [1.0, 0.9, 0.8]) == 0.5
     assert plateau.at(1, [1.0, 0.9, 1.1]) == 1.0
+
+
+def test_log_probabilities_of_bfloat16_logits_are_taken_in_float32() -> None:
+    """Autocast gives logits in bfloat16; in that precision a loss of 8 would be off by up to 1/64."""
+    torch.manual_seed(0)
+    logits = (3 * torch.randn(2, 1, 5, 2000)).bfloat16()
+    targets = torch.randint(4, 2000, (2, 1, 5))
+    for smoothing in (0.0, 0.1):
+        exact = cross_entropy(logits.double(), targets, smoothing)
+        assert float(cross_entropy(logits, targets, smoothing)) == pytest.approx(float(exact), rel=1e-5)
+    forced = [TeacherForced(each, torch.zeros(2, 1, 5, 1)) for each in (logits, logits.double())]
+    found, exact = (log_probs_of(each, targets) for each in forced)
+    assert torch.allclose(found.double(), exact, atol=1e-4)

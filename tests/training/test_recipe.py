@@ -20,7 +20,8 @@ FIXED, DECAYING = {"scst_schedule": "constant"}, {"scst_schedule": "step", "scst
 
 # fmt: off
 SHOW_ATTEND_TELL = {"schedule": "constant", "rate": 2e-4, "warmup": 0, "patience": 10, "smoothing": 0,
-                    "scheduled_sampling": 0, "batch": 13, "captions": 5, "doubly_stochastic": 1}  # 64 captions a batch
+                    "scheduled_sampling": 0, "batch": 13, "captions": 5, "doubly_stochastic": 1,  # 64 captions a batch
+                    "clip": 0, "clamp": 0, "max_words": 100}
 ORT = {**NOAM, "batch": 15, "epochs": 30, **GREEDY, "scst_rate": 5.4e-5, **DECAYING, "decay_every": 3}
 M2 = {**NOAM, "batch": 10, "patience": 5, **BEAM_MEAN, "scst_rate": 5e-6, **FIXED, "beam": 5}  # 50 captions a batch
 

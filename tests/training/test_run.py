@@ -211,7 +211,7 @@ def run_to_the_end(out: Path, preset: str = "transformer-small", **options: str)
 def everything_of(run: Path) -> dict[str, torch.Tensor]:
     """Weights, their average, optimiser moments and counters at the end of a run, and the best weights."""
     counters = dataclasses.asdict(read_counters(run / STATE))
-    numbers = [value for name, value in counters.items() if name not in ("seconds", "scores")]
+    numbers = [value for name, value in counters.items() if name not in ("seconds", "processor", "scores", "logged")]
     best = Checkpoint.from_pretrained(run / "best").captioner.state_dict()
     counted = torch.tensor([*numbers, *counters["scores"]])
     return {**load_file(run / STATE), **{f"best/{name}": value for name, value in best.items()}, "counters": counted}
@@ -271,7 +271,8 @@ def test_a_killed_run_continues_to_the_same_weights(
     assert whole.keys() == continued.keys()
     assert [name for name in whole if not torch.equal(whole[name], continued[name])] == []
     rows = [(tmp_path / name / "metrics.csv").read_text().splitlines() for name in ("whole", "killed")]
-    assert [row.split(",")[:3] for row in rows[0]] == [row.split(",")[:3] for row in rows[1]]
+    logged = [[[*cells[:3], *cells[4:-1]] for row in part for cells in [row.split(",")]] for part in rows]  # no times
+    assert logged[0] == logged[1]  # also the loss of the epoch that was killed: it covers all its steps
 
 
 def test_weights_are_averaged_from_self_critical_training_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,9 +296,29 @@ def test_bfloat16_trains(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_after_a_kill_before_its_first_row_was_written(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").touch()
+    run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
+    (tmp_path / STATE).unlink()
+    (tmp_path / "metrics.csv").write_text("")
     run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("end", ["xe,2", "xe,2,", "xe,2,99999999999,", "xe,\u0662,\u0662,1,1,1,1,1,1,1,1", "\0\0\0"])
+def test_a_row_of_the_log_that_was_cut_does_not_block_a_run(end: str, tmp_path: Path) -> None:
+    run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
+    whole = (tmp_path / "metrics.csv").read_text()
+    (tmp_path / "metrics.csv").write_text(whole + end)
+    run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
+    assert (tmp_path / "metrics.csv").read_text() == whole
+
+
+def test_a_log_of_an_earlier_version_keeps_its_rows(tmp_path: Path) -> None:
+    run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
+    log = tmp_path / "metrics.csv"
+    header, row = (line.split(",") for line in log.read_text().splitlines())
+    log.write_text("\n".join(",".join(cells[:-1]) for cells in (header, row)) + "\n")  # before `processor` was added
+    run_to_the_end(tmp_path, epochs="1", scst_epochs="0")
+    assert log.read_text().splitlines() == [",".join(header), ",".join([*row[:-1], ""])]
 
 
 def test_a_run_folder_is_complete_and_refuses_other_settings(tmp_path: Path) -> None:
@@ -319,8 +340,8 @@ def test_a_run_folder_is_complete_and_refuses_other_settings(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": "0"}, "batch=0: must be at least 1"),
-        ({"rate": "nan"}, "rate=nan: must be at least 0"),
+        ({"batch": "0"}, "batch=0: must be a number of at least 1"),
+        ({"rate": "nan"}, "rate=nan: must be a number of at least 0"),
         ({"epochs": "0", "scst_epochs": "0"}, "nothing to train"),
         ({"schedule": "linear"}, "no schedule 'linear'"),
         ({"scst_samples": "1"}, "one sample has nothing to be compared with"),
@@ -424,9 +445,9 @@ def test_features_that_lack_what_a_captioner_needs_leave_the_folder_free(tmp_pat
         def get(self, ids: Sequence[str]) -> Features:
             return dataclasses.replace(features.get(ids), relations=None, attributes=None)
 
-    with pytest.raises(InputError, match="localiser"):
+    with pytest.raises(InputError, match="region-detector"):
         train("sgae-small", TrainingData(images, images, Grid(), VISION), tmp_path / "run", QUICK)
-    assert not list((tmp_path / "run").iterdir())
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_caption_that_is_cut_does_not_end(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "stage": f"hf:{make_backbone('resnet', folder / 'resnet')}?stage=stage3&size=128",
         "detr": f"detr:{detr}?threshold=0.99&least=2",
         "detr+vit": f"detr:{detr}?least=2+hf:{vit}",
+        "regions": "region-detector?most=1&threshold=0.9",
+        "regions+lite": "region-detector?most=1&threshold=0.0+efficientnet-lite0?size=64",
         "onnx+lite": f"onnx:{onnx}?threshold=0.3&most=5&whole=yes+efficientnet-lite0?size=64",
     }
 
@@ -60,6 +62,8 @@ EXPECTED = {  # elements of one image, and their width
     "stage": (64, 16),
     "detr": (2, 16),
     "detr+vit": (2, 24),
+    "regions": (1, 1012),
+    "regions+lite": (1, 1280),
     "onnx+lite": (2, 1280),
 }
 
@@ -132,7 +136,7 @@ def test_detectors_alone(names: dict[str, str]) -> None:
     onnx = load_detector(names["onnx+lite"].partition("?")[0] + "?iou=0.4&size=96")
     assert onnx.labels == ("dog", "cat")
     assert onnx.describe()["frame"] == [96, 96]
-    assert load_detector(names["detr"]).width == 16
+    assert load_detector(names["detr"]).width is None  # features are for captioners
     with pytest.raises(InputError, match="no detector is called 'vgg19'"):
         load_detector("vgg19")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 from captrial.toyworld import ToyWorld
-from captrial.vision.detectors.base import relative_boxes
+from captrial.vision.boxes import relative_boxes
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.features.visual_features import Features, stack_features
 from captrial.vision.scene_graphs import GraphSource, ImageGraph, add_graphs, spatial_relations, true_regions

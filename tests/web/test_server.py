@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+import uvicorn
+from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from captrial.errors import InputError
 from captrial.html import Templates
 from captrial.web.security import protect
-from captrial.web.server import listen, mount_static, render_error, run_in_thread
+from captrial.web.server import LimitedProtocol, listen, mount_static, render_error, run_in_thread
 
 
 @pytest.fixture
@@ -61,3 +67,69 @@ def test_a_port_that_is_taken_is_an_input_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"--port {port} cannot be used"):
             listen(port)
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of an application with limits, which are short here."""
+    monkeypatch.setattr(LimitedProtocol, "max_seconds", 1.0)
+    app = FastAPI()
+    app.get("/")(lambda: "hello")
+    app.post("/")(_length)
+    server = uvicorn.Server(uvicorn.Config(app, http=LimitedProtocol, log_level="error"))
+    with listen(0) as listening:
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+async def _length(request: Request) -> int:
+    return len(await request.body())
+
+
+def asked(port: int, content: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        client.sendall(content)
+        return client.recv(65536)
+
+
+def test_headers_without_end_are_refused(limited: int) -> None:
+    """600 MB of headers were kept in memory."""
+    sent = 0
+    with socket.create_connection(("127.0.0.1", limited), timeout=60) as client, suppress(OSError):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        while sent < 50_000_000:  # until the connection is closed under us
+            client.sendall(b"X-Long: " + b"x" * 10_000 + b"\r\n")
+            sent += 10_000
+    assert sent < 10_000_000  # what the system buffers, not what the server keeps
+    long = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 30_000 + b"\r\n\r\n"
+    assert asked(limited, long).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_that_are_never_finished_end_and_lock_nobody_out(limited: int) -> None:
+    beginnings = (b"", b"GET / HTTP/1.1\r\nHost:", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nxx")
+    with ExitStack() as stack:
+        half_open = []
+        for number in range(210):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", limited), timeout=60))
+            client.sendall(beginnings[number % 3])
+            half_open.append(client)
+        assert asked(limited, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").startswith(b"HTTP/1.1 200")
+        for client in half_open:
+            with suppress(ConnectionResetError):
+                assert client.recv(1000) == b""  # closed by the server
+    assert asked(limited, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_a_connection_that_is_used_again_has_its_time_anew(limited: int) -> None:
+    with socket.create_connection(("127.0.0.1", limited), timeout=60) as client:
+        for _ in range(3):
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
+            time.sleep(0.2)
+            client.sendall(b"abc")
+            assert client.recv(65536).startswith(b"HTTP/1.1 200")
+            time.sleep(0.5)

@@ -15,7 +15,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 from sqlalchemy import Connection, Row, bindparam, select
 
-from captrial.annotate.database.schema import people
+from captrial.annotate.database.schema import people, sessions
 from captrial.annotate.database.transactions import Store
 from captrial.errors import InputError
 
@@ -23,6 +23,13 @@ ROLES = ("annotator", "inspector", "lead")
 MAX_NAME = 80
 MIN_PASSWORD, MAX_PASSWORD = 10, 200
 _BY_ID = select(people).where(people.c.id == bindparam("person"), people.c.removed.is_(None))
+SESSION_SECONDS = 30 * 86400
+_BY_SESSION = (
+    select(people)
+    .join(sessions, sessions.c.person == people.c.id)
+    .where(sessions.c.token == bindparam("token"), sessions.c.created >= bindparam("since"))
+    .where(people.c.removed.is_(None))
+)
 _hasher = PasswordHasher()
 
 
@@ -50,9 +57,11 @@ def invite(store: Store, connection: Connection, name: str, role: str, by: int |
 
 
 def renew_invitation(store: Store, connection: Connection, person: int, by: int | None) -> str:
-    """Return the token of a new invitation link; the old link stops working."""
+    """Return the token of a new invitation link; the old link, the password and all sessions stop working."""
     token = secrets.token_urlsafe(32)
-    connection.execute(people.update().where(people.c.id == person).values(invitation=_hashed(token)))
+    renewed = {"invitation": _hashed(token), "password": None}
+    connection.execute(people.update().where(people.c.id == person).values(**renewed))
+    end_sessions(connection, person)
     store.note(connection, by, "renew invitation", f"person {person}")
     return token
 
@@ -83,12 +92,13 @@ def by_password(connection: Connection, name: str, password: str) -> Person | No
 
 
 def set_password(store: Store, person: int, password: str) -> None:
-    """Set a password, with which a person can sign in without their link."""
+    """Set a password, with which a person can sign in without their link; ends all their sessions."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise InputError(f"a password must have {MIN_PASSWORD} to {MAX_PASSWORD} characters")
     hashed = _hasher.hash(password)  # slow on purpose: outside the transaction, which would make others wait
     with store.change() as connection:
         connection.execute(people.update().where(people.c.id == person).values(password=hashed))
+        end_sessions(connection, person)
 
 
 def qualify(store: Store, connection: Connection, person: int, by: int | None = None) -> None:
@@ -113,7 +123,39 @@ def close_account(store: Store, connection: Connection, person: int, by: int | N
     """Close an account and erase its name; what the person did is removed by `AnnotationService.remove_person`."""
     closed = {"name": f"removed {person}", "invitation": None, "password": None, "removed": store.clock()}
     connection.execute(people.update().where(people.c.id == person).values(**closed))
+    end_sessions(connection, person)
     store.note(connection, by, "remove person", f"person {person}")
+
+
+# Sessions ------------------------------------------------------------------------------------------------------------
+
+
+def start_session(store: Store, connection: Connection, person: int) -> str:
+    """Sign a person in; returns the token of the session, of which only a hash is stored."""
+    token, now = secrets.token_urlsafe(32), store.clock()
+    connection.execute(sessions.delete().where(sessions.c.created < now - SESSION_SECONDS))
+    connection.execute(sessions.insert().values(token=_hashed(token), person=person, created=now))
+    return token
+
+
+def by_session(store: Store, connection: Connection, token: str) -> Person | None:
+    """The person of a session that has not ended."""
+    values = {"token": _hashed(token), "since": store.clock() - SESSION_SECONDS}
+    row = connection.execute(_BY_SESSION, values).one_or_none()
+    return None if row is None else _person(row)
+
+
+def end_session(connection: Connection, token: str) -> None:
+    """Sign out of one session."""
+    connection.execute(sessions.delete().where(sessions.c.token == _hashed(token)))
+
+
+def end_sessions(connection: Connection, person: int) -> None:
+    """Sign a person out everywhere."""
+    connection.execute(sessions.delete().where(sessions.c.person == person))
+
+
+# Texts ---------------------------------------------------------------------------------------------------------------
 
 
 def clean(text: str, max_length: int, what: str) -> str:

@@ -1,29 +1,44 @@
 """Keeps the annotation database and the competition's directory in step, in both directions.
 
-In: the images that `captrial compete select` has selected become the images to describe. Out: `references.jsonl` and
-`judgements.jsonl`, which `captrial compete rank` reads. These files are derived from the database and written whole, so
-they can be made again at any time.
+In: the images that `captrial compete select` has selected become the images to describe, without those that were marked
+by hand as indescribable. Out: `references.annotated.jsonl` and `judgements.annotated.jsonl`, which `captrial compete
+rank` reads beside the labels that people wrote by hand. These files are derived from the database and written whole, so
+they can be made again at any time; their first line says which database that is.
+
+A database belongs to one competition, and the derived files of a directory to one database. Both are checked before
+anything is written.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import orjson
 from sqlalchemy import Connection, select
 
+from captrial.annotate.database.connections import describe, sqlite_file
 from captrial.annotate.database.schema import images
-from captrial.annotate.rounds.base import Answer
+from captrial.annotate.database.transactions import DATABASE, Store
 from captrial.annotate.rounds.registry import ROUNDS
 from captrial.annotate.rounds.write import indescribable_images
 from captrial.annotate.settings import AnnotationSettings
 from captrial.compete.competition import Competition
+from captrial.compete.storage.labels import (
+    JUDGEMENTS,
+    MARKS,
+    REFERENCES,
+    DerivedHead,
+    check_origin,
+    derived_name,
+    read_derived,
+    write_derived,
+)
 from captrial.compete.storage.manifest import MANIFEST
-from captrial.files import atomic_write
+from captrial.errors import MismatchError, StateError
 
 INTERVAL = 1.0  # seconds between two checks
 REST = 20  # times as long as the work took: it slows down the people who work meanwhile
@@ -55,7 +70,7 @@ class DirectorySync:
 
     def _run(self) -> None:
         rest = INTERVAL
-        while not self.closed.wait(rest):
+        while not self.closed.wait(rest) and self.directory.is_dir():  # whoever removes it wants no files either
             begun = time.perf_counter()
             try:
                 self._check()
@@ -76,17 +91,79 @@ class DirectorySync:
                 self._stale.set()
                 raise
 
-    def _modification_times(self) -> list[int]:
-        """Change when a model is added and when images are selected: both write whole files and rename them."""
-        paths = (self.directory / MANIFEST, self.directory / "selection")
-        return [path.stat().st_mtime_ns for path in paths if path.exists()]
+    def _modification_times(self) -> list[int | None]:
+        """Change when a model is added, when images are selected, and when somebody edits the labels by hand."""
+        paths = (self.directory / name for name in (MANIFEST, "selection", REFERENCES, MARKS))
+        return [path.stat().st_mtime_ns if path.exists() else None for path in paths]
 
 
-def write_competition_files(connection: Connection, settings: AnnotationSettings, directory: Path) -> None:
+def check_database(store: Store, competition: Competition) -> DerivedHead:
+    """Check that a database belongs to a competition, and the derived files of its directory to the database.
+
+    A database that belongs to no competition yet is given to this one. Returns the head of its derived files.
+    """
+    if store.read_only:
+        with store.read() as connection:
+            own = _identity(store, connection, competition)
+    else:
+        with store.change() as connection:
+            own = _identity(store, connection, competition)
+    for path in derived_files(competition.directory):
+        found = read_derived(path)
+        if found is not None:
+            check_origin(path, found[0], own)
+    return own
+
+
+def require_selection(competition: Competition) -> None:
+    """Refuse a competition without selected images: there would be nothing to annotate."""
+    if not competition.selected_pairs():
+        raise StateError(
+            f"{competition.directory}: no images are selected yet, so there is nothing to annotate; run `captrial "
+            f"compete select {competition.directory}` first"
+        )
+
+
+def check_directory(directory: Path, database: str | None) -> None:
+    """Refuse to make a new SQLite file in a directory that holds the labels of another database."""
+    path = Path(directory, DATABASE) if database is None else sqlite_file(database)
+    if path is not None and not path.exists():
+        for file in derived_files(directory):
+            found = read_derived(file)
+            if found is not None:
+                check_origin(file, found[0], DerivedHead("", f"{path.name}, which does not exist"))
+
+
+def derived_files(directory: Path) -> list[Path]:
+    """The derived files there may be."""
+    return [directory / derived_name(name) for name in (REFERENCES, JUDGEMENTS)]
+
+
+def _identity(store: Store, connection: Connection, competition: Competition) -> DerivedHead:
+    where, known = describe(store.engine), store.get_setting(connection, "competition", None)
+    if known is None:  # new, or of an earlier version: then its images tell
+        chosen = select(images.c.image).where(~images.c.qualification)
+        foreign = set(connection.execute(chosen).scalars()) - set(competition.pool.ids().to_pylist())
+        if not foreign and not store.read_only:
+            store.set_setting(connection, "competition", competition.manifest.id)
+            store.set_setting(connection, "database", secrets.token_hex(8))
+    else:
+        foreign = set() if known == competition.manifest.id else {"its id"}
+    if foreign:
+        raise MismatchError(
+            f"the annotation database {where} belongs to another competition than {competition.directory}; give "
+            "--database with a database of its own, or the directory that belongs to it"
+        )
+    return DerivedHead(store.get_setting(connection, "database", ""), where)
+
+
+def write_competition_files(
+    connection: Connection, settings: AnnotationSettings, directory: Path, head: DerivedHead
+) -> None:
     """Write the files of all rounds that have changed."""
     for round_ in ROUNDS.values():
         for name, lines in round_.competition_files(connection, settings).items():
-            _write_lines(directory / name, lines)
+            write_derived(directory / derived_name(name), head, lines)
 
 
 def refresh_images(connection: Connection, competition: Competition, settings: AnnotationSettings) -> None:
@@ -109,19 +186,15 @@ def refresh_images(connection: Connection, competition: Competition, settings: A
 def _selected_pairs(
     connection: Connection, competition: Competition, settings: AnnotationSettings
 ) -> dict[str, set[tuple[str, str]]]:
-    """The pairs of models for which each image is selected."""
-    refused = frozenset(indescribable_images(connection, settings))
-    ours = frozenset(connection.execute(select(images.c.image)).scalars())
-    bad = refused | (competition.indescribable() - ours)  # about images shown here, the votes here decide
+    """The pairs of models for which each image is selected; none for an image of the pool's sample alone."""
+    # not the derived file: it may be a second older than the votes
+    bad = frozenset(indescribable_images(connection, settings)) | competition.indescribable(by_hand=True)
     found: dict[str, set[tuple[str, str]]] = {}
     for pair in competition.selected_pairs():
         active = competition.selection(*pair, bad=bad)
         for image in active.images:
             found.setdefault(image, set()).add(active.models)
+    for image in competition.sampled_images():
+        if image not in bad:
+            found.setdefault(image, set())
     return found
-
-
-def _write_lines(path: Path, lines: list[Answer]) -> None:
-    content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
-    if not path.exists() or path.read_bytes() != content:
-        atomic_write(path, content)

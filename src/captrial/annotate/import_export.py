@@ -14,6 +14,7 @@ from captrial.annotate.database.schema import audit, captions, images, people, v
 from captrial.annotate.database.transactions import Store
 from captrial.annotate.rounds.write import MAX_CAPTION, accepted_captions
 from captrial.annotate.settings import AnnotationSettings, read_settings
+from captrial.data.image_ids import ImageIds
 from captrial.errors import InputError
 from captrial.files import csv_table
 
@@ -117,23 +118,33 @@ EXPORTS: dict[str, Export] = {
 # Import --------------------------------------------------------------------------------------------------------------
 
 
-def import_references(store: Store, references: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+def import_references(store: Store, references: Mapping[str, Sequence[str]]) -> ImportResult:
     """Store references of active images as if annotators had written them here and inspectors had accepted them.
 
-    Returns the number of captions stored and the number of unknown images. Each caption of an image is written by
-    another made-up person, because nobody describes an image twice. A caption that is already there is skipped.
+    Each caption of an image is written by another made-up person, because nobody describes an image twice. A caption
+    that is already there is skipped. Ids of another spelling are matched (see `captrial.data.image_ids`).
     """
     with store.change() as connection:
         active = select(images.c.id, images.c.image).where(images.c.active, ~images.c.qualification)
         numbers = {row.image: row.id for row in connection.execute(active)}
+        matched = ImageIds(numbers).match(references)
         importer = _Importer(store, connection)
         stored = 0
-        for image in sorted(references.keys() & numbers.keys()):
-            for caption in references[image]:
+        for given, image in sorted(matched.known.items()):
+            for caption in references[given]:
                 text = accounts.clean(caption, MAX_CAPTION, f"a caption of {image}")
                 stored += importer.store_caption(numbers[image], text)
         store.note(connection, None, "import", f"{stored} captions")
-    return stored, len(references.keys() - numbers.keys())
+    return ImportResult(stored, len(references) - len(matched.known), matched.report())
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """How many captions were stored, how many images are not in the competition, and how ids were matched."""
+
+    stored: int
+    unknown: int
+    matched: str
 
 
 class _Importer:

@@ -15,23 +15,23 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import orjson
 
-from captrial.annotate.rounds.judge import JUDGEMENTS
-from captrial.annotate.rounds.write import REFERENCES
+from captrial.compete.storage.labels import LABEL_FILES
 from captrial.errors import CaptrialError, StateError
 
 if TYPE_CHECKING:
     from captrial.annotate.service import AnnotationService
     from captrial.compete.competition import Competition
     from captrial.compete.ranking.pair_scores import PairScorer
+    from captrial.compete.storage.labels import Labels
 
-REPLICATES = 200
 REST = 3  # times as long as the computation took
 TIMEOUT = 600.0  # seconds
-METRICS = ("cider", "bleu_4", "rouge_l", "nw")  # to rank by, and to compare with people's preferences
+LiveMetric = Literal["cider", "bleu_4", "rouge_l", "nw"]  # to rank by, and to compare with people's preferences
+METRICS: tuple[str, ...] = get_args(LiveMetric)
 
 
 class LiveRanking:
@@ -49,9 +49,10 @@ class LiveRanking:
         A request never waits for the computation of another one: there are only few threads for requests.
         """
         self.service.write_files()
-        if not self.service.competition.labels().references:
+        competition = self.service.competition
+        if not competition.labels().references and not competition.judgements():
             return {"ready": False, "labelled": 0}
-        labels = [_version(self.service.directory / name) for name in (REFERENCES, JUDGEMENTS)]
+        labels = [_version(self.service.directory / name) for name in LABEL_FILES]
         cached = self._cache.get(metric)
         if cached and (cached[0] == labels or time.monotonic() < self._next_time):
             return cached[1]
@@ -83,29 +84,36 @@ def _in_subprocess(directory: Path, metric: str) -> dict[str, Any]:
 def live_ranking(competition: Competition, metric: str = "cider") -> dict[str, Any]:
     """Ranks with intervals from the labels so far, and how many more labels are needed until the winner is certain.
 
-    `ready` is False where no selected image has a label yet.
+    By people's judgements where the metric is "preferences" or no selected image has a reference; `ready` is False
+    where there are neither.
     """
-    from captrial.compete.analysis.planner import plan_labels
-    from captrial.compete.ranking.result import rank_models
+    from captrial.compete.ranking.preferences import PREFERENCES
 
     labels = competition.labels()
     scorer = competition.scorer(labels)
-    if not scorer.images:
-        return {"ready": False, "labelled": 0}
-    pairwise = scorer.score(metric)
-    found = rank_models(pairwise, REPLICATES, competition.manifest.seed)
-    ahead = plan_labels(pairwise, scorer.unlabelled)
+    if metric == PREFERENCES or not scorer.images:
+        return _live_preferences(competition)
+    found = competition.rank(metric, labels)
+    ahead = _plan(competition, metric, labels)
     return {
         "ready": True,
         "metric": metric,
         "labelled": len(scorer.images),
         "ranking": found.rows(),
-        "risk": ahead.risk,
-        "labels_needed": ahead.labels_needed,
+        "plan": ahead,
         "notes": list(found.notes),
         "captions": caption_agreement(labels.references),
         **_preferences(competition, scorer),
     }
+
+
+def _plan(competition: Competition, metric: str, labels: Labels) -> dict[str, Any] | None:
+    """Whether the winner on the whole pool is settled; None where the design has no sample of the pool."""
+    try:
+        found = competition.plan(metric, labels)
+    except StateError:  # no sample, or no label of it yet
+        return None
+    return {"winner": found.winner, "settled": found.settled, "labels_needed": found.labels_needed, "risk": found.risk}
 
 
 def caption_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
@@ -124,18 +132,44 @@ def caption_agreement(references: Mapping[str, Sequence[str]]) -> dict[str, floa
     return {"cider": cider(corpus).corpus, "rouge_l": rouge_l(corpus).corpus}
 
 
+def _live_preferences(competition: Competition) -> dict[str, Any]:
+    """The ranking by judgements alone, and whether the best model is settled."""
+    from captrial.compete.analysis.preference_analysis import plan_judgements
+    from captrial.compete.ranking.preferences import PREFERENCES
+
+    judgements = competition.judgements()
+    try:
+        found = competition.rank_preferences(judgements)
+    except StateError:  # too few to connect the models
+        return {"ready": False, "labelled": 0}
+    plan = plan_judgements(judgements, found.models) if any(one.complete for one in judgements) else None
+    return {
+        "ready": True,
+        "metric": PREFERENCES,
+        "labelled": len(found.images),
+        "ranking": found.rows(),
+        "summary": plan.summary() if plan else "No image has all its judgements yet.",
+        "notes": found.notes,
+        "captions": {"cider": None, "rouge_l": None},
+        "people": {},
+        "agreement": [],
+    }
+
+
 def _preferences(competition: Competition, scorer: PairScorer) -> dict[str, Any]:
     """Where there are judgements: ranks by Bradley-Terry, and Kendall's tau between metrics and people."""
-    from captrial.compete.ranking.bradley_terry import metric_agreement, rank_by_judgements
-    from captrial.compete.ranking.perron import ranks
+    from captrial.compete.ranking.agreement_with_people import metric_agreement
 
     judgements = competition.judgements()
     if not judgements:
         return {"people": {}, "agreement": []}
-    places = ranks(rank_by_judgements(competition.models, judgements).strength)
     found = [metric_agreement(scorer.score(name), judgements) for name in METRICS]
+    try:
+        people = {row["model"]: row["rank"] for row in competition.rank_preferences(judgements).rows()}
+    except StateError:  # too few to connect the models
+        people = {}
     return {
-        "people": {name: int(place) for name, place in zip(competition.models, places, strict=True)},
+        "people": people,
         "agreement": [
             {"metric": one.metric, "tau": one.tau, "low": one.low, "high": one.high, "judgements": one.judgements}
             for one in found

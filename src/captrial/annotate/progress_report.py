@@ -51,6 +51,21 @@ def progress(connection: Connection, settings: AnnotationSettings) -> list[Round
     ]
 
 
+def missing_people(connection: Connection, settings: AnnotationSettings) -> list[str]:
+    """What keeps the experiment from ending: rounds for which too few people are invited, in words."""
+    found = []
+    roles = Counter(person.role for person in all_people(connection))
+    for round_ in open_rounds(settings):
+        wanted, there = round_.people_wanted(settings), sum(roles[role] for role in round_.roles)
+        if there < wanted:
+            who = " or ".join(f"{role}s" for role in round_.roles)
+            found.append(
+                f"the round “{round_.title}” needs {wanted} {who}, you have {there}: invite {wanted - there} more, or "
+                "lower the number in the settings"
+            )
+    return found
+
+
 # Time left for a person ----------------------------------------------------------------------------------------------
 
 

@@ -17,11 +17,24 @@ from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from captrial.annotate import accounts
 from captrial.annotate.accounts import Person
-from captrial.annotate.competition_sync import DirectorySync, refresh_images, write_competition_files
+from captrial.annotate.competition_sync import (
+    DirectorySync,
+    check_database,
+    check_directory,
+    refresh_images,
+    write_competition_files,
+)
 from captrial.annotate.database.schema import drafts, images, leases, receipts
 from captrial.annotate.database.transactions import Store
-from captrial.annotate.import_export import export, import_references
-from captrial.annotate.progress_report import TimeLeft, annotator_statistics, done_by_person, progress, statistics
+from captrial.annotate.import_export import ImportResult, export, import_references
+from captrial.annotate.progress_report import (
+    TimeLeft,
+    annotator_statistics,
+    done_by_person,
+    missing_people,
+    progress,
+    statistics,
+)
 from captrial.annotate.rounds.assignment import AssignmentRequest, assign, release, release_all
 from captrial.annotate.rounds.base import (
     AnnotationRound,
@@ -31,11 +44,13 @@ from captrial.annotate.rounds.base import (
     statement_values,
     store_answer,
 )
+from captrial.annotate.rounds.inspect import refresh_states
 from captrial.annotate.rounds.registry import QUALIFICATION, ROUNDS, get_round
 from captrial.annotate.rounds.write import save_draft
 from captrial.annotate.settings import AnnotationSettings, read_settings, write_settings
 from captrial.compete.competition import Competition
 from captrial.errors import CaptrialError, InputError, StateError
+from captrial.files import content_hash
 
 _log = logging.getLogger(__name__)
 _IMAGE_ID = select(images.c.image).where(images.c.id == bindparam("number"))
@@ -45,22 +60,39 @@ class AnnotationService:
     """The annotation of one competition.
 
     `service.next("write", person)` assigns an item, `service.submit("write", person, CaptionForm(...))` stores an
-    answer and returns the next item.
+    answer and returns the next item. With `read_only=True`, for reports and exports, nothing is written anywhere.
     """
 
-    def __init__(self, directory: Path | str, store: Store | None = None, database: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path | str,
+        store: Store | None = None,
+        database: str | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self.directory = Path(directory)
         self.competition = Competition.open(self.directory)
-        self.store = store or Store.in_directory(self.directory, database)
+        if store is None:
+            check_directory(self.directory, database)
+            store = Store.in_directory(self.directory, database, read_only)
+        self.store = store
+        try:
+            self._head = check_database(self.store, self.competition)
+        except BaseException:
+            self.store.close()
+            raise
         self._pairs = len(self.competition.selected_pairs())
         self._writing_files = threading.Lock()
         self._time_left = TimeLeft(self.store)
         self._queues: dict[tuple[str, int], list[int]] = {}
         self._image_ids: dict[int, str] = {}
-        with self.store.change() as connection:
-            self.refresh_images(connection)
-        self.write_files()
-        self._sync = DirectorySync(self.directory, self.write_files, self.reload_competition)
+        self._sync: DirectorySync | None = None
+        if not self.store.read_only:
+            with self.store.change() as connection:
+                self.refresh_images(connection)
+            self.write_files()
+            self._sync = DirectorySync(self.directory, self.write_files, self.reload_competition)
 
     # Images ----------------------------------------------------------------------------------------------------------
 
@@ -111,9 +143,9 @@ class AnnotationService:
         with self.store.change() as connection:
             settings, found = check_participation(connection, round_, person, form.item, form.key)
             turn = _Turn(connection, round_, person, settings)
-            if not found.received:
+            if not _repeats(found, _subject(round_name, form)):
                 self._store(turn, form, found)
-            has_lease = bool(found.received) or found.started is None  # a submission ends the lease on its item
+            has_lease = found.received is not None or found.started is None  # a submission ends the lease on its item
             following = self._next_if_possible(turn, has_lease)
         self.schedule_write()
         return {"taken": True, "next": following}
@@ -127,12 +159,13 @@ class AnnotationService:
         with self.store.change() as connection:
             settings, found = check_participation(connection, round_, person, key=key)
             turn = _Turn(connection, round_, person, settings)
-            if not found.received:
+            subject = f"undo {round_name}"
+            if not _repeats(found, subject):
                 item = round_.undo(self.store, connection, person.id)
                 release_all(connection, round_.name, person.id)
                 self.store.note(connection, person.id, f"undo {round_.name}", f"item {item}")
                 assign(self.store, connection, turn.request(), [item])
-                connection.execute(receipts.insert(), self._receipt(person, key))
+                connection.execute(receipts.insert(), self._receipt(person, key, subject))
             following = self._next(turn)
         self.schedule_write()
         return following
@@ -184,20 +217,20 @@ class AnnotationService:
         now = self.store.clock()
         timely = found.started is not None and found.expires > now
         times = {"created": now, "seconds": round(now - found.started, 2) if timely else None}
-        row = {**form.row(person.id), "person": person.id, **times}
+        row = {**round_.row(connection, form, person.id), "person": person.id, **times}
         values = {**statement_values(turn.settings, person.id, form.item), "round": round_.name, "now": now}
         if not store_answer(connection, round_, form.table, row, values):
             raise StateError("others have finished this one in the meantime; here is the next")
         with self.store.pipeline(connection):
-            connection.execute(receipts.insert(), self._receipt(person, form.key))
+            connection.execute(receipts.insert(), self._receipt(person, form.key, _subject(round_.name, form)))
             release(connection, round_.name, person.id, form.item)
             round_.forget_draft(connection, person.id, form.item)
             self.store.note(connection, person.id, round_.name, f"item {form.item}")
         if round_.after_answer(connection, turn.settings, form):
             self.refresh_images(connection)
 
-    def _receipt(self, person: Person, key: str) -> Answer:
-        return {"person": person.id, "key": key, "created": self.store.clock()}
+    def _receipt(self, person: Person, key: str, subject: str) -> Answer:
+        return {"person": person.id, "key": key, "created": self.store.clock(), "subject": subject}
 
     # The lead --------------------------------------------------------------------------------------------------------
 
@@ -211,6 +244,7 @@ class AnnotationService:
         with self.store.change() as connection:
             before = read_settings(self.store, connection)
             write_settings(self.store, connection, AnnotationSettings(**{**vars(before), **changes}), by)
+            refresh_states(connection, read_settings(self.store, connection))
             self.refresh_images(connection)
         self.schedule_write()
 
@@ -235,6 +269,7 @@ class AnnotationService:
             for table in (leases, drafts, receipts):
                 connection.execute(table.delete().where(table.c.person == person))
             accounts.close_account(self.store, connection, person, by)
+            refresh_states(connection, read_settings(self.store, connection))  # their votes no longer discard captions
             self.refresh_images(connection)
         self.schedule_write()
 
@@ -246,17 +281,24 @@ class AnnotationService:
                 "progress": progress(connection, settings),
                 "statistics": statistics(connection, settings),
                 "people": annotator_statistics(connection),
+                "missing_people": missing_people(connection, settings),
             }
+
+    def missing_people(self) -> list[str]:
+        """Rounds for which too few people are invited, in words."""
+        with self.store.read() as connection:
+            return missing_people(connection, read_settings(self.store, connection))
 
     def export(self, form: str, names: bool = False, by: int | None = None) -> tuple[bytes, str]:
         """Content and file name of an export (see `captrial.annotate.import_export.EXPORTS`)."""
         with self.store.read() as connection:
             found = export(connection, read_settings(self.store, connection), form, names)
-        with self.store.change() as connection:  # separate: an export takes long, and changes wait for each other
-            self.store.note(connection, by, "export", f"{form} with names" if names else form)
+        if not self.store.read_only:  # separate: an export takes long, and changes wait for each other
+            with self.store.change() as connection:
+                self.store.note(connection, by, "export", f"{form} with names" if names else form)
         return found
 
-    def import_references(self, references: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+    def import_references(self, references: Mapping[str, Sequence[str]]) -> ImportResult:
         """Store references from another source (see `captrial.annotate.import_export.import_references`)."""
         found = import_references(self.store, references)
         self.write_files()
@@ -266,22 +308,24 @@ class AnnotationService:
 
     def schedule_write(self) -> None:
         """Have the files that `compete` reads written soon, by another thread."""
-        self.store.after_commit(self._sync.schedule)
+        if self._sync is not None:
+            self.store.after_commit(self._sync.schedule)
 
     def write_files(self) -> None:
         """Write the files that `compete` reads now; one call at a time, so that no older state replaces a newer."""
         with self._writing_files, self.store.read() as connection:
-            write_competition_files(connection, read_settings(self.store, connection), self.directory)
+            write_competition_files(connection, read_settings(self.store, connection), self.directory, self._head)
 
     @property
     def closed(self) -> threading.Event:
         """Set when the service closes."""
-        return self._sync.closed
+        return self._sync.closed if self._sync is not None else threading.Event()
 
     def close(self) -> None:
         """Write the files and close the database."""
-        self._sync.close()
-        self.write_files()
+        if self._sync is not None:
+            self._sync.close()
+            self.write_files()
         self.store.close()
 
 
@@ -298,6 +342,20 @@ class _Turn:
         """A request for an item."""
         values = statement_values(self.settings, self.person.id)
         return AssignmentRequest(self.round.name, self.round.work, values, self.settings.lease_minutes)
+
+
+def _subject(round_name: str, form: AnswerForm) -> str:
+    """What was sent with a key, as a hash: the round, the kind of answer, the item and the answer."""
+    return content_hash(f"{round_name} {form.action} {form.model_dump_json(exclude={'key'})}", 32)
+
+
+def _repeats(found: Row[Any], subject: str) -> bool:
+    """Whether the same was received before; refuses a key that came with something else, of which nothing is stored."""
+    if found.received is None:
+        return False
+    if found.received not in ("", subject):  # "" in databases of earlier versions
+        raise StateError("this key was used for another submission, and nothing was stored; send it with a new key")
+    return True
 
 
 @cache

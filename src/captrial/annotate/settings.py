@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +12,7 @@ import orjson
 from sqlalchemy import Connection
 
 from captrial.annotate.database.transactions import Store
-from captrial.errors import InputError
+from captrial.errors import InputError, damage_named
 
 CONSENT = (
     "You will describe images, or check what others wrote, for a comparison of image captioning systems. "
@@ -18,6 +20,7 @@ CONSENT = (
     "You can stop at any time, and ask the lead to remove everything you did."
 )
 MAX_CONSENT = 5000
+_KINDS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
 
 
 def _setting(default: Any, label: str, least: float = 1, most: float = 50, step: float = 1) -> Any:
@@ -32,7 +35,7 @@ class AnnotationSettings:
     The lead's page and the API take fields, labels and limits from here.
     """
 
-    writers: int = _setting(3, "People who describe an image")
+    writers: int = _setting(3, "People who describe an image (0: no such round, nor inspection)", least=0)
     refusals: int = _setting(2, "“Cannot be described” votes that replace an image")
     inspectors: int = _setting(3, "People who inspect a caption (0: no such round)", least=0)
     discards: int = _setting(2, "“Wrong” votes that discard a caption")
@@ -43,12 +46,43 @@ class AnnotationSettings:
     consent: str = CONSENT
 
     def __post_init__(self) -> None:
-        if self.writers < 1 or self.refusals < 1 or self.min_captions < 1 or self.discards < 1:
-            raise InputError("writers, refusals, discards and min_captions must be at least 1")
-        if self.inspectors < 0 or self.judges < 0 or (self.inspectors and self.discards > self.inspectors):
+        if self.refusals < 1 or self.min_captions < 1 or self.discards < 1:
+            raise InputError("refusals, discards and min_captions must be at least 1")
+        if not self.writers and not self.judges:
+            raise InputError("writers and judges cannot both be 0: people must have something to do")
+        fewest = min(self.writers, self.inspectors, self.judges)
+        if fewest < 0 or (self.inspectors and self.discards > self.inspectors):
             raise InputError("discards cannot be more than inspectors, and no number can be negative")
-        if not 0 <= self.pass_mark <= 1 or self.lease_minutes <= 0:
+        if not 0 <= self.pass_mark <= 1 or not 0 < self.lease_minutes < math.inf:
             raise InputError("pass_mark must be between 0 and 1, and lease_minutes more than 0")
+
+    @classmethod
+    def number_fields(cls) -> list[Field[Any]]:
+        """The fields that are numbers, with the label and the limits of each."""
+        return [entry for entry in fields(cls) if entry.metadata]
+
+    def numbers(self) -> list[tuple[str, str, float]]:
+        """Name, label and value of every number."""
+        return [(entry.name, entry.metadata["label"], getattr(self, entry.name)) for entry in self.number_fields()]
+
+
+def parse_changes(changes: Sequence[str]) -> dict[str, float]:
+    """NAME=NUMBER, as the command line takes changes of settings.
+
+    >>> parse_changes(["writers=0", "pass_mark=0.8"])
+    {'writers': 0, 'pass_mark': 0.8}
+    """
+    known = {entry.name: int if entry.type == "int" else float for entry in AnnotationSettings.number_fields()}
+    found: dict[str, float] = {}
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name not in known:
+            raise InputError(f"{change}: there is no setting {name!r}; the settings are {', '.join(known)}")
+        try:
+            found[name] = known[name](value)
+        except ValueError:
+            raise InputError(f"{change}: {value!r} is no {'whole ' if known[name] is int else ''}number") from None
+    return found
 
 
 def read_settings(store: Store, connection: Connection) -> AnnotationSettings:
@@ -59,8 +93,10 @@ def read_settings(store: Store, connection: Connection) -> AnnotationSettings:
 @lru_cache(maxsize=16)
 def parse_settings(stored: str | None) -> AnnotationSettings:
     """Settings from the JSON in the database; defaults where there is none."""
-    known = {entry.name for entry in fields(AnnotationSettings)}
-    return AnnotationSettings(**{name: value for name, value in orjson.loads(stored or "{}").items() if name in known})
+    kinds = {entry.name: _KINDS[str(entry.type)] for entry in fields(AnnotationSettings)}
+    with damage_named("the annotation database", "a copy of it", "its settings cannot be read"):
+        found = orjson.loads(stored or "{}").items()
+        return AnnotationSettings(**{name: kinds[name](value) for name, value in found if name in kinds})
 
 
 def write_settings(store: Store, connection: Connection, changed: AnnotationSettings, by: int | None = None) -> None:

@@ -1,15 +1,17 @@
 """Simulated annotators: they write what reference captions say, with mistakes, over the real HTTP API.
 
 For tests, demos and planning: how long would an experiment take, and what would the ranking be if people wrote like
-these references?
+these references? They always work on a copy of the competition: what people did is never touched.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,17 @@ from typing import Any
 import httpx
 
 from captrial.annotate import accounts
+from captrial.annotate.competition_sync import check_database, require_selection
+from captrial.annotate.database.transactions import DATABASE, Store
 from captrial.annotate.progress_report import progress, statistics
 from captrial.annotate.rounds.base import AnnotationRound, Answer
 from captrial.annotate.rounds.registry import open_rounds
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings
 from captrial.annotate.web.app import create_app
+from captrial.compete.competition import Competition
+from captrial.compete.storage.labels import JUDGEMENTS, MARKS, REFERENCES
+from captrial.compete.storage.manifest import MANIFEST
 from captrial.errors import InputError, StateError
 from captrial.web.security import CLIENT_HEADER
 from captrial.web.server import run_in_thread
@@ -95,39 +102,92 @@ class SimulatedPerson:
         return self.generator.random() < self.noise
 
 
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """Who takes part in a simulated experiment."""
+
+    people: int = 3  # annotators; as many inspectors are added
+    noise: float = 0.05  # share of captions that are about another image
+    seed: int = 0
+    extra_people: int = 20  # at most so many annotators more, for images that are opened again
+
+
 def simulate_experiment(
-    directory: Path | str, references: References, *, people: int = 3, noise: float = 0.05, seed: int = 0
+    directory: Path | str,
+    references: References,
+    settings: SimulationSettings | None = None,
+    *,
+    out: Path | str | None = None,
 ) -> dict[str, Any]:
-    """Run an experiment to its end on a server on this machine; returns the statistics of the captions.
+    """Run an experiment to its end on a copy of the competition; returns statistics of the captions, and the ranking.
+
+    Settings and annotations of the competition's own SQLite database are copied, too, so the experiment goes on from
+    where people are; nothing of the competition itself changes. The copy is kept as `out`, if one is given.
 
     Writers and inspectors take turns until nothing is left: a discarded caption can reopen an image. A reopened image
-    needs somebody new, so more people are invited where all have described it.
+    needs somebody new, so more people are invited where all have described it, up to a bound; `unfinished` counts the
+    answers that are missing then.
     """
-    if people < 1 or not references:
+    chosen = settings or SimulationSettings()
+    if chosen.people < 1 or not references:
         raise InputError("a simulated experiment needs at least one person and some references")
-    generator = random.Random(seed)
+    with _copy(Path(directory), None if out is None else Path(out)) as copy:
+        found = _run(copy, references, chosen)
+        competition = Competition.open(copy)
+        if competition.scorer().images:
+            return {**found, "ranking": competition.rank().rows()}
+        judged = competition.judgements()
+        return {**found, "ranking": competition.rank_preferences(judged).rows() if judged else []}
+
+
+def _run(directory: Path, references: References, chosen: SimulationSettings) -> dict[str, Any]:
+    generator = random.Random(chosen.seed)
     with serving(directory) as (base, service), ExitStack() as stack:
         settings = service.settings()
 
         def invite(role: str, number: int) -> SimulatedPerson:
             token = _invite(service, f"simulated {role} {number}", role)
-            own, mistakes = random.Random(generator.random()), noise if role == "annotator" else 0.0
+            own, mistakes = random.Random(generator.random()), chosen.noise if role == "annotator" else 0.0
             person = SimulatedPerson(base, token, role, references, service.image_id, own, mistakes)
             stack.callback(person.http.close)
             return person
 
-        inspectors = max(people, settings.inspectors) if settings.inspectors else 0
-        team = [invite("annotator", number) for number in range(max(people, settings.writers))]
+        inspectors = max(chosen.people, settings.inspectors) if settings.inspectors else 0
+        team = [invite("annotator", number) for number in range(max(chosen.people, settings.writers))]
         team += [invite("inspector", number) for number in range(inspectors)]
+        most = len(team) + chosen.extra_people
         while True:
             work = sum(person.work(settings) for person in team)
             with service.store.read() as connection:
-                left = [part.wanted - part.done for part in progress(connection, settings)]
+                left = sum(part.wanted - part.done for part in progress(connection, settings))
                 facts = statistics(connection, settings)
-            if not any(left):
-                return {"people": len(team), **facts}
+            if not left or (not work and len(team) == most):
+                return {"people": len(team), "unfinished": left, **facts}
             if not work:
                 team.append(invite("annotator", len(team)))
+
+
+@contextmanager
+def _copy(directory: Path, out: Path | None) -> Iterator[Path]:
+    """A copy of a competition and of its annotations; files that never change are links."""
+    require_selection(Competition.open(directory))
+    if out is not None and out.exists():
+        raise InputError(f"{out}: exists; choose a new folder for the copy")
+    with tempfile.TemporaryDirectory(prefix="captrial-simulation-") as temporary:
+        copy = Path(temporary, "competition")
+        shutil.copytree(directory / "selection", copy / "selection")
+        kept = [MANIFEST, *(name for name in (REFERENCES, JUDGEMENTS, MARKS) if (directory / name).is_file())]
+        for name in kept:
+            shutil.copyfile(directory / name, copy / name)
+        for name in ("pool.parquet", "captions"):
+            (copy / name).symlink_to((directory / name).resolve())
+        if (directory / DATABASE).is_file():
+            with closing(Store.in_directory(directory, read_only=True)) as store:
+                check_database(store, Competition.open(directory))
+                store.copy_to(copy / DATABASE)
+        yield copy
+        if out is not None:  # follows the links
+            shutil.copytree(copy, out)
 
 
 @contextmanager

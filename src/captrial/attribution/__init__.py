@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from captrial.attribution.explanation import Explanation
     from captrial.attribution.methods.registry import METHODS, AttributionMethod, AttributionSettings, attribute
     from captrial.attribution.page import ExplanationView, write_page
+    from captrial.attribution.region_rules import REGION_RULES
 
 __all__ = [
     "METHODS",
+    "REGION_RULES",
     "Attribution",
     "AttributionMethod",
     "AttributionSettings",
@@ -44,5 +46,6 @@ __getattr__ = lazy_exports(
         "explanation": "Explanation",
         "methods.registry": "METHODS AttributionMethod AttributionSettings attribute",
         "page": "ExplanationView write_page",
+        "region_rules": "REGION_RULES",
     },
 )

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.attribution.region_rules import DEFAULT_RULE, region_rule
 from captrial.errors import InputError
 from captrial.records import Box, Region
-from captrial.vision.box_overlap import common_areas
+from captrial.vision.boxes import areas, common_areas, mask_areas, relative_boxes
 
 Array = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
@@ -70,12 +71,6 @@ def class_token(boxes: Array) -> NDArray[np.bool_]:
 # Regions --------------------------------------------------------------------------------------------------------------
 
 
-def relative_boxes(regions: Sequence[Region], width: int, height: int) -> Floats:
-    """Boxes (n, 4) of regions relative to an image of that size, clipped to it."""
-    boxes = np.array([region.box for region in regions], np.float64).reshape(-1, 4)
-    return np.clip(boxes / np.array([width, height, width, height], np.float64), 0, 1)
-
-
 def grid_regions(rows: int, columns: int, width: int, height: int) -> list[Region]:
     """Regions that tile an image, row by row. They have no label, so they ground no noun."""
     x, y = np.linspace(0, width, columns + 1), np.linspace(0, height, rows + 1)
@@ -86,22 +81,38 @@ def grid_regions(rows: int, columns: int, width: int, height: int) -> list[Regio
     ]
 
 
-def region_scores(scores: Array, elements: Array, regions: Floats) -> Floats:
-    """(words, elements) -> (words, regions): the mean of the scores inside each region, by area.
+def shared_areas(elements: Array, regions: Sequence[Region], size: tuple[int, int]) -> Floats:
+    """Areas (regions, elements) in common, relative to the image: of the mask a region carries, else of its box."""
+    shared = common_areas(relative_boxes(regions, size), elements)
+    for number, region in enumerate(regions):
+        if region.mask is not None:
+            shared[number] = mask_areas(region.mask, elements)
+    return shared
 
-    A region that is itself one of the elements has that element's score, whatever else overlaps it. A region outside
-    of what the model saw (it was cropped away) scores 0.
+
+def region_scores(
+    scores: Array, elements: Array, regions: Floats, rule: str = DEFAULT_RULE, shared: Floats | None = None
+) -> Floats:
+    """(words, elements) -> (words, regions): one score a region (r, 4), by one of `REGION_RULES`.
+
+    `shared` (r, e) are the `shared_areas` of regions with masks; by default those of boxes. Where elements are regions,
+    a region that is itself one of them has that element's score, whatever else overlaps it. A region outside of what
+    the model saw (it was cropped away) scores 0.
     """
     found: Floats = np.asarray(scores, np.float64)
     places: Floats = np.asarray(elements, np.float64)
     if places.shape == regions.shape and np.allclose(places, regions, rtol=0, atol=NEAR):
         return found
-    shared = common_areas(regions, places)
-    means = found @ (shared / np.maximum(shared.sum(1, keepdims=True), 1e-300)).T
+    if not len(places):
+        return np.zeros((len(found), len(regions)))
+    shared = common_areas(regions, places) if shared is None else shared
+    inside = region_rule(rule).score(found, shared / max(float(areas(places).mean()), 1e-300))
+    if grid_of(places) is not None:
+        return np.asarray(inside)
     same = shared > 0
     for side in range(4):
         same &= np.abs(regions[:, None, side] - places[:, side]) <= NEAR
-    return np.asarray(np.where(same.any(1), found[:, same.argmax(1)], means) if places.size else means)
+    return np.asarray(np.where(same.any(1), found[:, same.argmax(1)], inside))
 
 
 def top_regions(scores: Floats) -> NDArray[np.int64]:
@@ -111,18 +122,26 @@ def top_regions(scores: Floats) -> NDArray[np.int64]:
     return np.asarray(scores.argmax(1))
 
 
-def top_labels(scores: Array, elements: Array, regions: Sequence[Region], width: int, height: int) -> list[str]:
+def usable_regions(elements: Array, regions: Sequence[Region], size: tuple[int, int]) -> list[Region]:
+    """The regions with a label that lie, at least in part, in what the model saw at `elements` (e, 4)."""
+    seen: NDArray[np.bool_] = np.asarray(shared_areas(elements, regions, size).any(1))
+    return [region for number, region in enumerate(regions) if region.label and seen[number]]
+
+
+def top_labels(
+    scores: Array, elements: Array, regions: Sequence[Region], size: tuple[int, int], rule: str = DEFAULT_RULE
+) -> list[str]:
     """The label of the top region of every word (words,); empty if the model saw no region with a label.
 
-    `scores` (words, elements) are those of the elements at `elements` (e, 4); regions are in pixels of the image.
+    `scores` (words, elements) are those of the elements at `elements` (e, 4); regions are in pixels of the image of
+    `size` (width, height), and their masks count where they carry one.
     """
-    boxes = relative_boxes(regions, width, height)
-    seen: NDArray[np.bool_] = np.asarray(common_areas(boxes, elements).any(1))
-    usable = [number for number, region in enumerate(regions) if region.label and seen[number]]
+    usable = usable_regions(elements, regions, size)
     if not usable:
         return []
-    best = top_regions(region_scores(scores, elements, boxes)[:, usable])
-    return [str(regions[usable[number]].label) for number in best]
+    shared = shared_areas(elements, usable, size)
+    best = top_regions(region_scores(scores, elements, relative_boxes(usable, size), rule, shared))
+    return [str(usable[number].label) for number in best]
 
 
 @dataclass(frozen=True, eq=False)

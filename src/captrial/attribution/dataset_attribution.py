@@ -113,7 +113,7 @@ class DatasetAttributor:
         """Teacher forcing of all captions of all images in one pass."""
         features = self.features.get(image_ids)
         attend = dataset_method(self.method).function("attend")
-        attention = attend(self.checkpoint.captioner, features.to(self._device()), self._tokens(captions))
+        attention = attend(self.checkpoint.captioner, features.to(self._device()), self.tokens(captions))
         found = []
         for number, texts in enumerate(captions):
             present = features.mask[number]
@@ -144,7 +144,7 @@ class DatasetAttributor:
     def _device(self) -> torch.device:
         return next(self.checkpoint.captioner.parameters()).device
 
-    def _tokens(self, captions: Sequence[Sequence[Words]]) -> torch.Tensor:
+    def tokens(self, captions: Sequence[Sequence[Words]]) -> torch.Tensor:
         """What the decoder is fed to predict the captions, (b, n, t): BOS and all words but the last."""
         vocabulary = self.checkpoint.vocabulary
         ids = [[vocabulary.encode(words, eos=False)[: max(len(words), 1)] for words in texts] for texts in captions]

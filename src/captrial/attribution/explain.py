@@ -35,7 +35,6 @@ from captrial.captioners.protocols import AnyCaptioner, Explainable, WordSpan
 from captrial.captioners.trained import TrainedCaptioner, generate
 from captrial.data.images import open_image
 from captrial.errors import InputError
-from captrial.language.tokenizer import tokenize
 from captrial.language.vocabulary import UNK
 from captrial.vision.features.visual_features import Features
 
@@ -48,12 +47,12 @@ def explain(
     image: Image.Image | str | Path,
     method: str = DEFAULT_METHOD,
     *,
-    words: str | None = None,
+    caption: str | None = None,
     contrast: Contrast | None = None,
     settings: AttributionSettings | None = None,
     **options: Any,
 ) -> Explanation:
-    """Explain every word of a captioner's caption of an image, or of the caption `words`.
+    """Explain every word of a captioner's caption of an image, or of the `caption` given.
 
     `captioner` and `image` may be a name and a path. `contrast={"cat": "dog"}` asks why *cat* and not *dog*: the lead
     of the one word over the other is attributed; a word that occurs twice is named by its index. `options` are fields
@@ -69,9 +68,9 @@ def explain(
     model = load_captioner(str(captioner)) if isinstance(captioner, str | Path) else captioner
     opened = image if isinstance(image, Image.Image) else open_image(Path(image))
     if entry.black_box is not None:
-        attribution = entry.function("black_box")(_black_box(model), opened, chosen.boxes, words)
+        attribution = entry.function("black_box")(_black_box(model), opened, chosen.boxes, caption)
         return Explanation(attribution, str(name), opened)
-    explanation = _explain(_prepare(model, opened, words, chosen), entry, contrast, chosen)
+    explanation = _explain(_prepare(model, opened, caption, chosen), entry, contrast, chosen)
     return replace(explanation, captioner=str(name), image=opened)
 
 
@@ -80,7 +79,7 @@ def explain_features(
     features: Features,
     method: str = DEFAULT_METHOD,
     *,
-    words: str | None = None,
+    caption: str | None = None,
     contrast: Contrast | None = None,
     settings: AttributionSettings | None = None,
     **options: Any,
@@ -88,8 +87,11 @@ def explain_features(
     """As `explain`, for one of our captioners on stored features of one image (regions, grid or ViT)."""
     entry, chosen = check_request(method, contrast), _settings(settings, options)
     tokenizer = VocabularyTokenizer(checkpoint)
-    tokens = tokenizer.tokenize(words) if words is not None else _generate(checkpoint, features, chosen.beam, MAX_WORDS)
-    spans = tokenizer.named_spans(tokens, words)
+    if caption is not None:
+        tokens = tokenizer.tokenize(caption)
+    else:
+        tokens = _generate(checkpoint, features, chosen.beam, MAX_WORDS)
+    spans = tokenizer.named_spans(tokens, caption)
     subject = from_features(checkpoint.captioner, features)
     return _explain(_TokenisedCaption(subject, tokens, spans, tokenizer), entry, contrast, chosen)
 
@@ -122,7 +124,7 @@ class VocabularyTokenizer:
 
     def tokenize(self, caption: str) -> list[int]:
         """Ids of the caption's words; unknown ones are UNK."""
-        return self.vocabulary.encode(tokenize(caption), bos=False, eos=False)
+        return self.vocabulary.encode(_words(caption), bos=False, eos=False)
 
     def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
         """One word a token."""
@@ -133,7 +135,13 @@ class VocabularyTokenizer:
         spans = self.word_spans(tokens)
         if caption is None:
             return spans
-        return [span._replace(text=text) for span, text in zip(spans, tokenize(caption), strict=True)]
+        return [span._replace(text=text) for span, text in zip(spans, _words(caption), strict=True)]
+
+
+def _words(caption: str) -> list[str]:
+    from captrial.language.tokenizer import tokenize  # loaded for a caption that is given, not for the model's own
+
+    return tokenize(caption)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,22 +154,22 @@ class _TokenisedCaption:
     tokenizer: CaptionTokenizer
 
 
-def _prepare(model: Any, image: Image.Image, words: str | None, settings: AttributionSettings) -> _TokenisedCaption:
-    """The caption to explain: that of the model, or `words`."""
+def _prepare(model: Any, image: Image.Image, caption: str | None, settings: AttributionSettings) -> _TokenisedCaption:
+    """The caption to explain: that of the model, or the one given."""
     if isinstance(model, TrainedCaptioner):
         tokenizer, captioner = VocabularyTokenizer(model.checkpoint), model.checkpoint.captioner
         features = model.backbone.extract([image]).to(next(captioner.parameters()).device)
-        if words is not None:
-            tokens = tokenizer.tokenize(words)
+        if caption is not None:
+            tokens = tokenizer.tokenize(caption)
         else:
             tokens = _generate(model.checkpoint, features, model.beam, model.max_words)
         if settings.over == "pixels":
             subject = from_pixels(captioner, model.backbone, image)
         else:
             subject = from_features(captioner, features, seen_window(model.backbone.preprocess, *image.size))
-        return _TokenisedCaption(subject, tokens, tokenizer.named_spans(tokens, words), tokenizer)
+        return _TokenisedCaption(subject, tokens, tokenizer.named_spans(tokens, caption), tokenizer)
     if isinstance(model, Explainable):
-        tokens = model.tokenize(words) if words is not None else model.generate(image)
+        tokens = model.tokenize(caption) if caption is not None else model.generate(image)
         return _TokenisedCaption(from_explainable(model, image), tokens, model.word_spans(tokens), model)
     raise InputError(f"{type(model).__name__} gives captions but no gradients; use method='occlusion'")
 
@@ -171,7 +179,7 @@ def _explain(
 ) -> Explanation:
     subject, tokens, spans = caption.subject, caption.tokens, caption.spans
     others = {_index(spans, word): other for word, other in (contrast or {}).items()}
-    against = {place: _known(caption.tokenizer, other) for place, other in others.items()}
+    against = {place: _known(caption.tokenizer, other, spans[:place]) for place, other in others.items()}
     attribution = attribute(subject, word_targets(tokens, spans, against, settings.score), method.name, settings)
     likely = _log_probabilities(subject, word_targets(tokens, spans, kind="log_probability"))
     named = {spans[place].text: other for place, other in others.items()}
@@ -208,8 +216,13 @@ def _index(spans: Sequence[WordSpan], word: str | int) -> int:
     return word
 
 
-def _known(tokenizer: CaptionTokenizer, word: str) -> list[int]:
+def _known(tokenizer: CaptionTokenizer, word: str, before: Sequence[WordSpan] = ()) -> list[int]:
+    """The tokens of a word in its place: in byte-level BPE a word after another one begins with the space."""
     tokens = tokenizer.tokenize(word)
+    if before:
+        first = tokenizer.tokenize(before[-1].text)
+        both = tokenizer.tokenize(f"{before[-1].text} {word}")
+        tokens = both[len(first) :] if first and both[: len(first)] == first else tokens
     if not tokens or (isinstance(tokenizer, VocabularyTokenizer) and UNK in tokens):
         raise InputError(f"{word!r} is not in the vocabulary of this captioner; contrast with a word that is")
     return tokens

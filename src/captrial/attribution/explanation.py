@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 import orjson
 from PIL import Image
 
+from captrial.arrays import read_npz
 from captrial.attribution.attribution import Array, Attribution
 from captrial.errors import InputError
 from captrial.files import atomic_path, atomic_write
@@ -83,22 +83,20 @@ class Explanation:
     def load(cls, path: Path | str) -> Explanation:
         """Read an `.npz` file written by `save`; it does not hold the image."""
         try:
-            with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                about = orjson.loads(bytes(file["about"].item()))
-                arrays = {name: file[name] for name in file.files if name != "about"}
-        except (OSError, EOFError, KeyError, TypeError, ValueError, BadZipFile) as error:
+            arrays = read_npz(path)
+            about = orjson.loads(bytes(arrays.pop("about").item()))
+            log_probabilities = arrays.pop("log_probabilities", None)
+            attribution = Attribution(
+                tuple(map(str, about["words"])),
+                method=str(about["method"]),
+                grid=None if about["grid"] is None else tuple(about["grid"]),
+                window=tuple(about["window"]),
+                steps=about["steps"],
+                **arrays,
+            )
+            return cls(attribution, str(about["captioner"]), None, log_probabilities, dict(about["contrast"]))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
             raise InputError(f"{path}: not a saved explanation ({error})") from None
-        log_probabilities = arrays.pop("log_probabilities", None)
-        grid = None if about["grid"] is None else tuple(about["grid"])
-        attribution = Attribution(
-            tuple(about["words"]),
-            method=about["method"],
-            grid=grid,
-            window=tuple(about["window"]),
-            steps=about["steps"],
-            **arrays,
-        )
-        return cls(attribution, about["captioner"], None, log_probabilities, about["contrast"])
 
     def show(self) -> Figure:
         """A figure for a notebook: the image once a word, with the map of the word."""

@@ -6,38 +6,55 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
-from matplotlib import colormaps
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from PIL import Image
 
-from captrial.attribution.attribution import Attribution, region_scores, relative_boxes
+from captrial.attribution.attribution import Attribution, region_scores, shared_areas
+from captrial.attribution.region_rules import DEFAULT_RULE
 from captrial.attribution.word_maps import heat
 from captrial.data.images import image_data_url
 from captrial.files import atomic_path, atomic_write
 from captrial.html import Templates
 from captrial.records import Region
 from captrial.version import __version__
+from captrial.vision.boxes import relative_boxes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-COLOURS = "inferno"  # perceptually uniform and readable for colour-blind people
 IMAGE_SIDE = 720  # pixels of the image in a page
 MAP_SIDE = 112  # pixels of a map in a page; the browser enlarges it smoothly
 FIGURE_MAP_SIDE = 224
 TOP = 3  # regions listed a word
 COLUMNS = 5  # of a figure
 INCHES = 2.2  # of one image in a figure
-TITLE = "What the captioner looked at"
+TITLE = "Explanation, word by word"
+
+# 256 RGB colours, matplotlib's inferno: perceptually uniform, and readable for colour-blind people. Written down
+# because importing matplotlib takes longer than the rest of a page.
+_INFERNO = base64.b85decode(
+    "0009300aO41_1yE0RagC0Sf{F4gvxY0|F8R0~7=U76k+t1_T=i1sw<m9|;B_3I`(#2PO>&C=LiJ4+$+02`>@~G7}0k6bm*M3pp1HI~fZ;8Vf)i3_"
+    "~3ZMIQ`DAPh<(3rr*nP9_UbCks+33sfr#RxJuxE(%&O3S2S?T{H<_H3?uh31K-2Vmk?BJPBn!31&bEW<d#OLkeg`3TZ|PX-ErdN(*XB3~NmcYflY"
+    "qPz`KS4s25nZB-9#R}XDi5N%o!ZCep;T@r3z5^i7<ZekQ}V-#*>6>eq~ZfF*6Y8P&67jA7BZf+QEa2alL8EtbKZFL)Mb{lPY9Bq0WZF?PTeI0Cm9"
+    "&CUgYk?nYgCJ{#AZmsoYKS3fi6Uu>B592yX^tdlkR)i4C1;Z*XO$*qmL_JHCuNx^WSb~toGD|TDPy22VxcQxqbp&gEMTTAU#Bf!sV-itE?ulIT&^"
+    "%%uQ6M(F<P=RS+p})wKG?@G*-AZR=PG-yEjz5H&ebiQolJ-!8%aFJ5R(sPQ^V<$39HRK1<0zO3Oe=%t1)aLPyU;M$kn>(MChkM?%y{LDfk>)=EFu"
+    "OFr36J=#t?+fO>&P&wUFINnn?-&8i>Ry5*QGvin?<XSQ1TQKHaF6Le>=U*)7VJqokD(Yk?>t!eGXD01vCGBb>?rb9OZ6WY)AMkJ<@p2vVbR6<^8u"
+    "ND<^LZHbdKUG374?1;_J9)hff4tE5ch=+_=gSnhz$6O3;B!*`Hl$rkO=yb2l|r+`jrOymj?Tp2K$=^`<({+o(KD&2m7K3`=ko{rVIP14g0DN`>YW"
+    "At`hsO6#KCj`?DDPwHo`k9Q(N*`nw_ey(9X+CHlcA`NJyt#Vq;9FZjtZ_{%i-%{TYYI``2$_R~N1)k5{xMfKT8^xI4H+)wk~QuE+e^Ws_Z<X!USV"
+    "Dac=@#$#s>umAuaPjVR@$h-^@_q92f%5c)^Y)4K_l@=Vk@otP_xqXo{GIy!p#1)%"
+)
+_COLOURS = np.frombuffer(_INFERNO, np.uint8).reshape(256, 3)
 
 _templates = Templates("captrial.attribution")
 source = _templates.source  # style sheet and script, for other pages that show panels
@@ -63,11 +80,13 @@ class ExplanationView:
     marks: Mapping[int, WordMark] = field(default_factory=dict)  # by index of the word
     scores: Sequence[tuple[str, float | None]] = ()  # GroundingScore by delta
     problem: str | None = "grounding was not measured: no labelled regions"  # why there are no scores
+    rule: str = DEFAULT_RULE  # how the scores of elements become one a region
 
     def region_scores(self) -> Floats:
         """Attribution of each region, (words, regions); (words, 0) if the image has none."""
-        boxes = relative_boxes(self.regions, *self.image.size)
-        return region_scores(self.attribution.scores, self.attribution.boxes, boxes)
+        boxes = relative_boxes(self.regions, self.image.size)
+        shared = shared_areas(self.attribution.boxes, self.regions, self.image.size)
+        return region_scores(self.attribution.scores, self.attribution.boxes, boxes, self.rule, shared)
 
     def maps(self, side: int = MAP_SIDE) -> Floats:
         """Maps over the whole image with contrast stretched to [0, 1], (words, rows, columns)."""
@@ -78,9 +97,9 @@ class ExplanationView:
 
 def coloured(values: Floats) -> Image.Image:
     """A map (rows, columns) in [0, 1] as an overlay: the higher the value, the brighter and more opaque."""
-    pixels = colormaps[COLOURS](0.15 + 0.85 * values)
-    pixels[..., 3] = 0.12 + 0.7 * values
-    return Image.fromarray((255 * pixels).astype(np.uint8), "RGBA")
+    shades = np.minimum(256 * (0.15 + 0.85 * values), 255).astype(np.uint8)
+    opacity = (255 * (0.12 + 0.7 * values)).astype(np.uint8)
+    return Image.fromarray(np.concatenate([_COLOURS[shades], opacity[..., None]], -1), "RGBA")
 
 
 # The page -------------------------------------------------------------------------------------------------------------
@@ -153,6 +172,8 @@ def words_figure(view: ExplanationView) -> Figure:
 
     Marked words have their symbol and colour in the title of their map.
     """
+    from matplotlib.figure import Figure
+
     count = len(view.attribution) + 1
     columns = min(COLUMNS, count)
     rows = math.ceil(count / columns)
@@ -183,6 +204,8 @@ def save_figure(figure: Figure, path: Path | str) -> Path:
 
 
 def _frame(axis: Axes, region: Region) -> None:
+    from matplotlib.patches import Rectangle
+
     x1, y1, x2, y2 = region.box
     axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor="white", linewidth=1.6))
     if region.label:

@@ -31,6 +31,32 @@ def square_maps(
     return normalised(maps)
 
 
+def shares_inside(
+    weights: NDArray[np.floating],
+    boxes: NDArray[np.floating],
+    grid: tuple[int, int] | None,
+    mask: NDArray[np.bool_],
+) -> Floats:
+    """The share inside `mask` (s, s) of the maps that `square_maps` makes of weights (..., elements): (...).
+
+    Maps are linear in the weights, so what an element puts inside is computed once for all of them.
+    """
+    sizes: Floats = np.abs(np.asarray(weights, np.float64))
+    size = len(mask)
+    if grid is None:
+        x1, y1, x2, y2 = np.clip(np.asarray(boxes, np.float64), 0, 1).T
+        down, across = _covered(y1, y2, size), _covered(x1, x2, size)
+        area = np.maximum((x2 - x1) * (y2 - y1), 1e-12)
+        inside = np.einsum("kh,hv,kv->k", down, mask.astype(np.float64), across, optimize=True) / area
+        total = down.sum(1) * across.sum(1) / area
+    else:
+        matrices = bilinear(grid[0], size), bilinear(grid[1], size)
+        inside = (matrices[0].T @ mask @ matrices[1]).reshape(-1)
+        total = np.outer(matrices[0].sum(0), matrices[1].sum(0)).reshape(-1)
+    sums = sizes @ total
+    return np.asarray(np.where(sums > 0, sizes @ inside / np.where(sums > 0, sums, 1), mask.mean()))
+
+
 def normalised(maps: Floats) -> Floats:
     """Maps (words, size, size) divided by their sums; uniform where the sum is 0."""
     sums = maps.sum((1, 2), keepdims=True)

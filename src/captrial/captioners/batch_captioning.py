@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ import orjson
 from PIL import Image
 
 from captrial.captioners.protocols import AnyCaptioner, try_caption
-from captrial.data.images import open_image
-from captrial.errors import ImageError
-from captrial.files import atomic_write
+from captrial.data.images import header_pixels, open_image, pixel_batches
+from captrial.errors import DamagedError, ImageError
+from captrial.files import atomic_write, image_source, is_changed
 from captrial.progress import progress_bar
 from captrial.records import ImageRef
+
+SOURCE = "content"  # of a line: what identifies the image that was captioned
+REMAKE = "the same command after removing it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +48,27 @@ def caption_to_file(captioner: AnyCaptioner, images: Sequence[ImageRef], out: Pa
     """Append `{"id", "caption"}` lines to `out` for the images that are not in it yet; return the cost so far.
 
     Images that cannot be opened, or that an endpoint cannot caption, go to `<out>.errors.jsonl` with the reason. A
-    killed run continues where it was.
+    killed run continues where it was. Images that have changed since they were captioned are captioned again.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     errors, costs = out.with_suffix(".errors.jsonl"), out.with_suffix(".cost.json")
-    done = {line["id"] for file in (out, errors) for line in _whole_lines(file)}
-    cost = Cost(**orjson.loads(costs.read_bytes())) if costs.exists() else Cost()
+    paths = {image.id: image.path for image in images if image.path is not None}
+    done = {line["id"] for file in (out, errors) for line in _current_lines(file, paths)}
+    cost = read_cost(costs)
     todo = [image for image in images if image.id not in done]
     with progress_bar() as bar:
         task = bar.add_task("captioning", total=len(images), completed=len(images) - len(todo))
-        for start in range(0, len(todo), batch):
-            part = todo[start : start + batch]
+        for part in pixel_batches(todo, _pixels, largest=batch):
             started = time.monotonic()
             opened, unreadable = _open(part)
             before = _tokens(captioner)
             answers = try_caption(captioner, [pixels for _, pixels in opened]) if opened else []
             named = list(zip((name for name, _ in opened), answers, strict=True))
-            captioned = [{"id": name, "caption": text} for name, text in named if isinstance(text, str)]
+            captioned = [
+                {"id": name, "caption": text, SOURCE: image_source(paths[name])}
+                for name, text in named
+                if isinstance(text, str)
+            ]
             unreadable += [{"id": name, "error": str(why)} for name, why in named if not isinstance(why, str)]
             _append(out, captioned)
             _append(errors, unreadable)
@@ -87,6 +94,10 @@ def _tokens(captioner: AnyCaptioner) -> tuple[int, int]:
     return (usage.prompt_tokens, usage.completion_tokens) if usage is not None else (0, 0)
 
 
+def _pixels(image: ImageRef) -> int:
+    return 0 if image.path is None else header_pixels(image.path)
+
+
 def _open(images: Sequence[ImageRef]) -> tuple[list[tuple[str, Image.Image]], list[dict[str, str]]]:
     """Opened images by id, and error lines of those that cannot be opened."""
     opened, unreadable = [], []
@@ -108,11 +119,36 @@ def _append(path: Path, lines: Sequence[dict[str, Any]]) -> None:
             os.fsync(file.fileno())
 
 
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The complete lines of a file; one that a kill cut short is cut off."""
-    if path.exists():
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            atomic_write(path, whole)
-        yield from map(orjson.loads, whole.splitlines())
+def _current_lines(path: Path, paths: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """The complete lines of a file about images that have not changed since; others are removed from the file."""
+    if not path.exists():
+        return []
+    try:
+        content, kept = path.read_bytes(), list[bytes]()
+    except OSError as error:
+        raise DamagedError(path, f"cannot be read ({error.strerror})", REMAKE) from None
+    lines = []
+    for line in content[: content.rfind(b"\n") + 1].splitlines():
+        try:
+            record = orjson.loads(line)
+            if not isinstance(record["id"], str):
+                raise ValueError("an id that is no text")
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedError(path, f"line {len(kept) + 1} cannot be read ({error})", REMAKE) from None
+        if record["id"] not in paths or not is_changed(paths[record["id"]], record.get(SOURCE)):
+            kept.append(line + b"\n")
+            lines.append(record)
+    if (whole := b"".join(kept)) != content:  # a kill cut the last line short, or images have changed
+        atomic_write(path, whole)
+    return lines
+
+
+def read_cost(path: Path) -> Cost:
+    """The cost of the captions of a file, as written beside it; nothing where there is no such file."""
+    try:
+        cost = Cost(**orjson.loads(path.read_bytes())) if path.exists() else Cost()
+        if not all(isinstance(value, int | float) for value in asdict(cost).values()):
+            raise ValueError("not all are numbers")
+        return cost
+    except (OSError, ValueError, TypeError) as error:
+        raise DamagedError(path, f"is no record of costs ({error})", REMAKE) from None

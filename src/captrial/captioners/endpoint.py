@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import ssl
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,12 +17,15 @@ from PIL import Image
 
 from captrial.data.images import image_data_url
 from captrial.errors import CaptrialError, InputError
+from captrial.files import without_passwords
 
 PROMPT = "Describe this picture in one plain sentence."  # goes to the model: its words are part of the results
 KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
 _BUSY = {0, 408, 409, 425, 429, 502, 503, 504}  # 0: no answer at all
 _TRANSIENT = {*_BUSY, 500}  # 500 may also be the answer to one image that the endpoint cannot handle
 _REFUSED = {401, 403, 404, 405}  # every other image would get the same answer
+_LARGEST = 1 << 20  # bytes of an answer, also after decompression
+_LONGEST = 4000  # characters of a caption; answers are asked to be much shorter
 
 
 @cache
@@ -88,7 +93,7 @@ class EndpointCaptioner:
     async def _caption(self, images: Sequence[Image.Image]) -> list[str | InputError]:
         slots = asyncio.Semaphore(self.concurrency)
         key = os.environ.get(KEY)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency)
         async with httpx.AsyncClient(
             headers=headers, timeout=self.timeout, limits=limits, verify=_certificates()
@@ -114,30 +119,59 @@ class EndpointCaptioner:
             if attempt:
                 await asyncio.sleep(self.pause * 2 ** (attempt - 1))
             try:
-                answer = await client.post(f"{self.base}/chat/completions", json=body)
+                status, content = await self._post(client, body)
             except httpx.RequestError as error:
                 why, status = f"{type(error).__name__} {error}", 0
                 continue
-            if answer.is_success:
-                return self._read(answer)
-            why, status = f"answered {answer.status_code}: {answer.text[:200]}", answer.status_code
+            if 200 <= status < 300:
+                return self._read(status, content)
+            why = f"answered {status}: {_shown(content)}"
             if status not in _TRANSIENT:
                 break
         if status in _REFUSED:
-            raise CaptrialError(f"{self.base} {why}; check the key ({KEY}), the model {self.model} and the address")
+            raise CaptrialError(f"{self.name} {why}; check the key ({KEY}), the model {self.model} and the address")
         if status not in _BUSY and await self._is_working(client):
-            raise InputError(f"{self.base} captions other images, but not this one: {why}")
+            raise InputError(f"{self.name} captions other images, but not this one: {why}")
         tries = f"{attempt + 1} tries" if attempt else "one try"
-        raise CaptrialError(f"{self.base} did not caption an image in {tries}: {why}; run again to continue")
+        raise CaptrialError(f"{self.name} did not caption an image in {tries}: {why}; run again to continue")
+
+    @property
+    def name(self) -> str:
+        """The address without a password, for messages."""
+        return without_passwords(self.base)
+
+    async def _post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and content of an answer, read up to a limit: an endpoint is not trusted with our memory."""
+        async with client.stream("POST", f"{self.base}/chat/completions", json=body) as answer:
+            content = bytearray()
+            async for chunk in answer.aiter_raw():
+                content += chunk
+                if len(content) > _LARGEST:
+                    raise InputError(f"{self.name} sent more than {_LARGEST >> 10} KiB instead of a caption")
+            return answer.status_code, self._decoded(bytes(content), answer.headers.get("Content-Encoding", ""))
+
+    def _decoded(self, content: bytes, encoding: str) -> bytes:
+        """Undo gzip or deflate, which a server may use although it was asked not to."""
+        if encoding.strip().lower() in ("", "identity"):
+            return content
+        if encoding.strip().lower() not in ("gzip", "deflate"):
+            raise InputError(f"{self.name} answered in the encoding {encoding[:40]!r}; plain JSON is expected")
+        try:
+            found = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(content, _LARGEST + 1)
+        except zlib.error as error:
+            raise InputError(f"{self.name} sent damaged {encoding} ({error})") from None
+        if len(found) > _LARGEST:
+            raise InputError(f"{self.name} sent more than {_LARGEST >> 10} KiB instead of a caption")
+        return found
 
     async def _is_working(self, client: httpx.AsyncClient) -> bool:
         """Whether the endpoint captions a plain grey image: then the fault lay in the other image."""
         try:
             body = self._body(Image.new("RGB", (64, 64), "grey"))
-            answer = await client.post(f"{self.base}/chat/completions", json=body)
-        except httpx.RequestError:
+            status, _ = await self._post(client, body)
+        except (httpx.RequestError, InputError):
             return False
-        return answer.is_success
+        return 200 <= status < 300
 
     def _body(self, image: Image.Image) -> dict[str, Any]:
         url = image_data_url(image, side=self.longest_side, quality=90)
@@ -148,15 +182,25 @@ class EndpointCaptioner:
         message = {"role": "user", "content": content}
         return {"model": self.model, "messages": [message], "temperature": 0, "max_tokens": self.max_tokens}
 
-    def _read(self, answer: httpx.Response) -> str:
+    def _read(self, status: int, content: bytes) -> str:
         try:
-            found = answer.json()
+            found = json.loads(content)
             words = found["choices"][0]["message"]["content"].split()  # null where it declines, or thought too long
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             words = []
-        if not words:
-            raise InputError(f"{self.base} answered {answer.status_code}, not a caption: {answer.text[:200]}")
-        used = found.get("usage") or {}
-        self.usage.prompt_tokens += int(used.get("prompt_tokens") or 0)
-        self.usage.completion_tokens += int(used.get("completion_tokens") or 0)
+        if not words or sum(map(len, words)) > _LONGEST:
+            raise InputError(f"{self.name} answered {status}, not a caption: {_shown(content)}")
+        used = found.get("usage")
+        self.usage.prompt_tokens += _count(used, "prompt_tokens")
+        self.usage.completion_tokens += _count(used, "completion_tokens")
         return " ".join(words).encode(errors="replace").decode()  # half an emoji could not be written to a file
+
+
+def _shown(content: bytes) -> str:
+    return content[:800].decode(errors="replace")[:200]
+
+
+def _count(usage: object, name: str) -> int:
+    """A count of tokens; 0 where the endpoint reports none, or something else than a count."""
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else 0

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 from urllib.parse import parse_qsl, urlencode
@@ -24,7 +23,7 @@ from PIL import Image
 
 from captrial.captioners.protocols import AnyCaptioner
 from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
-from captrial.data.images import open_image
+from captrial.data.images import header_pixels, open_image, pixel_batches
 from captrial.errors import InputError, MissingExtraError
 
 ENDPOINT_OPTIONS = {"prompt": str, "max_tokens": int, "concurrency": int, "timeout": float, "longest_side": int}
@@ -65,7 +64,8 @@ def load_captioner(source: str | Path = DEFAULT_CAPTIONER, beam: int | None = No
     if is_address(name):
         return _load_endpoint(name, read_options(source, chosen, ENDPOINT_OPTIONS))
     try:
-        return _load_model(shipped_captioners().get(name, name), source, chosen)
+        shipped = shipped_captioners().get(name)
+        return _load_model(name, source, chosen) if shipped is None else _load_trained(shipped, source, chosen)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"captioner {source} ({error.name} is not installed)", "models") from None
 
@@ -101,9 +101,8 @@ def caption(
     if isinstance(images, ImageLike):
         return captioner.caption([_opened(images)])[0]
     captions: list[str] = []
-    remaining = iter(images)
-    while part := [_opened(image) for image in islice(remaining, batch)]:
-        captions += captioner.caption(part)
+    for part in pixel_batches(images, _pixels, largest=batch):  # few large images, or many small ones
+        captions += captioner.caption([_opened(image) for image in part])
     return captions
 
 
@@ -172,17 +171,22 @@ def _load_endpoint(address: str, options: Mapping[str, Any]) -> AnyCaptioner:
     return captioner
 
 
-def _load_model(name: Path | str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
-    """A captioner of this package where the source is a folder of one, otherwise a transformers model."""
+def _load_trained(folder: Path, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
     from captrial.captioners.trained import TrainedCaptioner
+
+    return TrainedCaptioner.load(folder, **read_options(source, options, TRAINED_OPTIONS))
+
+
+def _load_model(name: str, source: str, options: Mapping[str, Any]) -> AnyCaptioner:
+    """A captioner of this package where the name is a folder of one, otherwise a transformers model."""
     from captrial.vision.hub_checkpoints import is_transformers
 
     folder = Path(name).expanduser()
     if folder.is_dir() and not is_transformers(folder):
-        return TrainedCaptioner.load(folder, **read_options(source, options, TRAINED_OPTIONS))
+        return _load_trained(folder, source, options)
     from captrial.captioners.huggingface import HfOptions, load_transformers
 
-    return load_transformers(str(name), HfOptions(**read_options(source, options, HF_OPTIONS)))
+    return load_transformers(name, HfOptions(**read_options(source, options, HF_OPTIONS)))
 
 
 def _loaded(model: CaptionerLike | None, beam: int | None) -> AnyCaptioner:
@@ -199,6 +203,10 @@ def _loaded(model: CaptionerLike | None, beam: int | None) -> AnyCaptioner:
 def _load_shipped(name: str, beam: int | None) -> AnyCaptioner:
     """Shipped captioners never change, so they are loaded once; a user's folder may change, so it is loaded anew."""
     return load_captioner(name, beam=beam)
+
+
+def _pixels(image: ImageLike) -> int:
+    return image.width * image.height if isinstance(image, Image.Image) else header_pixels(image)
 
 
 def _opened(image: ImageLike) -> Image.Image:

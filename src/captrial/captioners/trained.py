@@ -8,6 +8,7 @@ reads them (SGAE).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,31 @@ from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.progress import track
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.descriptions import identity
-from captrial.vision.detectors.base import RegionBackbone, pack_regions, relative_boxes
+from captrial.vision.detectors.base import RegionBackbone, box_tensor, pack_regions
 from captrial.vision.devices import AUTO, find_device
 from captrial.vision.features.visual_features import Features, FeatureSource
 from captrial.vision.registry import load_backbone
 from captrial.vision.scene_graphs import GraphSource, Lookup, add_graphs, detection_graph
 
 BATCH = 50  # images with stored features at once
+DEFAULT_PRECISION = "float32"
 BEST = "best"  # the folder of the best checkpoint in a run folder
 LENGTH_POWER = 0.7  # ranked by log-probability alone captions come out short (chosen on Flickr8k's val images)
 
 
 def generate(
-    captioner: StepModel, vocabulary: Vocabulary, memory: Any, beam: int = 5, max_words: int = 20
+    captioner: StepModel,
+    vocabulary: Vocabulary,
+    memory: Any,
+    beam: int = 5,
+    max_words: int = 20,
+    length_power: float = LENGTH_POWER,
 ) -> list[list[int]]:
     """Word ids of one caption for each of the encoded images; a beam of 1 is greedy."""
     constraints = usual_constraints(vocabulary)
     if beam == 1:  # with the length in the ranking, a beam of one would go on after its end
         return greedy(captioner, memory, max_words=max_words, constraints=constraints).best()
-    settings = BeamSettings(beam, max_words=max_words, length_power=LENGTH_POWER, constraints=constraints)
+    settings = BeamSettings(beam, max_words=max_words, length_power=length_power, constraints=constraints)
     return beam_search(captioner, memory, settings).best()
 
 
@@ -63,19 +70,26 @@ class TrainedCaptioner:
         backbone: Backbone,
         beam: int = 5,
         max_words: int = 20,
-        precision: str = "float32",
+        precision: str = DEFAULT_PRECISION,
         name: str | None = None,
     ) -> None:
         self.checkpoint, self.backbone, self.beam, self.max_words = checkpoint, backbone, beam, max_words
-        self.model = packed(checkpoint.captioner, precision)
+        self.precision = precision
         self.name = name or type(checkpoint.captioner).__name__
+        if precision != DEFAULT_PRECISION:  # refused now where it is unknown, or not for this device
+            _ = self.model
+
+    @cached_property
+    def model(self) -> Captioner:
+        """The captioner with packed weights; made at the first caption, as attributions use the checkpoint's own."""
+        return packed(self.checkpoint.captioner, self.precision)
 
     @classmethod
     def load(
         cls,
         path: Path | str,
         beam: int = 5,
-        precision: str = "float32",
+        precision: str = DEFAULT_PRECISION,
         device: str = AUTO,
         backbone: str | None = None,
     ) -> TrainedCaptioner:
@@ -89,7 +103,7 @@ class TrainedCaptioner:
         best = path / BEST
         checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else path)
         name = path.parent.name if path.name == BEST else path.name
-        target = find_device("cpu" if device == AUTO and precision != "float32" else device)
+        target = find_device("cpu" if device == AUTO and precision != DEFAULT_PRECISION else device)
         checkpoint.captioner.to(target)
         loaded = _find_backbone(checkpoint, backbone, path).to(target)
         return cls(checkpoint, loaded, beam, precision=precision, name=name)
@@ -141,9 +155,7 @@ def extract_for(
     if not isinstance(backbone, RegionBackbone):
         raise InputError(f"{type(captioner).__name__} reads scene graphs and {backbone.name} gives no labelled regions")
     regions, sizes = backbone.regions(images), [image.size for image in images]
-    graphs = [
-        detection_graph(each, relative_boxes(each, size).numpy()) for each, size in zip(regions, sizes, strict=True)
-    ]
+    graphs = [detection_graph(each, box_tensor(each, size).numpy()) for each, size in zip(regions, sizes, strict=True)]
     return add_graphs(pack_regions(regions, sizes), graphs, lookup(vocabulary))
 
 
@@ -154,7 +166,12 @@ def lookup(vocabulary: Vocabulary) -> Lookup:
 
 @torch.no_grad()
 def caption_by_id(
-    captioner: Captioner, vocabulary: Vocabulary, features: FeatureSource, image_ids: Sequence[str], beam: int = 5
+    captioner: Captioner,
+    vocabulary: Vocabulary,
+    features: FeatureSource,
+    image_ids: Sequence[str],
+    beam: int = 5,
+    length_power: float = LENGTH_POWER,
 ) -> list[str]:
     """One caption an image from stored features, in the order of the ids; a beam of 1 is greedy."""
     captions: list[str] = []
@@ -163,6 +180,6 @@ def caption_by_id(
     with evaluating(captioner):
         for start in track(range(0, len(image_ids), BATCH), "captioning"):
             memory = captioner.encode(features.get(image_ids[start : start + BATCH]).to(device))
-            found = generate(captioner, vocabulary, memory, beam)
+            found = generate(captioner, vocabulary, memory, beam, length_power=length_power)
             captions.extend(" ".join(vocabulary.decode(words)) for words in found)
     return captions

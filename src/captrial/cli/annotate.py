@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.options import print_next_step
-from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
+from captrial.cli.output import (
+    JsonFlag,
+    OverwriteFlag,
+    console,
+    console_err,
+    print_json,
+    print_next_step,
+    print_table,
+    print_warning,
+)
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,21 +41,46 @@ def serve(
     https: Annotated[
         bool, typer.Option("--https", help="A proxy in front serves HTTPS: cookies for HTTPS only.")
     ] = False,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A host name under which people reach the server; may be repeated.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="The folder of the images, if not that of the competition.")
+    ] = None,
 ) -> None:
     """Serve the pages; prints the lead's link the first time."""
     if host not in LOCAL and not allow_remote:
         raise InputError(f"--host {host} lets other machines in; if you want that, add --allow-remote")
+    from captrial.annotate.competition_sync import require_selection
     from captrial.annotate.web.app import create_app, run
+    from captrial.compete import Competition
+    from captrial.web.server import listen
 
-    application = create_app(directory, database, secure=https)
-    if host not in LOCAL and not https:
-        console_err.print("[yellow]without HTTPS the network can read what people send[/]: see docs/annotate.md")
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    link = application.state.context.service.invite_first_lead()
-    if link:
-        console.print("The lead's link, shown only once:", address + link, soft_wrap=True)
-    console.print(f"Serving on {address}/ (Ctrl+C stops; nothing is lost)", soft_wrap=True)
-    run(application, host, port, https)
+    require_selection(Competition.open(directory))
+    hosts = {"localhost", host.lower(), *(one.lower() for one in name or []), *_machine_names(host)}
+    with listen(port, "127.0.0.1" if host == "localhost" else host) as listening:  # before anything is made
+        application = create_app(directory, database, secure=https, hosts=hosts, images=images)
+        if host not in LOCAL and not https:
+            console_err.print("[yellow]without HTTPS the network can read what people send[/]: see docs/annotate.md")
+        try:
+            for note in application.state.context.notes():
+                print_warning(note)
+        except InputError:
+            application.state.context.close()
+            raise
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        link = application.state.context.service.invite_first_lead()
+        if link:
+            console.print("The lead's link, shown only once:", address + link, soft_wrap=True)
+        console.print(f"Serving on {address}/ (Ctrl+C stops; nothing is lost)", soft_wrap=True)
+        run(application, listening, https)
+
+
+def _machine_names(host: str) -> set[str]:
+    """The names of this machine, where other machines are let in."""
+    import socket
+
+    return set() if host in LOCAL else {socket.gethostname().lower(), socket.getfqdn().lower()}
 
 
 @app.command()
@@ -65,6 +98,29 @@ def invite(
         print_json({"id": person.id, "name": person.name, "role": person.role, "path": path})
     else:
         console.print(path, soft_wrap=True)
+
+
+@app.command()
+def settings(
+    directory: Directory,
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=NUMBER]...", help="What to change, e.g. writers=0 judges=2.", show_default=False),
+    ] = None,
+    database: Database = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show or change how many people do what; writers=0 judges=2 is an annotation by preferences alone."""
+    from captrial.annotate.settings import parse_changes
+
+    with closing(_service(directory, database, read_only=not changes)) as service:
+        if changes:
+            service.change_settings(parse_changes(changes))
+        found = service.settings()
+    if json:
+        print_json({name: value for name, _, value in found.numbers()})
+        return
+    print_table(f"settings of {directory}", ["name", "", "value"], found.numbers())
 
 
 @app.command()
@@ -87,13 +143,14 @@ def qualification(
 @app.command()
 def status(directory: Directory, database: Database = None, json: JsonFlag = False) -> None:
     """Show the progress of the annotation."""
-    with closing(_service(directory, database)) as service:
+    with closing(_service(directory, database, read_only=True)) as service:
         found = service.report()
     if json:
         print_json(found)
         return
     rows = [(part.round, part.done, part.wanted, part.hours_left) for part in found["progress"]]
-    print_table(f"annotation of {directory}", ["round", "done", "wanted", "hours left"], rows)
+    columns = ["round", "done", "wanted", "hours left"]
+    print_table(f"annotation of {directory}", columns, rows, found["missing_people"])
     facts = [(name.replace("_", " "), value) for name, value in found["statistics"].items()]
     print_table("accepted captions", ["", ""], facts)
     columns = ["id", "role", "items", "seconds", "discarded", "stands_out"]
@@ -108,13 +165,20 @@ def export_(
     form: Annotated[str, typer.Option("--as", help="coco, jsonl, csv, captions or audit.")] = "coco",
     names: Annotated[bool, typer.Option("--names", help="People's names instead of their numbers.")] = False,
     database: Database = None,
+    overwrite: OverwriteFlag = False,
 ) -> None:
     """Write the references, all captions with their votes, or the audit log."""
-    from captrial.files import atomic_write
+    from captrial.annotate.database.transactions import DATABASE
+    from captrial.compete.storage.labels import LABEL_FILES
+    from captrial.compete.storage.manifest import MANIFEST
+    from captrial.files import output_path, refuse_overwrite
 
-    with closing(_service(directory, database)) as service:
+    kept = [directory / name for name in (DATABASE, MANIFEST, *LABEL_FILES)]
+    refuse_overwrite(out, inputs=kept, overwrite=overwrite)
+    with closing(_service(directory, database, read_only=True)) as service:
         content, _ = service.export(form, names)
-    atomic_write(out, content)
+    with output_path(out, overwrite=overwrite) as temporary:
+        temporary.write_bytes(content)
     console.print(f"wrote {out}", soft_wrap=True, markup=False)
 
 
@@ -128,9 +192,11 @@ def import_(
     from captrial.data import read_references
 
     with closing(_service(directory, database)) as service:
-        stored, unknown = service.import_references(read_references(references))
-    skipped = f"; {unknown} images are not in this competition" if unknown else ""
-    console.print(f"imported {stored} captions{skipped}")
+        found = service.import_references(read_references(references))
+    skipped = f"; {found.unknown} images are not in this competition" if found.unknown else ""
+    console.print(f"imported {found.stored} captions{skipped}")
+    if found.matched:
+        print_warning(f"{references.name}: {found.matched}")
 
 
 @app.command()
@@ -142,21 +208,30 @@ def simulate(
         float, typer.Option(min=0.0, max=1.0, help="Share of captions that are about another image.")
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="Seed of the simulated people.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the copy that they worked on. \\[default: not kept]")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Run a whole experiment with simulated people over the real HTTP API, on a server of its own."""
-    from captrial.annotate.simulate import simulate_experiment
+    """Run a whole experiment with simulated people over the real HTTP API, on a copy of the competition."""
+    from captrial.annotate.simulate import SimulationSettings, simulate_experiment
     from captrial.data import read_references
 
-    found = simulate_experiment(directory, read_references(references), people=people, noise=noise, seed=seed)
+    settings = SimulationSettings(people, noise, seed)
+    found = simulate_experiment(directory, read_references(references), settings, out=out)
     if json:
         print_json(found)
         return
+    ranking = found.pop("ranking")
     print_table("simulated experiment", ["", ""], [(key.replace("_", " "), value) for key, value in found.items()])
-    print_next_step(f"captrial compete rank {directory}", "rank by their captions")
+    columns = ["rank", "model", "score", "rank_low", "rank_high"]
+    rows = [[row[name] for name in columns] for row in ranking]
+    print_table("ranking by their captions", [name.replace("_", " ") for name in columns], rows)
+    if out is not None:
+        print_next_step(f"captrial compete report {out}", "see the result of the copy")
 
 
-def _service(directory: Path, database: str | None) -> AnnotationService:
+def _service(directory: Path, database: str | None, read_only: bool = False) -> AnnotationService:
     from captrial.annotate.service import AnnotationService
 
-    return AnnotationService(directory, database=database)
+    return AnnotationService(directory, database=database, read_only=read_only)

@@ -2,61 +2,68 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import sys
-from typing import Annotated
+import threading
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
-from captrial.cli import (
-    annotate,
-    attend,
-    caption,
-    compete,
-    data,
-    demo,
-    doctor,
-    explain,
-    features,
-    ground,
-    models,
-    pool,
-    reproduce,
-    score,
-    studio,
-    train,
-    verify,
-)
-from captrial.cli.output import console_err
+from captrial.cli.output import console_err, set_running
 from captrial.errors import CaptrialError
 from captrial.version import __version__
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
+
+COMMANDS = (
+    *("annotate", "attend", "caption", "compete", "data", "demo", "doctor", "explain", "features", "ground", "models"),
+    *("papers", "pool", "score", "studio", "train", "verify"),
+)  # one module each, with a function of that name, or with an `app` that has commands of its own
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name; the module of a command is imported when the command is looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        module = import_module(f"captrial.cli.{name}")
+        if hasattr(module, "app"):
+            group = typer.main.get_group(module.app)
+            group.name = name
+            return group
+        single = typer.Typer(add_completion=False)
+        single.command(name)(getattr(module, name))
+        return typer.main.get_command(single)
+
+
+class CommandGroup(TyperGroup):
+    """The root command: importing and describing the other commands is left until they are needed."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment]
+
 
 app = typer.Typer(
     name="captrial",
+    cls=CommandGroup,
     help="Put image captioners on trial: rank them on your images, explain every word, score without Java.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("attend")(attend.attend)
-app.command("caption")(caption.caption)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
-app.command("explain")(explain.explain)
-app.command("features")(features.features)
-app.command("ground")(ground.ground)
-app.command("models")(models.models)
-app.command("score")(score.score)
-app.command("studio")(studio.studio)
-app.command("train")(train.train)
-app.command("verify")(verify.verify)
-app.add_typer(annotate.app, name="annotate")
-app.add_typer(data.app, name="data")
-app.add_typer(pool.app, name="pool")
-app.add_typer(compete.app, name="compete")
-app.add_typer(reproduce.app, name="reproduce")
 
 
 def _print_version(wanted: bool) -> None:
@@ -67,18 +74,24 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options before the command; `main` reads `--debug`, so that it may be anywhere on the line."""
+    set_running(context)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exits with 0 done, 1 check failed, 2 bad usage or input, 3 undecided, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):  # file names need not be UTF-8; stderr is like this already
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that temporary files are removed
     try:
         app([argument for argument in arguments if argument != "--debug"])
     except CaptrialError as error:

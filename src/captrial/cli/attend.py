@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli import options
-from captrial.cli.output import JsonFlag
+from captrial.cli import study_options as options
+from captrial.cli.output import JsonFlag, OverwriteFlag, SimilarityOption, VectorsOption, hold_folder
+from captrial.errors import InputError
+
+if TYPE_CHECKING:
+    from captrial.attribution.dataset_attribution import CaptionAttributor
 
 
 def attend(
     data: options.DataOption,
-    models: options.ModelsOption,
+    models: Annotated[
+        str | None, typer.Option("--models", help="Run folders or shipped names, with commas between.")
+    ] = None,
+    maps: Annotated[
+        str | None,
+        typer.Option("--maps", help="Maps of another program: .npz files or folders, with commas; see docs/attend.md."),
+    ] = None,
+    own_captions: Annotated[
+        Path | None, typer.Option("--own-captions", help="The captions that --maps were made with, for generated.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("attend"),
     images: options.ImagesOption = None,
     boxes: options.BoxesOption = None,
@@ -22,51 +35,72 @@ def attend(
     features: options.FeaturesOption = None,
     methods: options.MethodsOption = "attention",
     captions: Annotated[
-        str, typer.Option("--captions", help="forced (the references), generated, or both with a comma.")
-    ] = "forced,generated",
+        str | None,
+        typer.Option(
+            "--captions",
+            help="forced (the references), generated, forced-classes, generated-classes (nouns linked to the classes "
+            "of boxes), with commas. \\[default: forced,generated; the others for data without phrases]",
+        ),
+    ] = None,
     phrase: Annotated[str, typer.Option("--phrase", help="A phrase is the max or the mean of its words.")] = "max",
-    masks: Annotated[bool, typer.Option("--masks", help="Measure against masks where there are some.")] = False,
+    masks: options.MasksOption = False,
+    heads: Annotated[bool, typer.Option("--heads", help="Also a table by layer and head (Transformers).")] = False,
     examples: Annotated[int, typer.Option("--examples", min=0, help="Phrases drawn side by side; 0: none.")] = 6,
     over: options.OverOption = "elements",
     steps: options.StepsOption = None,
     beam: options.BeamOption = 5,
-    similarity: options.SimilarityOption = "table+vectors",
-    vectors: options.VectorsOption = None,
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
     seed: options.SeedOption = 0,
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Attention correctness of captioners (Liu 2017): by size, against caption quality, with intervals and figures.
 
     captrial attend --data toyworld --split test --models runs/implicit,runs/strong --out attend
     """
+    from captrial.data.datasets.coco import check_masks
     from captrial.grounding.attention_correctness import (
         check_reduction,
         check_samples,
-        check_settings,
+        choose_settings,
         measure_attention,
     )
+    from captrial.grounding.attention_heads import heads_table, measure_heads
     from captrial.grounding.attention_tables import all_tables
     from captrial.grounding.figures import AttentionStudy
+    from captrial.grounding.own_maps import map_attributors
     from captrial.grounding.study_data import DataSource, StudyAttribution, load_models, method_names
     from captrial.grounding.tables import write_tables
     from captrial.language.similarity import SimilaritySettings
 
-    settings, reduction = check_settings(captions), check_reduction(phrase)
-    choice, names = StudyAttribution(over, steps, beam), method_names(methods)
+    if models is None and maps is None:
+        raise InputError("what is to be measured? --models for captioners, --maps for maps of another program")
+    reduction, choice, names = check_reduction(phrase), StudyAttribution(over, steps, beam), method_names(methods)
+    hold_folder(out, overwrite)
     words = SimilaritySettings(similarity, vectors).load()  # type: ignore[arg-type]
     samples = options.read_images(DataSource(data, images, boxes, split, limit)).samples
     check_samples(samples)
-    attributors, results = [], []
-    for model in load_models(models):
+    if masks:
+        check_masks(samples, "--masks")
+    settings = choose_settings(captions, samples)
+    attributors: list[CaptionAttributor] = [*map_attributors(maps, samples, own_captions, settings)]
+    stems, by_head = [attributor.name for attributor in attributors], []
+    for model in load_models(models) if models else []:
         store = model.features(samples, features, out)
         for method in names:
-            attributor = choice.attributor(model, store, method, samples)
-            found = measure_attention(attributor, samples, settings, similarity=words, reduction=reduction, masks=masks)
-            found.method += ", pixels" * choice.by_pixels(method)
-            found.write(out / "scores" / f"{choice.file_stem(model.name, method)}.json")
-            attributors.append(attributor)
-            results.append(found)
-    tables = all_tables(results, samples, seed)
+            measured = choice.attributor(model, store, method, samples)
+            attributors.append(measured)
+            stems.append(choice.file_stem(model.name, method))
+            if heads and method == names[0]:
+                by_head.append(measure_heads(measured, samples, settings[0], similarity=words, masks=masks))
+    results = []
+    for attributor, stem in zip(attributors, stems, strict=True):
+        found = measure_attention(attributor, samples, settings, similarity=words, reduction=reduction, masks=masks)
+        found.method += ", pixels" * ("-pixels" in stem)
+        found.write(out / "scores" / f"{stem}.json")
+        results.append(found)
+    tables = all_tables(results, samples, seed) + ([heads_table(by_head, seed)] if by_head else [])
     write_tables(tables, out)
-    AttentionStudy(attributors, results, samples, words).draw(settings, out, examples)
+    AttentionStudy(attributors, results, samples, words, masks).draw(settings, out, examples)
     options.show_tables(tables, json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table
 from captrial.errors import InputError
 from captrial.files import refuse_overwrite

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captrial.cli import compete_analysis, compete_results
-from captrial.cli.options import (
+from captrial.cli.compete_options import (
     Captioners,
     CaptionFiles,
     Directory,
     IgnoreChanges,
-    RayAddress,
     caption_files,
-    chosen_engine,
     open_competition,
-    print_next_step,
-    print_warning,
 )
-from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.cli.engine_options import RayAddress, chosen_engine
+from captrial.cli.output import JsonFlag, console, print_json, print_next_step, print_table, print_warning
+from captrial.compete.selection.design import DEFAULT_DESIGN, DISCREPANCY_SHARE, design_help, design_named
 from captrial.compete.selection.registry import refuse_stored_function, similarity_help
+from captrial.compete.storage.manifest import COMPETITION
 from captrial.errors import InputError
+from captrial.folders import lock_folder
 from captrial.installation import usable_cpus
 
 if TYPE_CHECKING:
@@ -73,7 +73,16 @@ def new(
 @app.command()
 def select(
     directory: Directory,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="Images a pair of models. \\[default: 70]")] = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Images of each D_ij. \\[default: 70]")] = None,
+    design: Annotated[
+        str | None, typer.Option(help=f"What is labelled. {design_help()}. \\[default: {DEFAULT_DESIGN}]")
+    ] = None,
+    labels: Annotated[
+        int | None, typer.Option(min=2, help="Images to label in all; sets k for a new selection unless --k is given.")
+    ] = None,
+    between: Annotated[
+        str | None, typer.Option(help="With more --labels: sample where these models disagree, commas between.")
+    ] = None,
     reserve: Annotated[
         int | None, typer.Option(min=0, help="Replacements kept beyond k. \\[default: as many as k]")
     ] = None,
@@ -96,14 +105,18 @@ def select(
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
-    """For every pair of models, find the images on which their captions differ most."""
+    """Find the images on which captions differ most, and draw a sample of the pool: these are to be labelled."""
     from captrial.compete import SelectionSettings
 
     competition = open_competition(directory, ignore_changes)
     kept = competition.manifest.selection or SelectionSettings()
+    if similarity is None:  # before anything uses it
+        refuse_stored_function(kept.similarity)
+    chosen = design_named(design or (competition.design if competition.manifest.selection else DEFAULT_DESIGN))
+    if labels and k is None and chosen.discrepancy and (again or not competition.manifest.selection):
+        share = int(labels * DISCREPANCY_SHARE) if chosen.sample else labels
+        k = competition.largest_k(share, kept.changed(None, reserve, similarity, diverse, skip_broken))
     settings = kept.changed(k, reserve, similarity, diverse, skip_broken)
-    if similarity is None:
-        refuse_stored_function(settings.similarity)
     if engine is None:
         fresh = _select(competition, settings, again, workers)
     else:
@@ -111,6 +124,8 @@ def select(
 
         made = chosen_engine(engine, workers or usable_cpus(), ray_address)
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
+    if design or labels or between or not competition.manifest.sample:
+        competition.sample(chosen.name, labels, between.split(",") if between else ())
     if json:
         print_json(competition.selection_json())
         return
@@ -136,21 +151,39 @@ def add(
         if similarity is not None:
             raise InputError(f"images were selected with the similarity {kept.similarity}, not {similarity}")
         refuse_stored_function(kept.similarity)
-    before = set(competition.selected_images())
+    before = set(competition.label_sample().to_label())
     files = caption_files(directory, captioner, captions, competition.image_root)
     if not files:
         raise InputError("nothing to add; give --captions NAME=FILE or --captioner NAME=RUN")
-    for name, file in files.items():
-        competition.add_model(name, file)
-    fresh = _select(competition, kept, False, workers) if kept else []
+    with lock_folder(directory, COMPETITION):
+        for name, file in files.items():
+            competition.add_model(name, file)
+        fresh = _select(competition, kept, False, workers) if kept else []
     if json:
         print_json({"models": list(competition.models), "new_pairs": len(fresh)})
         return
     _print_models(competition, f"{directory}: {len(competition.models)} models")
     if competition.manifest.selection:
-        more = len(set(competition.selected_images()) - before)
+        more = len(set(competition.label_sample().to_label()) - before)
         console.print(f"{len(fresh)} new pairs; {more} images more than before in all.")
     _print_next(competition)
+
+
+@app.command()
+def images(
+    directory: Directory,
+    folder: Annotated[Path, typer.Argument(help="Where the images are now: a folder, or a pool.")],
+    json: JsonFlag = False,
+) -> None:
+    """Name the folder of the images, where they were moved or none was given; nothing else changes."""
+    competition = open_competition(directory, ignore_changes=True)
+    missing = competition.move_images(folder)
+    if json:
+        print_json({"images": str(competition.image_root), "missing": missing})
+        return
+    if missing:
+        print_warning(f"{len(missing)} selected images are not there, such as {missing[0]}")
+    console.print(f"images of {directory}: {competition.image_root}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -164,8 +197,8 @@ def status(directory: Directory, json: JsonFlag = False) -> None:
     _print_models(competition, f"{directory}: {facts['pool']} images")
     for name in facts["changed_sources"]:
         print_warning(f"the caption file of {name} has changed since this competition read it")
-    shown = {"pairs": "pairs", "selected_pairs": "selected pairs", "images": "selected images", "labelled": "labelled"}
-    rows = [[title, str(facts[name])] for name, title in shown.items()]
+    shown = {"pairs": "pairs", "selected_pairs": "selected pairs", "images": "images to label", "labelled": "labelled"}
+    rows = [["design", facts["design"]], *([title, str(facts[name])] for name, title in shown.items())]
     print_table("progress", ["what", "how many"], [*rows, ["indescribable", str(facts["indescribable"])]])
     _print_next(competition)
 
@@ -207,9 +240,12 @@ def _print_selection(competition: Competition, fresh: int) -> None:
     ]
     columns = ["model", "model", "images", "least alike", "most alike", "reserve"]
     print_table("selected images", columns, rows)
-    images = len(competition.selected_images())
+    images, sampled = len(competition.selected_images()), len(competition.sampled_images())
     done = "selected" if fresh else "were selected before; nothing to do for"
     console.print(f"{fresh or len(rows)} pairs {done}: {images} different images in all.")
+    if sampled:
+        every = len(competition.label_sample().to_label())
+        console.print(f"Design {competition.design}: {sampled} images sampled from the pool; {every} to label in all.")
     _print_next(competition)
 
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.options import Directory, IgnoreChanges, MetricName, References, Split, open_competition
-from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.cli.compete_options import Directory, IgnoreChanges, MetricName, References, Split, open_competition
+from captrial.cli.compete_preferences import (
+    Control,
+    OptionalDirectory,
+    PreferenceFile,
+    PreferenceOptions,
+    WordsFile,
+    by_preferences,
+    show_plan,
+)
+from captrial.cli.output import JsonFlag, console, print_json, print_next_step, print_table
+
+if TYPE_CHECKING:
+    from captrial.compete import Competition
+    from captrial.compete.analysis.planner import LabelPlan
 
 
 def stability(
@@ -64,19 +77,28 @@ def repetition(directory: Directory, json: JsonFlag = False) -> None:
 
 
 def flip(
-    directory: Directory,
+    directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
     metric: MetricName = "cider",
+    preferences: PreferenceFile = None,
+    control: Control = None,
+    words: WordsFile = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
     """The fewest images whose removal changes the winner: exact for one and two, an upper bound beyond."""
     from captrial.compete.analysis.flip import flip_report
+    from captrial.compete.analysis.preference_analysis import flip_judgements
 
-    competition = open_competition(directory, ignore_changes)
-    scorer = competition.labelled_scorer(competition.labels(references, split))
-    found = flip_report(scorer.score(metric))
+    options = PreferenceOptions.of(preferences, control, words)
+    competition = open_competition(directory, ignore_changes) if directory else None
+    if competition is None or by_preferences(competition, metric, references):
+        metric = "preferences"
+        found = flip_judgements(options.rank(competition, options.judgements(competition)))
+    else:
+        scorer = competition.labelled_scorer(competition.labels(references, split))
+        found = flip_report(scorer.score(metric, frequencies=scorer.frequencies))
     if json:
         print_json({"metric": metric, **asdict(found)})
         return
@@ -89,35 +111,63 @@ def flip(
 
 
 def plan(
-    directory: Directory,
+    directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
     metric: MetricName = "cider",
+    preferences: PreferenceFile = None,
     goal: Annotated[str, typer.Option(help="winner: who is first; order: every model's place.")] = "winner",
-    target: Annotated[float, typer.Option(min=0.0, max=0.5, help="Risk that is acceptable.")] = 0.05,
+    risk: Annotated[
+        float, typer.Option(min=0.0001, max=0.5, help="Risk to be wrong when it says settled, however often one looks.")
+    ] = 0.05,
     count: Annotated[int, typer.Option(min=1, help="How many images to name.")] = 20,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
-    """How many more labels until the ranking is stable, and which images to label next."""
-    from captrial.compete.analysis.planner import PlanSettings, plan_labels
+    """Is the winner on the whole pool settled? If not: what is open, how many more labels, which images next."""
+    from captrial.compete.analysis.planner import PlanSettings
 
-    competition = open_competition(directory, ignore_changes)
-    scorer = competition.scorer(competition.labels(references, split))
-    found = plan_labels(scorer.score(metric), scorer.unlabelled, PlanSettings(goal, target, count))
-    left = len({image for pair in scorer.unlabelled for image in pair})
-    if json:
-        print_json({"metric": metric, "stable": found.stable, "to_label": left, **asdict(found)})
+    competition = open_competition(directory, ignore_changes) if directory else None
+    if competition is None or by_preferences(competition, metric, references):
+        judgements = PreferenceOptions.of(preferences).judgements(competition)
+        show_plan(competition, judgements, goal, risk, count, json)
         return
-    rows = [[ahead, behind, risk] for ahead, behind, risk in found.doubts]
-    print_table(f"what labelling the rest may still change, {metric}", ["ahead", "behind", "probability"], rows)
-    if found.stable:
-        console.print(f"Stable: the risk that the {goal} changes is {found.risk:.3f}; {left} images are not needed.")
-    else:
-        console.print(
-            f"Risk {found.risk:.3f}: about {found.labels_needed} of the {left} images left will settle the {goal}."
-        )
-        console.print(f"Label next: {', '.join(found.next_images)}", soft_wrap=True, markup=False)
+    labels = competition.labels(references, split)
+    found = competition.plan(metric, labels, PlanSettings(goal, risk))
+    waiting = [image for image in competition.sampled_images() if image not in labels.references]
+    more = _more_labels(competition, found, len(waiting))
+    if json:
+        shown = {"metric": metric, **asdict(found), "next_images": waiting[:count], "to_label": len(waiting)}
+        print_json({**shown, "command": more})
+        return
+    columns = ["ahead", "behind", "difference", f"evidence (of {found.threshold:.0f})", "settled", "more labels, about"]
+    rows = [
+        [one.ahead, one.behind, one.difference, one.evidence, "yes" if one.settled else "no", one.labels_needed]
+        for one in found.comparisons
+    ]
+    print_table(f"the {goal} on the whole pool, {metric}, by {found.labels} labels of its sample", columns, rows)
+    if found.settled:
+        what = f"{found.winner} is first" if goal == "winner" else "the order"
+        console.print(f"Settled: {what}, at a risk of {found.risk:.0%} to be wrong.", markup=False)
+        return
+    first = found.open[0]
+    about = "no end is in sight: a tie" if found.labels_needed is None else f"about {found.labels_needed} more labels"
+    console.print(f"Open: {first.ahead} against {first.behind}; {about}.", soft_wrap=True, markup=False)
+    if waiting:
+        console.print(f"Label next: {', '.join(waiting[:count])}", soft_wrap=True, markup=False)
+    if more:
+        print_next_step(more, f"the sample has {len(waiting)} images left; draw more where the open models disagree")
+
+
+def _more_labels(competition: Competition, found: LabelPlan, waiting: int) -> str | None:
+    """The command that draws more images, where those of the sample will not be enough."""
+    if found.settled or found.labels_needed is None or found.labels_needed <= waiting:
+        return None
+    total = len(competition.label_sample().to_label()) - waiting + found.labels_needed
+    first = found.open[0]
+    between = f" --between {first.ahead},{first.behind}" if len(competition.models) > 2 else ""
+    design = "weighted" if competition.design == "discrepancy" else competition.design
+    return f"captrial compete select {competition.directory} --design {design} --labels {total}{between}"
 
 
 def statistics(

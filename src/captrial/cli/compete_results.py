@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli.options import (
+from captrial.cli.compete_options import (
     Directory,
     ExternalScoresFile,
     IgnoreChanges,
@@ -17,48 +17,104 @@ from captrial.cli.options import (
     References,
     Split,
     open_competition,
-    print_next_step,
 )
-from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.cli.compete_preferences import (
+    Control,
+    OptionalDirectory,
+    PreferenceFile,
+    PreferenceOptions,
+    WordsFile,
+    by_preferences,
+    print_preferences,
+    show_ranking,
+)
+from captrial.cli.output import (
+    ClipOption,
+    JsonFlag,
+    ObjectsOption,
+    OverwriteFlag,
+    console,
+    print_json,
+    print_next_step,
+    print_table,
+    print_warning,
+)
+from captrial.compete.selection.design import TARGETS, target_help
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
-    from captrial.compete import RankingResult
+    from captrial.compete import Competition, RankingResult
     from captrial.compete.ranking.pair_scores import Frequencies
+    from captrial.compete.ranking.result import PoolRanking
+
+RANKING_COLUMNS = ["rank", "model", "score", "95% interval", "ranks", "first"]
 
 RankChanges = dict[str, tuple[int, int, int]]  # model -> external rank, rank here, difference
 
 
 def rank(
-    directory: Directory,
+    directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
     metric: MetricName = "cider",
+    target: Annotated[
+        str | None, typer.Option(help=f"{target_help()}. \\[default: both, where a sample of the pool is labelled]")
+    ] = None,
     frequencies: Annotated[
-        str, typer.Option(help="CIDEr's document frequencies: pair, all, or a table made by captrial.")
-    ] = "pair",
-    replicates: Annotated[int, typer.Option(min=10, help="Bootstrap replicates behind the intervals.")] = 1000,
+        str | None,
+        typer.Option(
+            help="CIDEr's document frequencies: pair, all (of all labelled images), or a table made by captrial. "
+            "\\[default: pair, but all where labels are partial and for the pool]"
+        ),
+    ] = None,
+    first_sentence: Annotated[
+        bool, typer.Option("--first-sentence", help="Score every caption's first sentence only.")
+    ] = False,
+    max_words: Annotated[int | None, typer.Option(min=1, help="Score the first N words of every caption only.")] = None,
+    objects: ObjectsOption = None,
+    clip: ClipOption = None,
     against: ExternalScoresFile = None,
+    preferences: PreferenceFile = None,
+    control: Control = None,
+    words: WordsFile = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
     """Rank the models by the labels there are, with intervals on every rank."""
-    from captrial.compete.ranking.bradley_terry import judgement_summary
-    from captrial.compete.ranking.result import rank_models
+    from captrial.compete.ranking.agreement_with_people import judgement_summary
+    from captrial.compete.ranking.caption_length import CaptionCut, length_notes
     from captrial.compete.storage.captioner_runs import captioning_costs
 
-    competition = open_competition(directory, ignore_changes)
-    scorer = competition.labelled_scorer(competition.labels(references, split))
-    scores = scorer.score(metric, frequencies=_frequencies(frequencies))
-    result = rank_models(scores, replicates, competition.manifest.seed)
-    changes = _rank_changes(result, against) if against else None
-    people = judgement_summary(competition.models, competition.judgements(), scorer, metric)
-    costs = captioning_costs(directory)
-    if json:
-        extra = {"changes": changes, "people": people, "costs": costs}
-        print_json({**result.to_json(), **{name: value for name, value in extra.items() if value}})
+    options = PreferenceOptions.of(preferences, control, words)
+    competition = open_competition(directory, ignore_changes) if directory else None
+    judgements = options.judgements(competition)
+    if competition is None or directory is None or by_preferences(competition, metric, references):
+        show_ranking(options.rank(competition, judgements), json)
         return
-    _print_ranking(result, changes)
+    competition.cut = CaptionCut(first_sentence, max_words)
+    competition.use_metric(objects, clip)
+    labels = competition.labels(references, split)
+    table = _frequencies(frequencies)
+    wanted = _targets(target, competition)
+    scorer = competition.labelled_scorer(labels)
+    result = competition.rank(metric, labels, table)
+    pool = competition.rank_pool(metric, labels, table or "all") if "pool" in wanted else None
+    changes = _rank_changes(result, against) if against else None
+    ranked = options.rank_if_possible(competition, judgements)
+    people = judgement_summary(ranked, judgements, scorer, metric) if ranked else {}
+    costs = captioning_costs(directory)
+    lengths = length_notes(scorer, metric)
+    if json:
+        extra = {"changes": changes, "people": people, "costs": costs, "lengths": lengths}
+        shown = {**result.to_json(), **(pool.to_json() if pool else {})}
+        print_json({**shown, **{name: value for name, value in extra.items() if value}})
+        return
+    if "discrepancy" in wanted:
+        _print_ranking(result, changes)
+    if pool is not None:
+        _print_pool(pool)
+    for note in lengths:
+        print_warning(note)
     _print_judgements(people)
     _print_costs(costs)
     again = f" --references {references}" if references else ""
@@ -66,22 +122,35 @@ def rank(
 
 
 def report(
-    directory: Directory,
+    directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
     metric: Metrics = None,
     against: ExternalScoresFile = None,
+    preferences: PreferenceFile = None,
+    control: Control = None,
+    words: WordsFile = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the page. \\[default: report in the directory]")] = None,
     ignore_changes: IgnoreChanges = False,
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """One self-contained HTML page, and every figure as SVG and CSV."""
-    from captrial.report import write_competition_report
+    from captrial.report import write_competition_report, write_preference_report
 
-    competition = open_competition(directory, ignore_changes)
-    labels = competition.labels(references, split)
-    folder = out or directory / "report"
-    page = write_competition_report(competition, labels, metric or ["cider", "spice"], folder, against)
+    options = PreferenceOptions.of(preferences, control, words)
+    competition = open_competition(directory, ignore_changes) if directory else None
+    folder = out or (directory or Path()) / "report"
+    if competition is None or by_preferences(competition, (metric or [""])[0], references):
+        judgements = options.judgements(competition)
+        name = (directory or preferences or folder).name
+        ranked = options.rank(competition, judgements)
+        page = write_preference_report(ranked, judgements, folder, name, overwrite=overwrite)
+    else:
+        labels = competition.labels(references, split)
+        page = write_competition_report(
+            competition, labels, metric or ["cider", "spice"], folder, against, overwrite=overwrite
+        )
     if json:
         print_json({"page": str(page)})
         return
@@ -95,23 +164,33 @@ def export(
     split: Split = None,
     metric: Metrics = None,
     ignore_changes: IgnoreChanges = False,
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """The selection, the captions of the selected images and, where labelled, all results as CSV."""
     from captrial.report import export_tables
 
     competition = open_competition(directory, ignore_changes)
-    files = export_tables(competition, competition.labels(references, split), metric or ["cider"], out)
+    labels = competition.labels(references, split)
+    files = export_tables(competition, labels, metric or ["cider"], out, overwrite=overwrite)
     if json:
         print_json({"files": [str(file) for file in files]})
         return
     console.print(f"{len(files)} tables are in {out}", highlight=False, soft_wrap=True, markup=False)
 
 
-def _frequencies(name: str) -> Frequencies:
+def _frequencies(name: str | None) -> Frequencies | None:
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 
-    return name if name in ("pair", "all") else DocumentFrequencies.load(name)
+    return name if name in (None, "pair", "all") else DocumentFrequencies.load(name)
+
+
+def _targets(target: str | None, competition: Competition) -> tuple[str, ...]:
+    """The targets to print; without one, the pool's as well where there is a sample of it."""
+    if target is not None and target not in TARGETS:
+        raise InputError(f"no target {target!r}; choose from {', '.join(TARGETS)}")
+    sampled = competition.manifest.sample is not None and bool(competition.manifest.sample.waves)
+    return (target,) if target else ("discrepancy", "pool") if sampled else ("discrepancy",)
 
 
 def _rank_changes(result: RankingResult, against: Path) -> RankChanges:
@@ -124,27 +203,41 @@ def _rank_changes(result: RankingResult, against: Path) -> RankChanges:
 
 
 def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
-    columns = ["rank", "model", "score", "95% interval", "ranks", "wins", "Bradley-Terry rank"]
-    rows = []
-    for row in result.rows():
-        interval = f"{row['low']:.4f} - {row['high']:.4f}"
-        places = f"{row['rank_low']} - {row['rank_high']}"
-        cells = [row["rank"], row["model"], row["score"], interval, places, f"{row['first']:.1%}"]
-        rows.append([*cells, row["bradley_terry_rank"]])
+    columns = [*RANKING_COLUMNS, "Bradley-Terry rank"]
+    rows = [[*_ranking_cells(row), row["bradley_terry_rank"]] for row in result.rows()]
     if changes is not None:
         columns += ["external rank", "change"]
         for cells in rows:
             old, _, change = changes.get(str(cells[1]), (None, None, None))
             cells += [old, f"{change:+d}" if change else "0" if change == 0 else None]
-    print_table(f"ranking by {result.metric}", columns, rows, result.notes)
+    about = [f"target: {TARGETS['discrepancy']}", f"document frequencies: {result.table}"]
+    print_table(f"ranking by {result.metric}, where captions differ most", columns, rows, [*about, *result.notes])
+
+
+def _print_pool(found: PoolRanking) -> None:
+    about = [
+        f"target: {TARGETS['pool']}",
+        f"{found.labels} labels for {found.images} images; document frequencies: {found.table}",
+    ]
+    rows = [[*_ranking_cells(row), row["mean"], row["mean_rank"]] for row in found.rows()]
+    columns = [*RANKING_COLUMNS, "plain mean", "its rank"]
+    about.append(
+        "plain mean: over the labelled images as they are; no estimate for the pool, soonest right on the winner"
+    )
+    print_table(f"ranking by {found.metric}, on the whole pool", columns, rows, [*about, *found.notes])
+
+
+def _ranking_cells(row: dict[str, Any]) -> list[object]:
+    interval = None if row["low"] is None else f"{row['low']:.4f} - {row['high']:.4f}"
+    places = None if row["rank_low"] is None else f"{row['rank_low']} - {row['rank_high']}"
+    first = None if row["first"] is None else f"{row['first']:.1%}"
+    return [row["rank"], row["model"], row["score"], interval, places, first]
 
 
 def _print_judgements(summary: dict[str, Any]) -> None:
     if not summary:
         return
-    ordered = sorted(summary["ranking"], key=lambda row: row["rank"])
-    rows = [[row["rank"], row["model"], row["strength"]] for row in ordered]
-    print_table(f"ranking by {summary['judgements']} judgements of people", ["rank", "model", "strength"], rows)
+    print_preferences(summary)
     agreements = [[row["metric"], *_tau(row)] for row in summary["agreement"]]
     print_table("agreement with people", ["metric", "Kendall's tau", "95% interval"], agreements)
 

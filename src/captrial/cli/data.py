@@ -25,7 +25,7 @@ def toyworld(
     seed: SeedOption = 0,
     size: SizeOption = 256,
     splits: SplitsOption = "train=6,val=1,test=1,wild=1,robot=1",
-    format: Annotated[str, typer.Option(help="Image format: png or jpg.")] = "png",
+    image_format: Annotated[str, typer.Option(help="png or jpg.")] = "png",
     workers: Annotated[
         int, typer.Option(help="Number of processes; the result is the same for any number.", min=1, max=1024)
     ] = 1,
@@ -34,7 +34,7 @@ def toyworld(
     """Render the toy world: images with captions, boxes, masks, phrases and scene graphs."""
     from captrial.toyworld import ToyWorldSettings, write_toyworld
 
-    settings = ToyWorldSettings(images, seed, size, _shares(splits), format)
+    settings = ToyWorldSettings(images, seed, size, _shares(splits), image_format)
     write_toyworld(out, settings, workers)
     if json:
         print_json({"out": str(out), **settings.document()})
@@ -59,8 +59,8 @@ def show(
     path: Annotated[Path, typer.Argument(help="A data set: an annotation file, a folder, or shards.")],
     split: Annotated[str | None, typer.Option(help="Only these splits, e.g. train+restval.")] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the images, if not beside the annotations.")] = None,
-    form: Annotated[
-        str | None, typer.Option(help="Its format, if not recognised: a name listed by `captrial data forms`.")
+    format: Annotated[
+        str | None, typer.Option(help="Its format, if not recognised: a name listed by `captrial data formats`.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -68,14 +68,14 @@ def show(
     from captrial.data.datasets import DatasetSummary, find_reader, problems, read_dataset
     from captrial.language.english import not_english
 
-    found = find_reader(path, form)
-    samples = read_dataset(found.path, split=split, images=images, form=found.form)
+    found = find_reader(path, format)
+    samples = read_dataset(found.path, split=split, images=images, format=found.format)
     summary, wrong = DatasetSummary(samples), problems(samples)
     captions = [(sample.id, caption) for sample in samples for caption in sample.captions]
     foreign = [captions[index] for index in not_english([caption for _, caption in captions])]
     if json:
         listed = [{"id": identity, "caption": text} for identity, text in foreign]
-        print_json({"form": found.form, "path": str(found.path), **summary.document(), "not_english": listed})
+        print_json({"format": found.format, "path": str(found.path), **summary.document(), "not_english": listed})
         return
     notes = [f"problem: {text}" for text in wrong[:10]]
     notes += [f"not English? {identity}: {' '.join(text.split())}" for identity, text in foreign[:10]]
@@ -85,7 +85,7 @@ def show(
 
 
 @app.command()
-def forms(json: JsonFlag = False) -> None:
+def formats(json: JsonFlag = False) -> None:
     """List the data set formats that can be read."""
     from captrial.data.datasets import READERS
 
@@ -94,7 +94,7 @@ def forms(json: JsonFlag = False) -> None:
     if json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        print_table("data set formats", ["--form", "format", "content", "path to give"], rows)
+        print_table("data set formats", ["name", "format", "content", "path to give"], rows)
 
 
 @app.command("contact-sheet")

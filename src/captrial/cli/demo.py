@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.output import console, print_table
+from captrial.cli.output import console, hold_folder, print_table
 
 
 def demo(
@@ -17,11 +17,18 @@ def demo(
     """Render a toy world, train five captioners on it, rank and analyse them, and write one page."""
     from captrial.demo import Demo
 
+    hold_folder(out)
     started = time.monotonic()
     made = Demo(out, lambda text: console.print(f"[{time.monotonic() - started:5.1f} s]", text, markup=False))
     result = made.run()
     rows = [
-        (row["rank"], row["model"], row["score"], f"{row['rank_low']}-{row['rank_high']}", f"{row['first']:.0%}")
+        (
+            row["rank"],
+            row["model"],
+            row["score"],
+            "–" if row["rank_low"] is None else f"{row['rank_low']}-{row['rank_high']}",
+            "–" if row["first"] is None else f"{row['first']:.0%}",
+        )
         for row in result["ranking"]
     ]
     labels = result["labels"]

@@ -1,4 +1,4 @@
-"""`captrial explain`: what every word of a caption was attributed to, as a page, a figure and numbers."""
+"""`captrial explain`: what every word of a caption was attributed to, as a page and numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captrial.attribution.methods.registry import DEFAULT_METHOD, explain_methods
-from captrial.cli.output import JsonFlag, console, print_json, print_table
+from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
+from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table
 from captrial.errors import InputError
+from captrial.folders import output_folder
+from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 if TYPE_CHECKING:
     from captrial.grounding.ground import GroundedExplanation
@@ -21,27 +24,32 @@ def explain(
         str | None, typer.Option("--model", help="As for `captrial caption`; by default the shipped captioner.")
     ] = None,
     method: Annotated[str, typer.Option("--method", help=f"{', '.join(explain_methods())}.")] = DEFAULT_METHOD,
-    words: Annotated[
-        str | None, typer.Option("--words", help="Explain this caption instead of the captioner's own.")
+    caption: Annotated[
+        str | None, typer.Option("--caption", help="Explain this caption instead of the captioner's own.")
     ] = None,
     contrast: Annotated[
         list[str] | None, typer.Option("--contrast", metavar="WORD=OTHER", help="Why WORD and not OTHER?")
     ] = None,
-    over: Annotated[str, typer.Option("--over", help="features (fast), or pixels through the backbone.")] = "features",
+    over: Annotated[str, typer.Option("--over", help="elements (fast), or pixels through the backbone.")] = "elements",
     regions: Annotated[
         str,
         typer.Option(
             "--regions",
-            help="A detector's, with labels: localiser, onnx:FILE, detr:MODEL; grid: 7 x 7 cells; or none.",
+            help=f"A detector's, with labels: {detector_usages()}; grid: 7 x 7 cells; or none.",
         ),
-    ] = "localiser",
+    ] = DEFAULT_DETECTOR,
+    rule: Annotated[
+        str, typer.Option("--rule", help=f"How the top region of a word is chosen: {', '.join(REGION_RULES)}.")
+    ] = DEFAULT_RULE,
     tolerance: Annotated[float, typer.Option("--tolerance", help="Completeness error a word.")] = 0.01,
     steps: Annotated[
         int | None,
         typer.Option("--steps", min=1, help="Steps of integrated gradients; fewer are faster, mostly over pixels."),
     ] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")] = 5,
-    out: Annotated[Path, typer.Option("--out", help="Folder for page, figure and numbers.")] = Path("explanation"),
+    figure: Annotated[bool, typer.Option("--figure", help="Draw words.png too: every word with its map.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the page and the numbers.")] = Path("explanation"),
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Explain a caption word by word: the parts of the image behind every word, and a verdict on every noun.
@@ -58,15 +66,28 @@ def explain(
     from captrial.grounding.regions import GRID, NO_REGIONS, check_regions
 
     check_regions(regions, GRID, NO_REGIONS)
+    region_rule(rule)
     contrasts = _contrasts(contrast or [])
     check_request(method, contrasts)
     settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps)  # type: ignore[arg-type]
     opened = open_image(image)
-    captioner = load_captioner(model or DEFAULT_CAPTIONER, beam)
-    grounded = ground(captioner, opened, method, regions=regions, words=words, contrast=contrasts, settings=settings)
-    page = write_page([grounded.view()], out / "index.html", f"What it looked at in {image.name}")
-    save_figure(grounded.show(), out / "words.png")
-    grounded.explanation.save(out / "explanation.npz")
+    with output_folder(out, overwrite=overwrite) as folder:
+        captioner = load_captioner(model or DEFAULT_CAPTIONER, beam)
+        grounded = ground(
+            captioner,
+            opened,
+            method,
+            regions=regions,
+            rule=rule,
+            caption=caption,
+            contrast=contrasts,
+            settings=settings,
+        )
+        write_page([grounded.view()], folder / "index.html", f"Explanation of {image.name}")
+        if figure:
+            save_figure(grounded.show(), folder / "words.png")
+        grounded.explanation.save(folder / "explanation.npz")
+    page = out / "index.html"
     if json:
         print_json({"page": str(page), **grounded.to_dict()})
         return
@@ -89,7 +110,7 @@ def _print(grounded: GroundedExplanation) -> None:
 
     summary, view, found = grounded.to_dict(), grounded.view(), grounded.explanation.attribution
     rows = [
-        (word["word"], word["looked_at"], word["verdict"] and f"{MARKS[word['verdict']].symbol} {word['verdict']}")
+        (word["word"], word["top_region"], word["verdict"] and f"{MARKS[word['verdict']].symbol} {word['verdict']}")
         for word in summary["words"]
     ]
     scores = ", ".join(
@@ -99,4 +120,4 @@ def _print(grounded: GroundedExplanation) -> None:
     notes = [summary["problem"] or f"GroundingScore by delta: {scores}", *view.notes]
     if found.error is not None:
         notes.append(f"completeness error at most {found.error:.2%} a word, {found.steps} steps")
-    print_table(f"{summary['caption']} ({summary['method']})", ["word", "looked at", "verdict"], rows, notes)
+    print_table(f"{summary['caption']} ({summary['method']})", ["word", "top region", "verdict"], rows, notes)

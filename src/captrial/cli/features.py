@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.options import EngineName, ImagesOption, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
+from captrial.cli.study_options import ImagesOption
 from captrial.vision.registry import BACKBONES, DEFAULT_BACKBONE, DETECTORS, FEATURE_FORMATS, known_names
 
 LISTED = 5  # images that cannot be opened, by name

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli import options
-from captrial.cli.options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
-from captrial.cli.output import JsonFlag
+from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
+from captrial.cli import study_options as options
+from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.output import JsonFlag, OverwriteFlag, SimilarityOption, VectorsOption, hold_folder
 from captrial.errors import InputError
+from captrial.vision.registry import detector_usages
 
 
 def ground(
@@ -20,7 +22,7 @@ def ground(
     methods: options.MethodsOption = options.GROUNDING_METHODS,
     regions: Annotated[
         str,
-        typer.Option("--regions", help="data (its boxes), a detector (onnx:FILE, detr:MODEL, localiser), or elements."),
+        typer.Option("--regions", help=f"data (its boxes), a detector ({detector_usages()}), or elements."),
     ] = "data",
     images: options.ImagesOption = None,
     boxes: options.BoxesOption = None,
@@ -28,59 +30,57 @@ def ground(
     limit: options.LimitOption = None,
     features: options.FeaturesOption = None,
     threshold: options.ThresholdOption = None,
+    rule: Annotated[
+        str, typer.Option("--rule", help=f"How the top region of a word is chosen: {', '.join(REGION_RULES)}.")
+    ] = DEFAULT_RULE,
+    masks: options.MasksOption = False,
     over: options.OverOption = "elements",
     steps: options.StepsOption = None,
     beam: options.BeamOption = 5,
-    similarity: options.SimilarityOption = "table+vectors",
-    vectors: options.VectorsOption = None,
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
     seed: options.SeedOption = 0,
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
+    overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """GroundingScore of captioners (Cornia 2022): models x features x attribution methods, verdicts, intervals.
 
     captrial ground --data toyworld --split test --models runs/transformer,runs/m2 --methods saliency,attention
     """
-    from captrial.engines.jobs.ground import GroundJobSettings, ground_all
+    from captrial.data.datasets.coco import check_masks
+    from captrial.engines.jobs.ground import GroundingStudy
     from captrial.files import stamps
-    from captrial.grounding.regions import DATA, ELEMENTS, check_regions, dataset_regions, element_regions
-    from captrial.grounding.score import Grounder
-    from captrial.grounding.study import ground_dataset, grounding_tables
-    from captrial.grounding.study_data import DataSource, StudyAttribution, features_heading, load_models, method_names
+    from captrial.grounding.regions import DATA, ELEMENTS, check_regions
+    from captrial.grounding.study import RegionChoice, grounding_summary, grounding_tables
+    from captrial.grounding.study_data import DataSource, StudyAttribution, load_models, method_names
     from captrial.grounding.tables import write_tables
-    from captrial.grounding.verdicts import detection_table
+    from captrial.grounding.verdicts import detection_table, verdict_accuracies
     from captrial.language.similarity import SimilaritySettings
 
+    region_rule(rule)
     choice, names = StudyAttribution(over, steps, beam), method_names(methods)
     check_regions(regions, DATA, ELEMENTS)
+    if masks and regions != DATA:
+        raise InputError(f"--masks: {regions} gives boxes; masks are those of the data set (--regions data)")
     parallel = wants_engine(engine, workers)
     for option, given in (("--over pixels", over == "pixels"), ("--steps", steps is not None)):
         if given and parallel:
             raise InputError(f"{option} works in one process; leave out --engine and --workers")
     compared, loaded = SimilaritySettings(similarity, vectors), load_models(models)  # type: ignore[arg-type]
+    hold_folder(out, overwrite)
     found = options.read_images(DataSource(data, images, boxes, split, limit))
-    shared = None if regions == ELEMENTS else dataset_regions(found.samples, found.labels, regions, out)
-    results = []
-    for model in loaded:
-        store = model.features(found.samples, features, out)
-        samples, labels = shared or element_regions(found.samples, store)
-        for method in names:
-            keep = out / "nouns" / f"{choice.file_stem(model.name, method)}.jsonl"
-            heading = features_heading(model.checkpoint.vision) + ", pixels" * choice.by_pixels(method)
-            if parallel:
-                checkpoint, folder = (str(path.absolute()) for path in (model.path, store.directory))
-                job = GroundJobSettings(checkpoint, folder, method, beam, tuple(labels), compared, threshold)
-                where = chosen_engine(engine, workers, ray_address)
-                results.append(ground_all(model.name, heading, samples, job, keep.with_suffix(".parts"), where))
-                continue
-            attributor = choice.attributor(model, store, method, found.samples)
-            grounder = Grounder(labels, compared.load(), threshold)
-            made_with = {"regions": regions, "beam": beam, **stamps(boxes=boxes, checkpoint=model.path)}
-            results.append(ground_dataset(attributor, samples, grounder, heading, keep, made_with))
-    tables = grounding_tables(results, seed)
-    if regions == DATA and shared:
-        tables.append(detection_table(results, shared[0], compared.load()))
+    if masks:
+        check_masks(found.samples, "--masks")
+    study = GroundingStudy(out, choice, compared, RegionChoice(rule, masks), threshold, regions, stamps(boxes=boxes))
+    where = chosen_engine(engine, workers, ray_address) if parallel else None
+    results = study.run(found, loaded, names, features, where)
+    tables, summary = grounding_tables(results, seed), grounding_summary(results, seed)
+    if found.labels:  # the data set's own boxes tell what is there
+        tables.append(detection_table(results, found.samples, compared.load()))
+        for entry, accuracy in zip(summary, verdict_accuracies(results, found.samples, compared.load()), strict=True):
+            entry["accuracy"] = accuracy
     write_tables(tables, out)
-    options.show_tables(tables, json)
+    options.show_tables(tables, json, {"results": summary})

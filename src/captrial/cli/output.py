@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from captrial.folders import claim_folder, lock_folder
 
 # rich cuts piped output at 80 columns; a table in a file should be complete. No emoji: an id `:dog:` stays unchanged.
 console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
@@ -19,9 +24,38 @@ console_err = Console(stderr=True, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 
+ObjectsOption = Annotated[
+    Path | None, typer.Option("--objects", help='Classes in each image, {"id": [...]}: for CHAIR and Coverage.')
+]
+ClipOption = Annotated[
+    str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder), for CLIPScore; needs images.")
+]
+SimilarityOption = Annotated[
+    str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
+]
+VectorsOption = Annotated[Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")]
 OverwriteFlag = Annotated[
     bool, typer.Option("--overwrite", help="Replace an output that captrial did not write or that has changed since.")
 ]
+
+
+_running: ContextVar[typer.Context] = ContextVar("the running command")
+
+
+def set_running(context: typer.Context) -> None:
+    """Called by the root of the command line, before a command."""
+    _running.set(context)
+
+
+def hold_lock(folder: Path, what: str) -> None:
+    """Lock a folder (see `captrial.folders.lock_folder`) until the command ends."""
+    _running.get().with_resource(lock_folder(folder, what))
+
+
+def hold_folder(folder: Path, overwrite: bool = False) -> None:
+    """Refuse an output folder that holds something else, mark it as captrial's, and lock it until the command ends."""
+    hold_lock(folder, "output folder")
+    claim_folder(folder, overwrite=overwrite)
 
 
 def print_json(value: object) -> None:
@@ -45,6 +79,16 @@ def print_table(
     console.print(table)
     for note in notes:
         console.print(f"  {note}", style="dim", soft_wrap=True, highlight=False, markup=False)
+
+
+def print_next_step(command: str, purpose: str) -> None:
+    """Print the command to run next."""
+    console.print(f"[dim]next:[/] {escape(purpose)}\n  [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
+
+
+def print_warning(message: str) -> None:
+    """Print a warning on stderr."""
+    console_err.print(f"[bold yellow]note:[/] {escape(message)}", highlight=False, soft_wrap=True)
 
 
 def _cell(value: object) -> str:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from captrial.cli.options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
-from captrial.cli.output import JsonFlag, console_err, print_json, print_table
+from captrial.cli.engine_options import EngineName, RayAddress, chosen_engine, wants_engine
+from captrial.cli.output import (
+    ClipOption,
+    JsonFlag,
+    ObjectsOption,
+    OverwriteFlag,
+    SimilarityOption,
+    VectorsOption,
+    console_err,
+    print_json,
+    print_table,
+)
+from captrial.files import refuse_overwrite
 
 if TYPE_CHECKING:
     from captrial.metrics import ScoreTable
-    from captrial.metrics.significance.bootstrap import Interval
     from captrial.metrics.significance.paired import Comparison
-
-SIGNIFICANT = 0.05
-FEW = 4  # systems that fit beside each other
 
 
 def score(
-    systems: Annotated[list[Path], typer.Argument(metavar="SYSTEM...", help="Caption files, one for each system.")],
+    systems: Annotated[list[str], typer.Argument(metavar="[NAME=]FILE...", help="Caption files, one for each system.")],
     references: Annotated[Path, typer.Option("--references", "-r", help="Reference captions, several for an image.")],
     metrics: Annotated[
         str | None,
@@ -36,38 +43,51 @@ def score(
     per_image: Annotated[
         Path | None, typer.Option("--per-image", help="Write the scores of every image (.parquet, .csv).")
     ] = None,
-    objects: Annotated[
-        Path | None, typer.Option("--objects", help='Classes in each image, {"id": [...]}: for CHAIR and Coverage.')
-    ] = None,
+    objects: ObjectsOption = None,
+    coverage_union: Annotated[
+        bool,
+        typer.Option("--coverage-union", help="Coverage of all references' nouns together, not of each reference."),
+    ] = False,
     json: JsonFlag = False,
+    format_: Annotated[
+        Literal["table", "markdown", "latex", "csv", "json"],
+        typer.Option("--format", help="Output; json has intervals and tests, --json values alone."),
+    ] = "table",
     strict: Annotated[bool, typer.Option("--strict", help="Any doubtful id or caption is an error.")] = False,
     first_sentence: Annotated[bool, typer.Option("--first-sentence", help="Score only the first sentence.")] = False,
     max_words: Annotated[int | None, typer.Option("--max-words", min=1, help="Score only the first N words.")] = None,
-    df: Annotated[
-        Path | None, typer.Option("--df", help="CIDEr's document frequencies, as saved by --save-df.")
+    frequencies: Annotated[
+        Path | None, typer.Option("--frequencies", help="CIDEr's document frequencies, as saved by --save-frequencies.")
     ] = None,
-    save_df: Annotated[
-        Path | None, typer.Option("--save-df", help="Write the document frequencies of these references.")
+    save_frequencies: Annotated[
+        Path | None, typer.Option("--save-frequencies", help="Write the document frequencies of these references.")
     ] = None,
     split: Annotated[str | None, typer.Option("--split", help="Use one split of the references file.")] = None,
     training: Annotated[
         Path | None, typer.Option("--training", help="Training captions, for the novelty of `statistics`.")
     ] = None,
     images: Annotated[Path | None, typer.Option("--images", help="Folder of images, for CLIPScore.")] = None,
-    clip: Annotated[str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder), for CLIPScore.")] = None,
-    similarity: Annotated[
-        str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
-    ] = "table+vectors",
-    vectors: Annotated[
-        Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")
+    clip: ClipOption = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option("--encoder", help="Sentence encoder (name or folder) of semantic, facts, words."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the resampling behind intervals and tests.")] = 0,
+    match: Annotated[
+        Literal["sentences", "tokens"], typer.Option("--match", help="What `semantic` compares; tokens: as BERTScore.")
+    ] = "sentences",
+    similarity: SimilarityOption = "table+vectors",
+    vectors: VectorsOption = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resampling behind intervals and tests.")] = 0,
     engine: EngineName = "local",
-    workers: Workers = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="Workers. \\[default: one a processor from 2 000 images on, else 1]"),
+    ] = None,
     ray_address: RayAddress = None,
     work: Annotated[
         Path | None, typer.Option("--work", help="Folder where workers leave their parts; a stopped run continues.")
     ] = None,
+    overwrite: OverwriteFlag = False,
 ) -> None:
     """Score captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE, NW, Coverage and more, without Java.
 
@@ -77,25 +97,41 @@ def score(
     from captrial.metrics import score as score_captions
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.registry import MetricOptions
-    from captrial.metrics.score_inputs import ScoreFiles, read_inputs
-    from captrial.metrics.scoring import check_suffix
+    from captrial.metrics.score_formats import FORMATS
+    from captrial.metrics.score_inputs import ScoreFiles, named_systems, read_inputs
+    from captrial.metrics.scoring import MANY, check_suffix, default_workers
 
     if per_image:
         check_suffix(per_image)
+    named = named_systems(systems)
+    read = [*named.values(), references, objects, frequencies, training, images, vectors]
+    for output, other in ((per_image, save_frequencies), (save_frequencies, per_image)):
+        if output:
+            refuse_overwrite(output, inputs=[*read, other], overwrite=overwrite)
     files = ScoreFiles(
-        systems, references, split, strict, first_sentence, max_words, objects=objects, training=training, images=images
+        named, references, split, strict, first_sentence, max_words, objects=objects, training=training, images=images
     )
     inputs = read_inputs(files, _warn)
-    if save_df:
-        DocumentFrequencies.of(inputs.references).save(save_df)
+    if save_frequencies:
+        DocumentFrequencies.of(inputs.references).save(save_frequencies, overwrite=overwrite)
     words = SimilaritySettings(similarity, vectors)  # type: ignore[arg-type]
     if words != SimilaritySettings():
         words.load()  # a bad name or file is an error before anything is computed
     options = MetricOptions(
-        DocumentFrequencies.load(df) if df else None, words, inputs.objects, inputs.training, inputs.images, clip
+        DocumentFrequencies.load(frequencies) if frequencies else None,
+        words,
+        inputs.objects,
+        inputs.training,
+        inputs.images,
+        clip,
+        encoder,
+        match,
+        coverage_union,
     )
     names = metrics.split(",") if metrics is not None else None
-    if wants_engine(engine, workers):
+    images_scored = len(inputs.references)
+    workers = workers or default_workers(images_scored)
+    if wants_engine(engine, workers) or images_scored >= MANY:  # also on one worker: the same digits on every machine
         from captrial.engines.jobs.score import score_all
 
         where = chosen_engine(engine, workers, ray_address)
@@ -103,11 +139,14 @@ def score(
     else:
         table = score_captions(inputs.captions, inputs.references, names, **vars(options))
     if per_image:
-        table.write_per_image(per_image)
+        table.write_per_image(per_image, overwrite=overwrite)
     if json:
         print_json(table.to_dict())
         for note in table.notes:
             _warn(note)
+        return
+    if format_ != "table":
+        typer.echo(FORMATS[format_](table, seed), nl=False)
         return
     print_scores(table, seed)
 
@@ -139,48 +178,20 @@ def print_metrics() -> None:
 
 def print_scores(table: ScoreTable, seed: int) -> None:
     """Print corpus scores with intervals, then which system beats which."""
-    several = len(table.ids) > 1  # over one image there is no interval and nothing to test
-    intervals = table.intervals(seed=seed) if several else {}
-    cells = {
-        (name, column): _cell(scores[column].corpus, intervals.get(name, {}).get(column), column)
-        for name, scores in table.scores.items()
-        for column in table.columns
-    }
-    systems, columns = list(table.scores), table.columns
-    head, rows = ["system", *columns], [[name, *(cells[name, column] for column in columns)] for name in systems]
-    if len(systems) <= FEW:  # metrics go down the page
-        head, rows = ["", *systems], [[column, *(cells[name, column] for name in systems)] for column in columns]
+    from captrial.metrics.score_formats import cells, comparisons, scales_note
+
+    columns, several = table.columns, len(table.ids) > 1  # over one image there is no interval and nothing to test
     half = "± half of the 95% interval, images resampled 1000 times" if several else "no interval over one image"
-    notes = [f"{_scales(columns)}{half}", *table.notes]
-    print_table(f"Scores on {len(table.ids)} image{'s' * (len(table.ids) != 1)}", head, rows, notes)
-    comparisons = [row for row in table.compare(seed=seed) if table.better(row.metric)] if several else []
-    if comparisons:
-        _print_comparisons(table, comparisons)
-
-
-def _cell(value: float, interval: Interval | None, column: str) -> str:
-    if value != value:
-        return "–"
-    return _shown(value, column) + (f" ±{_shown((interval.high - interval.low) / 2, column)}" if interval else "")
-
-
-def _scales(columns: Sequence[str]) -> str:
-    from captrial.metrics.registry import scale_of
-
-    plain = [column for column in columns if scale_of(column)[0] == 1]
-    if len(plain) == len(columns):
-        return ""
-    return f"x100 except {', '.join(plain)}; " if plain else "x100; "
-
-
-def _shown(value: float, column: str, sign: str = "") -> str:
-    from captrial.metrics.registry import scale_of
-
-    factor, decimals = scale_of(column)
-    return f"{factor * value:{sign}.{decimals}f}"
+    title = f"Scores on {len(table.ids)} image{'s' * several}"
+    print_table(title, ["system", *columns], cells(table, seed), [f"{scales_note(columns)}{half}", *table.notes])
+    tested = comparisons(table, seed)
+    if tested:
+        _print_comparisons(table, tested)
 
 
 def _print_comparisons(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
+    from captrial.metrics.score_formats import SIGNIFICANT
+
     if len(table.states) == 2:
         _print_pair(table, comparisons)
         return
@@ -193,11 +204,13 @@ def _print_comparisons(table: ScoreTable, comparisons: Sequence[Comparison]) -> 
 
 
 def _print_pair(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
+    from captrial.metrics.score_formats import SIGNIFICANT, shown, winner
+
     rows = [
         [
             row.metric,
-            _shown(row.difference, row.metric, "+"),
-            f"{_shown(row.interval.low, row.metric, '+')} to {_shown(row.interval.high, row.metric, '+')}",
+            shown(row.difference, row.metric, "+"),
+            f"{shown(row.interval.low, row.metric, '+')} to {shown(row.interval.high, row.metric, '+')}",
             f"{row.bootstrap_p:.3f}",
             f"{row.permutation_p:.3f}",
             winner(table, row) or "undecided",
@@ -209,15 +222,10 @@ def _print_pair(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
     print_table("Who beats whom", columns, rows, [f"better: both p < {SIGNIFICANT}"])
 
 
-def winner(table: ScoreTable, row: Comparison) -> str | None:
-    """The better system of a pair, if both tests say so."""
-    if max(row.bootstrap_p, row.permutation_p) >= SIGNIFICANT:
-        return None
-    return row.first if (row.difference > 0) == (table.better(row.metric) == "higher") else row.second
-
-
 def _wins(table: ScoreTable, comparisons: Sequence[Comparison]) -> dict[tuple[str, str], str]:
     """`won–undecided–lost` by system and column."""
+    from captrial.metrics.score_formats import winner
+
     counts = {(name, column): [0, 0, 0] for name in table.states for column in _tested(comparisons)}
     for row in comparisons:
         better = winner(table, row)
@@ -227,11 +235,13 @@ def _wins(table: ScoreTable, comparisons: Sequence[Comparison]) -> dict[tuple[st
 
 
 def _print_matrix(table: ScoreTable, comparisons: Sequence[Comparison], metric: str) -> None:
+    from captrial.metrics.score_formats import SIGNIFICANT, shown, winner
+
     cells: dict[tuple[str, str], str] = {}
     for row in comparisons:
         mark = "" if winner(table, row) is None else "*"
-        cells[row.first, row.second] = _shown(row.difference, metric, "+") + mark
-        cells[row.second, row.first] = _shown(-row.difference, metric, "+") + mark
+        cells[row.first, row.second] = shown(row.difference, metric, "+") + mark
+        cells[row.second, row.first] = shown(-row.difference, metric, "+") + mark
     names = list(table.states)
     rows = [[name, *(cells.get((name, other), "") for other in names)] for name in names]
     print_table(f"{metric}: row minus column", ["", *names], rows, [f"* both paired tests p < {SIGNIFICANT}"])

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from captrial.cli.output import console
+from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 
 def studio(
@@ -21,8 +22,8 @@ def studio(
         list[Path] | None, typer.Option(help="A competition's directory, to open its ranking; can be repeated.")
     ] = None,
     regions: Annotated[
-        str, typer.Option("--regions", help="Detector for labelled regions: localiser, onnx:FILE, detr:MODEL.")
-    ] = "localiser",
+        str, typer.Option("--regions", help=f"Detector for labelled regions: {detector_usages()}.")
+    ] = DEFAULT_DETECTOR,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Caption images, compare two captioners word by word and open rankings, in the browser and on this machine only.

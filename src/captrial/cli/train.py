@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.options import ImagesOption
-from captrial.cli.output import JsonFlag, print_json, print_table
+from captrial.cli.output import JsonFlag, hold_lock, print_json, print_table
+from captrial.cli.study_options import ImagesOption
 from captrial.errors import InputError
-from captrial.vision.registry import DEFAULT_BACKBONE
+from captrial.vision.registry import DEFAULT_BACKBONE, detector_usages
 
 if TYPE_CHECKING:
     from captrial.records import Sample
@@ -43,7 +43,7 @@ def train(
         Path | None, typer.Option("--boxes", help="Boxes with classes by image id, for --set supervision=weak.")
     ] = None,
     regions: Annotated[
-        str | None, typer.Option("--regions", help="A detector for the same: onnx:FILE, detr:MODEL, localiser.")
+        str | None, typer.Option("--regions", help=f"A detector for the same: {detector_usages()}.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -52,24 +52,28 @@ def train(
     captrial train transformer-small --data dataset_flickr8k.json --out runs/mine
     """
     from captrial.data import read_dataset
-    from captrial.training.data import split_samples, with_boxes
+    from captrial.data.datasets import with_boxes
+    from captrial.training.data import split_samples
     from captrial.training.feature_extraction import training_features
     from captrial.training.loop import METRICS
     from captrial.training.parallel import Ranks
     from captrial.training.recipe import parse_settings
-    from captrial.training.run import TrainingData
+    from captrial.training.run import REGIONS, TrainingData, check_run_folder
     from captrial.training.run import train as run_training
 
     if regions is not None and boxes is not None:
         raise InputError("--boxes and --regions both give regions; use one of them")
     chosen = parse_settings(options or [])
+    run, ranks = out or Path("runs") / preset, Ranks.from_environment()
+    if ranks.is_first:
+        hold_lock(run, "training run")
+    check_run_folder(run)
     training, validation = split_samples(read_dataset(data, images=images))
-    run = out or Path("runs") / preset
     if boxes is not None:
         training = with_boxes(training, boxes)
-    if regions is not None:
-        training = _detect(training, regions, run)
-    ranks = Ranks.from_environment()
+    if regions is not None:  # by the first rank, for all
+        detected = training
+        training = ranks.first_then_all(lambda: _detect(detected, regions, run / REGIONS))
     store = training_features([*training, *validation], features, backbone, run / "features", ranks)
     notes = {"data": data.name, "images": len(training)}
     best = run_training(
@@ -87,8 +91,8 @@ def train(
     print_table(f"{preset} on {data.name}", header, rows, below)
 
 
-def _detect(samples: list[Sample], detector: str, run: Path) -> list[Sample]:
+def _detect(samples: list[Sample], detector: str, keep: Path) -> list[Sample]:
     from captrial.grounding.regions import detect_regions
     from captrial.vision.registry import load_detector
 
-    return detect_regions(samples, load_detector(detector), run / "regions.json")
+    return detect_regions(samples, load_detector(detector), keep)

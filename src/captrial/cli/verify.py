@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -9,27 +10,45 @@ from typing import Annotated
 import typer
 
 from captrial.cli.output import JsonFlag, console, print_json
-from captrial.errors import InputError
-from captrial.files import FolderVerifier
+from captrial.errors import InputError, MissingExtraError
+from captrial.folders import FolderVerifier
 
 # One `FolderVerifier` per kind of folder, `module:name`; to add a kind, write one in its package and add a line here.
-VERIFIERS = ("captrial.data.pools.image_pool:POOL",)
+VERIFIERS = (
+    "captrial.data.pools.image_pool:POOL",
+    "captrial.compete.competition:VERIFIER",
+    "captrial.engines.shards:OUTPUT",
+    "captrial.vision.features.feature_store:STORE",
+    "captrial.training.run:RUN",
+    "captrial.captioners.checkpoint:CHECKPOINT",
+)
 
 
-def verifiers() -> list[FolderVerifier]:
-    """The kinds of folders that can be verified."""
-    return [getattr(import_module(module), name) for module, _, name in (place.partition(":") for place in VERIFIERS)]
+def verifiers() -> Iterator[FolderVerifier]:
+    """The kinds of folders that can be verified; those that need torch come last."""
+    for place in VERIFIERS:
+        module, _, name = place.partition(":")
+        try:
+            yield getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise MissingExtraError("Verifying folders of features, runs and checkpoints", "models") from None
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A folder that captrial wrote, e.g. an image pool.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A competition, feature store, training run, checkpoint, output of workers, or image pool."
+        ),
+    ],
     json: JsonFlag = False,
 ) -> None:
     """Check every file of a folder against its length and checksum; exit code 1 if something is damaged."""
-    kinds = verifiers()
-    verifier = next((one for one in kinds if one.recognise(folder)), None)
+    verifier = next((one for one in verifiers() if one.recognise(folder)), None)
     if verifier is None:
-        names = ", ".join(one.name for one in kinds)
+        names = ", ".join(one.name for one in verifiers())
         raise InputError(f"{folder}: is not a folder that can be verified; there are: {names}")
     found = verifier.verify(folder)
     if json:

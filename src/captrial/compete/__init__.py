@@ -14,12 +14,14 @@ from captrial.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from captrial.compete.competition import Competition
     from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
+    from captrial.compete.ranking.preferences import PreferenceResult, rank_preferences
     from captrial.compete.ranking.result import RankingResult, rank_models
     from captrial.compete.selection.discrepancy import SearchOptions, select
     from captrial.compete.selection.ngram_similarity import PairwiseSimilarity, ngsm
     from captrial.compete.selection.registry import SIMILARITIES
     from captrial.compete.storage.caption_pool import CaptionPool
-    from captrial.compete.storage.labels import Judgement, Labels
+    from captrial.compete.storage.judgements import Judgement, read_judgements
+    from captrial.compete.storage.labels import Labels
     from captrial.compete.storage.manifest import SelectionSettings
     from captrial.compete.storage.selection_files import ActiveSelection, PairSelection
 
@@ -34,11 +36,14 @@ __all__ = [
     "PairSelection",
     "PairwiseScores",
     "PairwiseSimilarity",
+    "PreferenceResult",
     "RankingResult",
     "SearchOptions",
     "SelectionSettings",
     "ngsm",
     "rank_models",
+    "rank_preferences",
+    "read_judgements",
     "select",
 ]
 
@@ -47,12 +52,14 @@ __getattr__ = lazy_exports(
     {
         "competition": "Competition",
         "ranking.pair_scores": "PairScorer PairwiseScores",
+        "ranking.preferences": "PreferenceResult rank_preferences",
         "ranking.result": "RankingResult rank_models",
         "selection.ngram_similarity": "PairwiseSimilarity ngsm",
         "selection.registry": "SIMILARITIES",
         "selection.discrepancy": "SearchOptions select",
         "storage.caption_pool": "CaptionPool",
-        "storage.labels": "Judgement Labels",
+        "storage.judgements": "Judgement read_judgements",
+        "storage.labels": "Labels",
         "storage.manifest": "SelectionSettings",
         "storage.selection_files": "ActiveSelection PairSelection",
     },

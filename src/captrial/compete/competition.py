@@ -1,55 +1,43 @@
-"""A competition: a directory that every step reads and extends by whole files, so that it can be repeated or resumed.
-
-    competition.json             the manifest: models, fingerprints of their caption files, selection settings
-    pool.parquet                 image ids
-    captions/0.parquet           the captions of model 0, and so on; captions/0.broken.jsonl lists broken captions
-    selection/0-1.json           D_01 and its reserve, and so on
-    selection/captions.parquet   captions of the selected images (derived; written again when out of date)
-    references.jsonl             reference captions; judgements.jsonl holds people's preferences (see `storage.labels`)
-    indescribable.json           images that were marked as impossible to describe
-
-`competition.json` is written last, so a directory without it is an interrupted `new`, which can be run again.
-"""
+"""A competition: its steps, from caption files to a ranking, and its results (`directory` lists the files)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import orjson
+import numpy as np
 
-from captrial.compete.ranking.pair_scores import PairImages, PairScorer
-from captrial.compete.ranking.result import RankingResult, rank_models
-from captrial.compete.selection.discrepancy import Ranker, SearchOptions, all_pairs, select, select_diverse
+from captrial.compete.analysis.planner import DrawnLabels, LabelPlan, PlanSettings, plan_labels
+from captrial.compete.directory import CompetitionDirectory
+from captrial.compete.ranking.estimates import PoolSample
+from captrial.compete.ranking.pair_scores import Frequencies, LabelDesign, PairImages, PairScorer
+from captrial.compete.ranking.preferences import PreferenceResult, rank_preferences
+from captrial.compete.ranking.result import PoolRanking, RankingResult, rank_models, rank_pool
+from captrial.compete.selection.design import DEFAULT_DESIGN, DISCREPANCY_SHARE, design_named
+from captrial.compete.selection.discrepancy import Ranker, SearchOptions, select, select_diverse
 from captrial.compete.selection.registry import refuse_stored_function, similarity_named
 from captrial.compete.storage import creation
-from captrial.compete.storage.caption_pool import StoredPool
-from captrial.compete.storage.labels import Judgement, Labels, read_judgements, read_labels
-from captrial.compete.storage.manifest import Manifest, SelectionSettings, changed
-from captrial.compete.storage.selection_files import (
-    ActiveSelection,
-    Captions,
-    Pair,
-    PairSelection,
-    SelectionFiles,
-    active_selection,
+from captrial.compete.storage.judgements import Judgement
+from captrial.compete.storage.labels import Labels
+from captrial.compete.storage.manifest import (
+    COMPETITION,
+    MANIFEST,
+    REMAKE,
+    Manifest,
+    SampleSettings,
+    SelectionSettings,
+    Wave,
 )
-from captrial.data import read_references
-from captrial.data.image_source import ImageSource, class_of
-from captrial.errors import InputError, StateError
-from captrial.files import atomic_write
+from captrial.compete.storage.selection_files import Pair, PairSelection
+from captrial.data.image_source import ImageSource
+from captrial.errors import CaptrialError, InputError, StateError
+from captrial.folders import FolderVerifier, VerifiedFolder, damaged_files, lock_folder, read_checksums
 
 
-class Competition:
-    """A competition in a directory; the module's docstring lists its files."""
-
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
-        """Use `open` or `create`."""
-        self.directory, self._manifest = directory, manifest
-        self._files = SelectionFiles(directory)
+class Competition(CompetitionDirectory):
+    """A competition in a directory: create or open it, select, sample, label, rank, plan."""
 
     @classmethod
     def create(
@@ -71,75 +59,32 @@ class Competition:
         )
         return cls(directory, manifest)
 
-    @classmethod
-    def open(cls, directory: Path | str, check_sources: bool = False) -> Competition:
-        """Open a competition; with `check_sources`, refuse if a caption file has changed since it was read."""
-        competition = cls(Path(directory), Manifest.load(Path(directory)))
-        stale = competition.changed_sources() if check_sources else []
-        if stale:
-            raise StateError(
-                f"the captions of {', '.join(stale)} have changed since this competition read them; make a new "
-                "competition, add them under another name, or give --ignore-changes to go on with the old captions"
-            )
-        return competition
-
-    # Properties -----------------------------------------------------------------------------------------------
-
-    @property
-    def manifest(self) -> Manifest:
-        """The content of `competition.json`."""
-        return self._manifest
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the models, in the order in which they were added."""
-        return tuple(entry.name for entry in self._manifest.models)
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """All pairs of models, as indices i < j."""
-        return all_pairs(len(self.models))
-
-    @property
-    def image_root(self) -> Path | None:
-        """The folder of the images, if one was given."""
-        return Path(self._manifest.images) if self._manifest.images else None
-
-    @property
-    def pool(self) -> StoredPool:
-        """All captions of all images."""
-        return StoredPool(self.directory, self.models)
-
-    @cached_property
-    def image_source(self) -> ImageSource | None:
-        """Access to the images by id, if a folder or a pool was given."""
-        return ImageSource(self.image_root) if self.image_root else None
-
-    def class_of(self, image_id: str) -> str | None:
-        """The class of an image in the pool, where it has one."""
-        return self.image_source.label(image_id) if self.image_source else class_of(image_id)
-
-    def changed_sources(self) -> list[str]:
-        """Models whose caption file has changed since it was read."""
-        return [entry.name for entry in self._manifest.models if changed(entry)]
-
-    def captions_of(self, image_id: str) -> dict[str, str]:
-        """Every model's caption of a selected image."""
-        captions = self.selected_captions()
-        if image_id not in captions:
-            raise InputError(f"image {image_id} is not among the selected ones")
-        return dict(zip(self.models, captions[image_id], strict=True))
-
     # Models and selection --------------------------------------------------------------------------------------
+
+    def move_images(self, folder: Path) -> list[str]:
+        """Name the folder (or pool) that the images are in now; returns the selected images that it lacks."""
+        with lock_folder(self.directory, COMPETITION):
+            if not folder.is_dir():
+                raise InputError(f"{folder}: no such folder of images")
+            source = ImageSource(folder)
+            wanted = self.selected_images() or self.pool.ids()[:100].to_pylist()
+            missing = [image for image in wanted if image not in source]
+            if len(missing) == len(wanted):
+                raise InputError(f"{folder}: none of the images of this competition is there, such as {missing[0]}")
+            self._manifest = replace(Manifest.load(self.directory), images=str(folder.resolve()))
+            self._manifest.save(self.directory)
+        self.__dict__["image_source"] = source
+        return missing
 
     def add_model(self, name: str, captions: Path | str) -> None:
         """Add a model (Algorithm 2); its pairs are selected by the next `select`, everything else is unchanged."""
-        self._manifest = creation.add_model(self.directory, self._manifest, name, Path(captions))
+        self._manifest = creation.add_model(self.directory, name, Path(captions))
 
     def select(
         self,
         settings: SelectionSettings | None = None,
         *,
+        k: int | None = None,
         again: bool = False,
         workers: int = 1,
         progress: Callable[[], None] = lambda: None,
@@ -147,14 +92,28 @@ class Competition:
     ) -> list[Pair]:
         """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
 
-        `rank` replaces the search in this process: see `captrial.engines.jobs.select.EngineRanker`. Without `settings`
-        those of the competition are used; a `module:function` among them is refused, since importing it would run
-        code that a file names: pass settings that name it.
+        `k` is short for settings with that k. `rank` replaces the search in this process: see
+        `captrial.engines.jobs.select.EngineRanker`. Without `settings` those of the competition are used; a
+        `module:function` among them is refused, since importing it would run code that a file names: pass settings
+        that name it.
         """
+        with lock_folder(self.directory, COMPETITION):
+            self._manifest = Manifest.load(self.directory)  # another process may have added a model
+            kept = self._manifest.selection
+            if settings is None and kept is not None:
+                refuse_stored_function(kept.similarity)
+            chosen = (settings or kept or SelectionSettings()).changed(k)
+            return self._select(chosen, again, workers, progress, rank)
+
+    def _select(
+        self,
+        settings: SelectionSettings,
+        again: bool,
+        workers: int,
+        progress: Callable[[], None],
+        rank: Ranker | None,
+    ) -> list[Pair]:
         kept = self._manifest.selection
-        if settings is None and kept is not None:
-            refuse_stored_function(kept.similarity)
-        settings = settings or kept or SelectionSettings()
         if kept not in (None, settings) and not again:
             raise StateError(
                 f"images were selected with {_described(kept)}; give the same, or --again to select anew (labels "
@@ -166,95 +125,101 @@ class Competition:
             self._manifest.save(self.directory)
         missing = [pair for pair in self.pairs if self._files.read(pair, self._manifest.selection) is None]
         if missing:
+            self.pool.check()
             options = self._search_options(settings, missing, workers, progress)
-            for pair, found in zip(missing, self._search(settings, options, rank), strict=True):
-                self._files.write(pair, settings, found)
+            found = self._search(settings, options, rank)
+            self._files.write(settings, dict(zip(missing, found, strict=True)))
+        self._files.strata(self.selected_images(), write=True)
+        self._files.captions(self._chosen(), self.pool, store=True)  # here, so that commands that read need not write
         return missing
 
-    def selected_pairs(self) -> list[Pair]:
-        """Pairs that have their D_ij."""
-        return [pair for pair in self.pairs if self._files.read(pair, self._manifest.selection) is not None]
+    def sample(self, design: str = DEFAULT_DESIGN, labels: int | None = None, between: Sequence[str] = ()) -> int:
+        """Choose what is labelled beside or instead of D (see `selection.design`); returns the number of images.
 
-    def original_selection(self, first: int | str, second: int | str) -> PairSelection:
-        """D_ij and its reserve as they were selected, including images marked as indescribable since."""
-        pair = self._pair(first, second)
-        found = self._files.read(pair, self._manifest.selection)
-        if found is None:
-            raise StateError(
-                f"no images are selected for {self._named(pair)}; run `captrial compete select {self.directory}`"
-            )
-        return found
+        `labels` is the number of distinct images in all, D included where the design labels it; by default so many
+        that D is `DISCREPANCY_SHARE` of them for the hybrid design, and as many as D has for the others. Called again
+        with more labels, the sample is continued; `between` then draws more of the images on which just these models
+        disagree.
+        """
+        with lock_folder(self.directory, COMPETITION):
+            self._manifest = Manifest.load(self.directory)  # another process may have added a model
+            return self._sample(design, labels, between)
 
-    def selection(self, first: int | str, second: int | str, bad: frozenset[str] | None = None) -> ActiveSelection:
-        """D_ij without the images known to be indescribable (`bad`; by default those marked so far)."""
-        return active_selection(self.original_selection(first, second), self.indescribable() if bad is None else bad)
+    def _sample(self, design: str, labels: int | None, between: Sequence[str]) -> int:
+        chosen = design_named(design)
+        names = tuple(self.models[self._model(name)] for name in between) or self.models
+        kept = self._manifest.sample
+        waves = list(kept.waves) if kept else []
+        if chosen.sample is not None:
+            selected = len(self.selected_images())
+            if not selected:
+                raise StateError(f"no images are selected yet; run `captrial compete select {self.directory}`")
+            if labels is None:
+                labels = round(selected / DISCREPANCY_SHARE) if chosen.discrepancy else selected
+            total = labels - selected * chosen.discrepancy
+            size, similarity = min(max(total, 0), self._manifest.image_count), self._similarity
+            wave = Wave(names, chosen.sample == "weighted", size, similarity)
+            if waves and replace(waves[-1], labels=wave.labels) == wave:
+                waves[-1] = replace(wave, labels=max(wave.labels, waves[-1].labels))
+            elif not waves or wave.labels > waves[-1].labels:
+                waves.append(wave)
+        for wave in waves:
+            if wave.weighted:
+                models = [self._model(name) for name in wave.models]
+                self._files.agreement(models, self.pool, wave.similarity, store=True)
+        self._manifest = replace(self._manifest, sample=SampleSettings(design, tuple(waves)))
+        self._manifest.save(self.directory)
+        self._files.captions(self._chosen(), self.pool, store=True)
+        return len(self.label_sample().to_label())
 
-    def selections(self) -> dict[Pair, ActiveSelection]:
-        """All D_ij, without indescribable images."""
-        bad = self.indescribable()
-        return {pair: self.selection(*pair, bad=bad) for pair in self.selected_pairs()}
+    @property
+    def _similarity(self) -> str:
+        return (self._manifest.selection or SelectionSettings()).similarity
 
-    def selected_images(self) -> list[str]:
-        """D: the images of all D_ij, without indescribable ones, sorted."""
-        return sorted({image for active in self.selections().values() for image in active.images})
-
-    def selected_captions(self) -> Captions:
-        """Every model's caption of every selected or reserved image."""
-        wanted = {
-            image
-            for pair in self.selected_pairs()
-            for selection in [self.original_selection(*pair)]
-            for image in (*selection.images, *selection.reserve)
-        }
-        return self._files.captions(wanted, self.pool)
-
-    # Labels ----------------------------------------------------------------------------------------------------
-
-    def labels(self, references: Path | str | None = None, split: str | None = None) -> Labels:
-        """Reference captions: from this file, or from `references.jsonl` in the directory."""
-        kept = read_labels(self.directory / "references.jsonl")
-        if references is None:
-            return kept
-        return Labels(read_references(references, split=split), kept.indescribable)
-
-    def judgements(self) -> list[Judgement]:
-        """People's preferences between two models' captions."""
-        return read_judgements(self.directory / "judgements.jsonl", self.models)
-
-    def indescribable(self) -> frozenset[str]:
-        """Images that people could not describe."""
-        path = self.directory / "indescribable.json"
-        marked = orjson.loads(path.read_bytes()) if path.is_file() else []
-        return read_labels(self.directory / "references.jsonl").indescribable | frozenset(marked)
+    def largest_k(self, images: int, settings: SelectionSettings | None = None, workers: int = 1) -> int:
+        """The largest k for which D has at most this many images; at least 1."""
+        settings = (settings or SelectionSettings()).changed(max(images, 1), 0)
+        found = self._search(settings, self._search_options(settings, self.pairs, workers, lambda: None), None)
+        low, high = 1, max(images, 1)
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = len({image for part in found for image in part.images[:middle]}) <= images
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
 
     def mark_indescribable(self, image_id: str) -> None:
-        """Take an image out of every D_ij that holds it; each takes its next reserve image. Idempotent."""
-        path = self.directory / "indescribable.json"
-        marked = set(orjson.loads(path.read_bytes())) if path.is_file() else set()
+        """Take an image out of every D_ij that holds it; each takes its next reserve image. Idempotent.
+
+        A running `captrial annotate serve` stops showing the image.
+        """
         if image_id not in self.selected_captions():
             raise InputError(f"image {image_id} is not among the selected ones")
-        if image_id not in marked:
-            atomic_write(path, orjson.dumps(sorted({*marked, image_id})) + b"\n")
-
-    def images_to_label(self, labels: Labels | None = None) -> list[str]:
-        """Images of D that have no reference caption yet, those in most D_ij first."""
-        done = (labels or self.labels()).references
-        uses: dict[str, int] = {}
-        for active in self.selections().values():
-            for image in active.images:
-                uses[image] = uses.get(image, 0) + (image not in done)
-        return sorted((image for image in uses if uses[image]), key=lambda image: (-uses[image], image))
+        with lock_folder(self.directory, COMPETITION):
+            self._labels.mark(image_id)
 
     # Results ---------------------------------------------------------------------------------------------------
 
     def scorer(self, labels: Labels | None = None) -> PairScorer:
-        """A scorer of the selected images' captions against the labels there are."""
+        """A scorer of the selected and sampled images' captions against the labels there are."""
         labels = self.labels() if labels is None else labels
         active = self.selections()
         if not active:
             raise StateError(f"no images are selected yet; run `captrial compete select {self.directory}`")
         pairs = [PairImages(pair, selection.images) for pair, selection in active.items()]
-        return PairScorer(self.models, pairs, self.selected_captions(), labels.references)
+        known, sample = labels.references, self.label_sample()
+        probability = sample.probabilities(known)
+        in_d = {image for pair in pairs for image in pair.images}
+        sampled = tuple(image for image in sorted(probability.keys() - in_d) if image in known)
+        if not sample.strata:  # D is labelled as far as the sample has reached it
+            known = {image: known[image] for image in probability if image in known}
+            reached = sample.order.probabilities(sample.prefix(known)) if sample.order else np.zeros(0)
+            place = {image: row for row, image in enumerate(sample.images)}
+            probability |= {image: float(reached[place[image]]) for image in in_d}
+        captions = self._captions_with(sampled)
+        design = LabelDesign(sampled, probability)
+        scorer = PairScorer(self.models, pairs, self.cut.all_of(captions), known, design=design)
+        scorer.options = self.metric_options
+        return scorer
 
     def labelled_scorer(self, labels: Labels | None = None) -> PairScorer:
         """As `scorer`; an error where no selected image has a label yet."""
@@ -266,38 +231,99 @@ class Competition:
             )
         return scorer
 
-    def rank(self, metric: str = "cider", labels: Labels | None = None, replicates: int = 1000) -> RankingResult:
-        """Rank the models by the labels there are, with intervals from `replicates` bootstrap replicates."""
-        return rank_models(self.labelled_scorer(labels).score(metric), replicates, self._manifest.seed)
+    def rank(
+        self, metric: str = "cider", labels: Labels | Path | str | None = None, frequencies: Frequencies | None = None
+    ) -> RankingResult:
+        """Rank the models where they differ most (Eq. 7) by the labels there are; `labels` may be a file."""
+        scorer = self.labelled_scorer(self._given(labels))
+        return rank_models(
+            scorer.score(metric, frequencies=frequencies or scorer.frequencies), seed=self._manifest.seed
+        )
 
-    # Summaries -------------------------------------------------------------------------------------------------
+    def rank_pool(
+        self, metric: str = "cider", labels: Labels | Path | str | None = None, frequencies: Frequencies = "all"
+    ) -> PoolRanking:
+        """Rank the models on the whole pool; needs a sample of it (see `sample`), or labels of all images."""
+        known = self._given(labels) or self.labels()
+        sample, scorer = self.pool_sample(known)
+        table = scorer.table_name(metric, frequencies)
+        found = rank_pool(metric, self.models, scorer.image_scores(metric, frequencies), sample, table)
+        unused = None if sample.complete else self.label_sample().unused(known.references)
+        return replace(found, notes=(*found.notes, unused)) if unused else found
 
-    def status(self) -> dict[str, Any]:
-        """What has been done and what is missing, as in `compete status --json`; `pool` is the size of the pool."""
-        images, unlabelled = self.selected_images(), self.images_to_label()
-        return {
-            "models": list(self.models),
-            "pool": self._manifest.image_count,
-            "selection": self._manifest.selection,
-            "pairs": len(self.pairs),
-            "selected_pairs": len(self.selected_pairs()),
-            "images": len(images),
-            "labelled": len(images) - len(unlabelled),
-            "to_label": len(unlabelled),
-            "indescribable": len(self.indescribable()),
-            "changed_sources": self.changed_sources(),
-        }
+    def pool_sample(self, labels: Labels) -> tuple[PoolSample, PairScorer]:
+        """The labelled part of the pool with its probabilities, and a scorer of just these images."""
+        design, pool = self.label_sample(), self.pool
+        ids = pool.ids().to_pylist()
+        place = {image: row for row, image in enumerate(ids)}
+        bad = design.indescribable
+        known = {image: texts for image, texts in labels.references.items() if image in place and image not in bad}
+        if len(known) >= len(ids) - len(bad):  # the whole pool is labelled: no design is needed
+            probability = dict.fromkeys(known, 1.0)
+        elif design.order is None:
+            raise StateError(
+                "the design labels only images on which captions differ most, which say nothing certain about the "
+                f"whole pool; draw a sample of it: `captrial compete select {self.directory} --design hybrid`"
+            )
+        else:
+            probability = {image: value for image, value in design.probabilities(known).items() if value > 0}
+            known = {image: texts for image, texts in known.items() if image in probability}
+        images = sorted(known)
+        if not images:
+            raise StateError(
+                "no image of the sample has a reference caption yet; label images, or give --references FILE"
+            )
+        rows = np.array([place[image] for image in images])
+        agreement = self._files.agreement(range(len(self.models)), pool, self._similarity)
+        rate = design.order.rate(design.prefix(known)) if design.order else np.ones(len(ids))
+        good = np.array([image not in bad for image in ids])
+        captions = self.cut.all_of(self._captions_with(images))
+        scorer = PairScorer(self.models, [], captions, known, design=LabelDesign(tuple(images), probability))
+        scorer.options = self.metric_options
+        sample = PoolSample(
+            probability=np.array([probability[image] for image in images]),
+            rate=rate[rows],
+            agreement=agreement[rows].astype(np.float64),
+            mean_rate=float(rate[good].mean()),
+            mean_agreement=agreement[good].mean(axis=0, dtype=np.float64),
+            images=int(good.sum()),
+        )
+        return sample, scorer
 
-    def selection_json(self) -> dict[str, Any]:
-        """k and the images of every pair, as in `compete select --json`; scripts rely on these keys."""
-        settings = self._manifest.selection
-        return {
-            "k": settings.k if settings else None,
-            "pairs": [
-                {"models": list(found.models), "images": list(found.images), "similarity": list(found.similarity)}
-                for found in self.selections().values()
-            ],
-        }
+    def plan(
+        self, metric: str = "cider", labels: Labels | Path | str | None = None, settings: PlanSettings | None = None
+    ) -> LabelPlan:
+        """Whether the winner on the whole pool is settled, what is open, and about how many labels it will take."""
+        known = self._given(labels) or self.labels()
+        design = self.label_sample()
+        images = self._manifest.image_count - len(design.indescribable)
+        drawn, rate, left = design.drawn(known.references)
+        if design.order is not None and not drawn:  # nothing is labelled yet
+            return plan_labels(self.models, DrawnLabels(np.zeros((0, len(self.models))), rate, left, images), settings)
+        sample, scorer = self.pool_sample(known)
+        if design.order is None:  # the whole pool is labelled
+            drawn, rate = list(scorer.images), np.ones(len(scorer.images))
+            left = np.arange(len(drawn), 0, -1, dtype=np.float64)
+        row = {image: number for number, image in enumerate(scorer.images)}
+        rows = [row[image] for image in drawn]
+        centred = sample.agreement[rows] - sample.mean_agreement
+        scores = scorer.image_scores(metric)[rows]
+        return plan_labels(self.models, DrawnLabels(scores, rate, left, images, centred), settings)
+
+    def _given(self, labels: Labels | Path | str | None) -> Labels | None:
+        return self.labels(labels) if isinstance(labels, Path | str) else labels
+
+    def rank_preferences(
+        self, judgements: Sequence[Judgement] | None = None, control: Sequence[str] = ()
+    ) -> PreferenceResult:
+        """Rank the models that were judged by people's preferences (see `captrial.compete.rank_preferences`)."""
+        judgements = self.judgements(words="length" in control) if judgements is None else judgements
+        if not judgements:
+            raise StateError(
+                "there are no judgements; give --preferences FILE, or let people compare captions: set the number of "
+                f"judges with `captrial annotate serve {self.directory}`"
+            )
+        return rank_preferences(judgements, control=control, seed=self._manifest.seed)
 
     # Helpers ---------------------------------------------------------------------------------------------------
 
@@ -308,7 +334,7 @@ class Competition:
             pairs,
             self._manifest.seed,
             similarity_named(settings.similarity),
-            exclude=self.broken() if settings.skip_broken else frozenset(),
+            exclude=self.broken() if settings.skip_broken else (),
             workers=workers,
             progress=progress,
         )
@@ -324,30 +350,28 @@ class Competition:
         image = self.image_source.open(image_id) if self.image_source else None
         return signature(image)[0] if image else None
 
-    def broken(self) -> frozenset[str]:
-        """Images for which some model's caption is broken (empty, or with an unknown-word mark)."""
-        files = [self.directory / "captions" / f"{number}.broken.jsonl" for number in range(len(self.models))]
-        return frozenset(orjson.loads(line)["id"] for file in files for line in file.read_bytes().splitlines())
-
-    def _pair(self, first: int | str, second: int | str) -> Pair:
-        indices = sorted(self._model(model) for model in (first, second))
-        if indices[0] == indices[1]:
-            raise InputError(f"{first} and {second} are one model; a pair needs two")
-        return indices[0], indices[1]
-
-    def _model(self, model: int | str) -> int:
-        if isinstance(model, int) and 0 <= model < len(self.models):
-            return model
-        if model in self.models:
-            return self.models.index(str(model))
-        raise InputError(f"no model {model!r} here; the models are {', '.join(self.models)}")
-
-    def _names(self, pair: Pair) -> tuple[str, str]:
-        return self.models[pair[0]], self.models[pair[1]]
-
-    def _named(self, pair: Pair) -> str:
-        return " and ".join(self._names(pair))
-
 
 def _described(settings: SelectionSettings | None) -> str:
     return ", ".join(f"{name} = {value}" for name, value in asdict(settings).items()) if settings else "nothing"
+
+
+def verify_competition(directory: Path | str) -> VerifiedFolder:
+    """Check all files of a competition against their checksums, and read them; problems are listed, not raised."""
+    directory = Path(directory)
+    problems = damaged_files(directory, REMAKE)
+    try:
+        competition = Competition.open(directory)
+        competition.selected_captions()
+        competition.labels()
+        competition.judgements()
+        competition.indescribable()
+        competition.broken()
+        for block in range(competition.pool.blocks):
+            competition.pool.block(block, range(len(competition.models)))
+    except CaptrialError as error:
+        problems.append(str(error))
+    files = len(read_checksums(directory, lenient=True))
+    return VerifiedFolder(VERIFIER.name, files, tuple(dict.fromkeys(problems)))
+
+
+VERIFIER = FolderVerifier(COMPETITION, lambda folder: (folder / MANIFEST).is_file(), verify_competition)

@@ -9,8 +9,7 @@ from PIL import Image
 
 from captrial.data.image_ids import ImageIds
 from captrial.data.images import IMAGE_SUFFIXES, ImageProblem, open_image, try_open
-from captrial.data.pools import ImagePool
-from captrial.data.pools.image_pool import MANIFEST
+from captrial.data.pools.image_pool import MANIFEST, ImagePool
 from captrial.errors import CaptrialError
 
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
@@ -40,6 +39,10 @@ class ImageSource:
     def _find(self, image_id: str) -> str | None:
         """The id in the spelling of this source: `139` may be `000000000139.jpg` here."""
         return image_id if image_id in self._known else self._ids.find(image_id)
+
+    def __contains__(self, image_id: str) -> bool:
+        """Whether there is such an image; whether it can be opened is not checked."""
+        return self._find(image_id) in self._known if self._pool is not None else self.path(image_id) is not None
 
     def path(self, image_id: str) -> Path | None:
         """The file of an image; None where there is none (a pool may keep images in tar shards)."""

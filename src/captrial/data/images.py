@@ -23,17 +23,16 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin
 from PIL.ImageFile import ImageFile
 
-from captrial.errors import DatasetError, ImageError
-from captrial.records import Sample
+from captrial.data.image_modes import BAND_PIXELS, to_rgb
+from captrial.errors import ImageError
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit: a quarter of a gigabyte in RGB
 MAX_BYTES = 256 << 20
@@ -63,7 +62,7 @@ SUFFIXES = {  # of file names; the first one is used for writing
     "BMP": (".bmp",),
     "TIFF": (".tif", ".tiff"),
 }
-IMAGE_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+IMAGE_SUFFIXES = frozenset(chain.from_iterable(SUFFIXES.values()))
 OTHER_SIGNATURES = (  # of files that are given instead of images by mistake; in lower case
     (b"<!doctype html", "a web page"),
     (b"<html", "a web page"),
@@ -193,6 +192,23 @@ def image_size(source: Source, *, name: str | None = None) -> tuple[int, int]:
         raise _broken(name, error) from None
 
 
+def image_orientation(path: Path) -> int:
+    """The EXIF orientation that an image file asks for, from 1 (upright) to 8; read from the header."""
+    name = _name(path)
+    try:
+        with ignore_warnings(), _stream(path, name) as stream:
+            start = stream.read(64)
+            stream.seek(0)
+            size = webp_size(start)
+            if size is not None and size[0] * size[1] > MAX_PIXELS:
+                return 1  # opening it further would allocate the canvas
+            return _orientation(_header(stream, start, name))
+    except ImageError:
+        raise
+    except Exception as error:
+        raise _broken(name, error) from None
+
+
 def _name(source: Source) -> str:
     return "image" if isinstance(source, bytes) else str(source)
 
@@ -252,7 +268,7 @@ def _check_pixels(size: tuple[int, int], max_pixels: int, name: str) -> None:
 
 
 def _check_memory(image: ImageFile, max_pixels: int, name: str) -> None:
-    needed, limit = decoding_memory(image), MAX_DEPTH * max(max_pixels, _BAND_PIXELS * 8)
+    needed, limit = decoding_memory(image), MAX_DEPTH * max(max_pixels, BAND_PIXELS * 8)
     if needed > limit:
         raise RefusedImageError(
             name,
@@ -273,7 +289,7 @@ def decoding_memory(image: ImageFile) -> int:
         buffers = 12 * pixels  # two canvases and a frame
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         buffers = _strip_bytes(image) + decoded  # it is turned upright while it is loaded
-    return max(decoded + buffers, decoded + 4 * pixels, 8 * pixels) + 64 * _BAND_PIXELS  # then RGB, then upright
+    return max(decoded + buffers, decoded + 4 * pixels, 8 * pixels) + 64 * BAND_PIXELS  # then RGB, then upright
 
 
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}  # in memory; else 4
@@ -354,25 +370,6 @@ def header_pixels(source: Source) -> int:
     return width * height
 
 
-def size_of(sample: Sample) -> tuple[int, int]:
-    """(width, height) of a sample's image; raises `DatasetError` where they are not known."""
-    width, height = sample.image.width, sample.image.height
-    if not width or not height:
-        raise DatasetError(f"image {sample.id}: its size is not known, but boxes need it; add width and height")
-    return width, height
-
-
-def with_size(sample: Sample) -> Sample:
-    """The sample with the width and height of its image, read from the file's header where they are not known."""
-    image = sample.image
-    if image.width and image.height:
-        return sample
-    if image.path is None:
-        raise DatasetError(f"image {sample.id}: neither its size nor its file is known, but boxes need the size")
-    width, height = image_size(image.path)
-    return replace(sample, image=replace(image, width=width, height=height))
-
-
 def image_format(start: bytes) -> str | None:
     """The format of an image file from its first bytes; None where it is not one of the six formats.
 
@@ -404,79 +401,6 @@ def webp_size(start: bytes) -> tuple[int, int] | None:
         width, height = struct.unpack_from("<HH", start, 26)
         return width & 0x3FFF, height & 0x3FFF
     return None
-
-
-DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
-ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
-
-
-def to_rgb(image: Image.Image) -> Image.Image:
-    """Convert an image of any mode to RGB, as a viewer would show it on a white page; always a new image."""
-    if image.mode in DEEP:
-        return _from_deep(image)
-    if image.mode in ALPHA or "transparency" in image.info:
-        return _over_white(image)
-    return image.copy() if image.mode == "RGB" else image.convert("RGB")
-
-
-def _over_white(image: Image.Image) -> Image.Image:
-    page = Image.new("RGB", image.size, "white")
-    for top, band in _bands(image):
-        if band.mode in ("RGBa", "La"):  # premultiplied alpha: convert to straight alpha first
-            band = band.convert(band.mode[:-1] + "A")
-        layer = band.convert("RGBA")
-        page.paste(layer, (0, top), mask=layer.getchannel("A"))
-    return page
-
-
-def _bands(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
-    """Some rows of an image at a time, with the number of the first: what is computed from them stays small."""
-    rows = max(_BAND_PIXELS // image.width, 1)
-    for top in range(0, image.height, rows):
-        yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
-
-
-_BAND_PIXELS = 1 << 18
-
-
-def _from_deep(image: Image.Image) -> Image.Image:
-    """Grey with 16 or 32 bits, or with floating-point values, scaled to 8 bits.
-
-    16-bit values range from 0 to 65535. 32-bit integers are taken for 8- or 16-bit values where they fit, floats
-    for values in [0, 1] or [0, 255]. Other values have no agreed range: their extremes become 0 and 255.
-    """
-    page, limits = Image.new("RGB", image.size), None if image.mode.startswith("I;16") else _value_range(image)
-    transparent = image.info.get("transparency")
-    for top, band in _bands(image):
-        values = np.asarray(band)
-        grey = _scaled(values, limits)
-        if isinstance(transparent, int):
-            grey[values == transparent] = 255
-        page.paste(Image.fromarray(grey).convert("RGB"), (0, top))
-    return page
-
-
-def _value_range(image: Image.Image) -> tuple[float, float]:
-    """The values that become 0 and 255."""
-    extremes = [
-        (float(deep.min()), float(deep.max())) for deep in (_finite(np.asarray(band)) for _, band in _bands(image))
-    ]
-    low, high = min(low for low, _ in extremes), max(high for _, high in extremes)
-    if low < 0:
-        return low, high
-    agreed = (1.0, 255.0) if image.mode == "F" else (255.0, 65_535.0)
-    return 0.0, next((scale for scale in agreed if high <= scale), high)
-
-
-def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
-    return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _scaled(values: NDArray[Any], limits: tuple[float, float] | None) -> NDArray[np.uint8]:
-    if limits is None:
-        return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 / 255 = 257, rounded to nearest
-    low, high = limits
-    return np.rint((_finite(values) - low) * (255 / max(high - low, 1e-300))).astype(np.uint8)
 
 
 _thread = threading.local()

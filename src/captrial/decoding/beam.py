@@ -24,6 +24,7 @@ from captrial.decoding.protocol import (
     first_tensor,
     pick_hypotheses,
     pick_images,
+    require_beam,
     require_positive,
 )
 
@@ -56,7 +57,8 @@ def diverse_beam_search(
     `groups * keep` captions an image, group by group.
     """
     settings = settings or BeamSettings()
-    require_positive(groups=groups, beam=settings.beam, keep=settings.keep, max_words=settings.max_words)
+    require_beam(settings.beam)
+    require_positive(groups=groups, keep=settings.keep, max_words=settings.max_words)
     settings = replace(settings, constraints=tuple(settings.constraints))
     searches = [_Beam(model, memory, settings, diversity) for _ in range(groups)]
     for _ in range(settings.max_words):

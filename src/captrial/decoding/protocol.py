@@ -74,6 +74,16 @@ def require_positive(**numbers: float | None) -> None:
             raise InputError(f"{name}={number} leaves nothing to choose from; give a number above 0")
 
 
+MAX_BEAM = 1000  # hypotheses an image: memory grows with it
+
+
+def require_beam(beam: int) -> None:
+    """Raise `InputError` for a beam that no memory would hold."""
+    require_positive(beam=beam)
+    if beam > MAX_BEAM:
+        raise InputError(f"a beam of {beam} is too wide; give at most {MAX_BEAM}")
+
+
 Tree = TypeVar("Tree")
 
 

@@ -17,6 +17,7 @@ from captrial.files import atomic_write
 from captrial.html import Templates
 from captrial.report import charts
 from captrial.report.charts import Chart
+from captrial.report.sections import interval_rows
 from captrial.version import __version__
 
 SHEET_SIDE, CARD_SIDE = 1400, 360
@@ -71,7 +72,7 @@ def write_demo_page(results: DemoResults, sheet: Path, path: Path) -> Path:
 
 
 def _ranking_chart(ranking: RankingResult) -> Chart:
-    rows = [(row["model"], row["score"], row["low"], row["high"]) for row in ranking.rows()]
+    rows = interval_rows(ranking.rows())
     return charts.intervals("ranking", "Ranking of the captioners", rows, "ranking score")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from captrial.annotate.simulate import simulate_experiment
+from captrial.annotate.simulate import SimulationSettings, simulate_experiment
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.trained import caption_by_id
 from captrial.compete import Competition, SelectionSettings
@@ -29,6 +30,7 @@ from captrial.vision.features.feature_store import FeatureStore
 from captrial.vision.registry import load_backbone
 
 METRIC = "cider"
+LABELLED = "labelled"  # the copy of the competition that simulated people annotated
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Demo:
         self._train()
         self._compete(self.samples["wild"])
         self._analyse(self.samples["test"])
-        competition = Competition.open(self.out / "competition")
+        competition = Competition.open(self.out / LABELLED)
         self.report("writing the report")
         write_competition_report(competition, competition.labels(), [METRIC], self.out / "report" / "competition")
         ranking, labels = competition.rank(METRIC), orjson.loads((self.out / "labels.json").read_bytes())
@@ -142,7 +144,11 @@ class Demo:
         """Simulated annotators write and inspect captions, from the true captions and with errors."""
         truth = {self._file_id(sample): list(sample.captions) for sample in samples}
         write_references(self.out / "truth.json", truth)
-        outcome = simulate_experiment(directory, truth, people=self.plan.annotators, noise=0.05, seed=self.plan.seed)
+        copy = self.out / LABELLED
+        if copy.exists() and Competition.open(copy).manifest.id == Competition.open(directory).manifest.id:
+            shutil.rmtree(copy)  # of an interrupted demonstration
+        settings = SimulationSettings(self.plan.annotators, noise=0.05, seed=self.plan.seed)
+        outcome = simulate_experiment(directory, truth, settings, out=copy)
         if not outcome["images"]:
             raise StateError("no image was labelled; remove the demo's folder and run it again")
         atomic_write(labels, orjson.dumps(outcome))

@@ -17,18 +17,18 @@ from captrial.captioners.loading import load_captioner
 from captrial.data.images import open_image
 from captrial.demo.demo_plan import IMPLICIT, SUPERVISED, DemoPlan
 from captrial.files import atomic_write
-from captrial.grounding import attention_correctness
 from captrial.grounding.attention_correctness import FORCED
+from captrial.grounding.attention_correctness import measure_attention as measure_correctness
 from captrial.grounding.attention_tables import correctness_table
 from captrial.grounding.figures import AttentionStudy, draw_side_by_side
 from captrial.grounding.ground import ground_explanation
-from captrial.grounding.regions import labels_of
+from captrial.grounding.regions import image_regions, labels_of
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import ground_dataset, grounding_table, verdict_table
 from captrial.grounding.tables import write_tables
 from captrial.records import Sample
 from captrial.vision.features.feature_store import FeatureStore
-from captrial.vision.registry import load_detector
+from captrial.vision.registry import DEFAULT_DETECTOR, load_detector
 
 METHODS = ("saliency", "attention")
 EXAMPLES = 3  # phrases drawn side by side
@@ -56,7 +56,7 @@ def measure_attention(
     for name in (IMPLICIT, SUPERVISED):
         checkpoint = Checkpoint.from_pretrained(runs[name] / "best")
         attributors.append(DatasetAttributor(name, checkpoint, features, "attention", plan.beam))
-        results.append(attention_correctness.measure_attention(attributors[-1], samples))
+        results.append(measure_correctness(attributors[-1], samples))
     study = AttentionStudy(attributors, results, samples)
     draw_side_by_side(study, FORCED, folder / "examples.png", EXAMPLES)
     write_tables([correctness_table(results)], folder)
@@ -95,7 +95,10 @@ def photographs(plan: DemoPlan) -> list[Path]:
 
 
 def _views(image: Path, captioners: Sequence[str]) -> list[ExplanationView]:
-    detector, opened = load_detector("localiser"), open_image(image)
-    regions = detector.detect([opened])[0]
-    grounder = Grounder(list(detector.labels))
-    return [ground_explanation(explain(load_captioner(name), opened), regions, grounder).view() for name in captioners]
+    detector, opened = load_detector(DEFAULT_DETECTOR), open_image(image)
+    found = image_regions(detector, opened)
+    grounder = Grounder(found.labels)
+    return [
+        ground_explanation(explain(load_captioner(name), opened), found.regions, grounder, found.odds).view()
+        for name in captioners
+    ]

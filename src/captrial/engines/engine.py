@@ -15,6 +15,7 @@ from captrial.engines.inputs import InputPart
 from captrial.engines.job import Job, JobSpec, explain
 from captrial.engines.shards import OutputFolder, Task, counts, do_part
 from captrial.errors import CaptrialError
+from captrial.folders import lock_folder
 from captrial.installation import usable_cpus
 from captrial.progress import progress_bar
 
@@ -113,7 +114,13 @@ class Worker:
 
 def run(spec: JobSpec, parts: Sequence[InputPart], out: Path | str, engine: Engine) -> JobResult:
     """Run the parts that are not finished; parts that fail as a whole raise an error after the others were tried."""
-    folder, started = OutputFolder(out), time.monotonic()
+    folder = OutputFolder(out)
+    with lock_folder(folder.folder, "output folder"):
+        return _run(spec, parts, folder, engine)
+
+
+def _run(spec: JobSpec, parts: Sequence[InputPart], folder: OutputFolder, engine: Engine) -> JobResult:
+    started = time.monotonic()
     tasks = folder.prepare(spec, parts)
     failures, in_a_row = list[PartDone](), 0
     with progress_bar() as bar, closing(engine.do(spec, tasks)) as parts_done:

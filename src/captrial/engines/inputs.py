@@ -8,13 +8,16 @@ the image of every row, from bytes in the row, a file or a URL.
 from __future__ import annotations
 
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import accumulate, islice
 from pathlib import Path
+from threading import Lock
 from urllib.parse import unquote, urlparse
 
 import httpx
@@ -25,11 +28,11 @@ from PIL import Image
 from captrial.data.datasets import find_shards, read_folder, read_shards
 from captrial.data.datasets.image_folder import is_image
 from captrial.data.datasets.webdataset import SHARD_SUFFIXES
-from captrial.data.images import open_image
+from captrial.data.images import header_pixels, open_image
 from captrial.data.public_network import public_client
 from captrial.engines.job import Row
 from captrial.errors import DatasetError, ImageError, InputError
-from captrial.files import content_hash, path_inside
+from captrial.files import content_hash, image_source, path_inside, stamp
 
 PART = 512  # images a part: minutes of captioning on a processor, a tenth of a minute on a GPU
 TOGETHER = 32  # rows of a Parquet file that are in memory at once
@@ -39,6 +42,7 @@ TIMEOUT = 20.0  # seconds without a byte
 LONGEST = 120.0  # seconds for all of an image: a server may send a byte now and then for ever
 LARGEST = 64 << 20  # bytes of a download
 AT_ONCE = 16  # downloads in flight
+WINDOW = 128 << 20  # bytes of all of these together
 IMAGE_COLUMNS = ("image", "bytes", "path", "url")  # of a row; the first that is not null is used
 Entry = tuple[str, str]  # id and where it is
 
@@ -53,6 +57,7 @@ class InputPart:
     stop: int = 0
     size: int = 0  # of the file: another one under the same name is noticed
     entries: tuple[Entry, ...] = ()
+    stamp: str = ""  # of the files' sizes and times: changed content under the same names is noticed
 
     def rows(self) -> Iterator[Row]:
         """Read the rows, one by one."""
@@ -111,13 +116,18 @@ def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[InputP
 def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[InputPart]:
     """Parts of things that are named one by one."""
     numbered = ((_writable(name), place) for name, place in entries)
-    return [InputPart(kind, entries=chunk) for chunk in iter(lambda: tuple(islice(numbered, size)), ())]
+    chunks = iter(lambda: tuple(islice(numbered, size)), ())
+    return [InputPart(kind, entries=chunk, stamp=_stamp(kind, chunk)) for chunk in chunks]
+
+
+def _stamp(kind: str, entries: Iterable[Entry]) -> str:
+    return content_hash(repr([stamp(place) for _, place in entries])) if kind == "files" else ""
 
 
 def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[InputPart]:
     """Parts of Parquet files."""
     return [
-        InputPart("parquet", str(path), start, min(start + size, rows), path.stat().st_size)
+        InputPart("parquet", str(path), start, min(start + size, rows), path.stat().st_size, stamp=stamp(path) or "")
         for path in paths
         for rows in [rows_in(path)]
         for start in range(0, rows, size)
@@ -126,10 +136,17 @@ def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[InputPart]:
 
 def rows_in(path: Path) -> int:
     """How many rows a Parquet file has."""
-    try:
+    with _whole(path):
         return int(pq.read_metadata(path).num_rows)
-    except (OSError, pa.ArrowException) as error:
-        raise DatasetError(f"{path}: not a complete Parquet file ({error}); fetch it again, or remove it") from None
+
+
+@contextmanager
+def _whole(path: Path | str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DatasetError(f"{path}: not a complete Parquet file ({reason}); fetch it again, or remove it") from None
 
 
 def _folder_parts(folder: Path, size: int) -> list[InputPart]:
@@ -145,7 +162,7 @@ def _folder_parts(folder: Path, size: int) -> list[InputPart]:
 
 
 def _tar_part(shard: Path) -> InputPart:
-    return InputPart("tar", str(shard), size=shard.stat().st_size)
+    return InputPart("tar", str(shard), size=shard.stat().st_size, stamp=stamp(shard) or "")
 
 
 def _entry_reader(column: str) -> Callable[[InputPart], Iterator[Row]]:
@@ -164,7 +181,8 @@ def _read_tar(part: InputPart) -> Iterator[Row]:
 
 def _read_parquet(part: InputPart) -> Iterator[Row]:
     """Rows of a file, some at a time however large its row groups are; a file without ids numbers its rows."""
-    with pq.ParquetFile(part.path, buffer_size=BUFFER, pre_buffer=False) as file:  # else whole columns are read first
+    options = {"buffer_size": BUFFER, "pre_buffer": False}  # else whole columns are read first
+    with _whole(part.path), pq.ParquetFile(part.path, **options) as file:
         groups, position = _groups(file.metadata, part)
         for batch in file.iter_batches(TOGETHER, groups):
             first, last = max(part.start - position, 0), min(part.stop - position, len(batch))
@@ -227,14 +245,61 @@ _READERS: dict[str, Callable[[InputPart], Iterator[Row]]] = {
 
 
 def open_rows(rows: Sequence[Row]) -> list[Row]:
-    """Rows with their `image`, opened, or an `error` that says why it cannot be opened; downloads run in parallel."""
-    if not any("url" in row for row in rows):
-        return [_opened(row) for row in rows]
-    with (
-        public_client(verify=_certificates(), timeout=TIMEOUT, follow_redirects=True) as client,
-        ThreadPoolExecutor(AT_ONCE) as threads,
-    ):
-        return list(threads.map(partial(_opened, client=client), rows))
+    """Rows with their `image`, opened, or an `error` that says why it cannot be opened."""
+    return [_opened(row) for row in fetch_rows(rows)]
+
+
+def fetch_rows(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows with the `bytes` of their images instead of addresses, so that their sizes are known before they are opened.
+
+    Downloads run in parallel, `AT_ONCE` rows ahead, and hold at most about `WINDOW` bytes together: what does not fit
+    beside the others is downloaded after them, alone.
+    """
+    source = iter(rows)
+    while window := list(islice(source, AT_ONCE)):
+        if not any(_is_remote(row) for row in window):
+            yield from window
+            continue
+        budget = _Budget(WINDOW)
+        with (
+            public_client(verify=_certificates(), timeout=TIMEOUT, follow_redirects=True) as client,
+            ThreadPoolExecutor(AT_ONCE) as threads,
+        ):
+            fetched = list(threads.map(partial(_fetched, client=client, budget=budget), window))
+            while window:
+                row, done = window.pop(0), fetched.pop(0)
+                yield _fetched(row, client, _Budget(sys.maxsize)) or row if done is None else done
+
+
+def _is_remote(row: Row) -> bool:
+    """Whether the image of a row is behind an address; another `url` is a file in the folder of its list."""
+    column = next((name for name in IMAGE_COLUMNS if row.get(name) is not None), "")
+    return not row.get("error") and column == "url" and "://" in str(row["url"])
+
+
+class _Budget:
+    """Bytes that several downloads may take together."""
+
+    def __init__(self, size: int) -> None:
+        self._left, self._lock = size, Lock()
+
+    def take(self, size: int) -> bool:
+        """Whether so many bytes were left."""
+        with self._lock:
+            self._left -= size
+            return self._left >= 0
+
+
+def _fetched(row: Row, client: httpx.Client, budget: _Budget) -> Row | None:
+    """The row with the bytes of its image, or with an error; None where the budget is used up."""
+    if not _is_remote(row):
+        return row
+    others = {name: value for name, value in row.items() if name != "url"}
+    try:
+        content = _download(row["url"], client, budget)
+    except (InputError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        return {**others, "error": str(error) or type(error).__name__}
+    return None if content is None else {**others, "bytes": content}
 
 
 @cache
@@ -243,33 +308,43 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _opened(row: Row, client: httpx.Client | None = None) -> Row:
+def _opened(row: Row) -> Row:
     if row.get("error"):
         return {"id": row["id"], "error": row["error"]}
     try:
-        return {"id": row["id"], "image": _open(row, client)}
-    except (InputError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        image, source = _open(row)
+        return {"id": row["id"], "image": image, "source": source}
+    except (InputError, OSError) as error:
         return {"id": row["id"], "error": str(error) or type(error).__name__}
 
 
-def _open(row: Row, client: httpx.Client | None) -> Image.Image:
+def _open(row: Row) -> tuple[Image.Image, list[str]]:
+    """The image of a row, and what identifies its content (see `image_source`)."""
     for column in IMAGE_COLUMNS:
         value = row.get(column)
         if isinstance(value, dict):  # the image column of Hugging Face data sets: {"bytes": ..., "path": ...}
             value = value.get("bytes") or value.get("path")
         if value is not None:
-            source = _download(value, client) if column == "url" else value
-            return open_image(source, name=str(row["id"]) if isinstance(source, bytes) else None)
+            opened = open_image(value, name=str(row["id"]) if isinstance(value, bytes) else None)
+            return opened, image_source(value)
     raise ImageError(f"{row['id']}: the row has no image, bytes, path or url")
 
 
-def _download(url: str, client: httpx.Client | None) -> bytes | str:
-    if "://" not in url or client is None:
-        return url  # a file in the folder of its list (see `_place`)
+def row_pixels(row: Row) -> int:
+    """The pixels of the image of a row, from its header; 0 where there is none here."""
+    value = next((row[name] for name in IMAGE_COLUMNS if row.get(name) is not None), None)
+    if isinstance(value, dict):
+        value = value.get("bytes") or value.get("path")
+    return header_pixels(value) if isinstance(value, str | bytes) and not _is_remote(row) else 0
+
+
+def _download(url: str, client: httpx.Client, budget: _Budget) -> bytes | None:
     content, deadline = bytearray(), time.monotonic() + LONGEST
     with client.stream("GET", url) as answer:
         answer.raise_for_status()
         for chunk in answer.iter_bytes():
+            if not budget.take(len(chunk)):
+                return None
             content += chunk
             if len(content) > LARGEST:
                 raise ImageError(f"{url}: more than {LARGEST >> 20} MiB")

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,23 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captrial.engines.inputs import InputPart
+from captrial.data.images import pixel_batches
+from captrial.engines.inputs import InputPart, fetch_rows, row_pixels
 from captrial.engines.job import Job, JobSpec, Row, explain, output_schema, prepare_guarded, run_guarded
-from captrial.errors import InputError, MismatchError
-from captrial.files import atomic_path, atomic_write, content_hash
+from captrial.errors import DamagedError, InputError, MismatchError, damage_named
+from captrial.files import atomic_path, content_hash, without_passwords
+from captrial.folders import (
+    FolderVerifier,
+    VerifiedFolder,
+    check_files,
+    damaged_files,
+    record_files,
+    refuse_foreign_folder,
+    write_checked,
+)
+from captrial.progress import track
 
+REMAKE = "the same command after removing it"
 RUN, ERRORS, PART = "run.json", "errors", "part"
 
 
@@ -43,23 +54,28 @@ class OutputFolder:
         self.folder = Path(folder).absolute()  # workers may run in another directory
 
     def prepare(self, spec: JobSpec, parts: Sequence[InputPart]) -> list[Task]:
-        """What is still to be done."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """What is still to be done; a folder that holds something else is refused."""
+        refuse_foreign_folder(self.folder, ours=lambda _: self._description() is not None)
         arguments = orjson.dumps(dict(spec.arguments), default=str, option=orjson.OPT_SORT_KEYS)
         description = {
             "job": spec.job.__name__,
-            "arguments": content_hash(arguments) if len(arguments) > 4096 else orjson.loads(arguments),
+            "arguments": content_hash(arguments)
+            if len(arguments) > 4096
+            else _without_passwords(orjson.loads(arguments)),
             "parts": len(parts),
             "input": content_hash(repr(list(parts))),
             **({"files": dict(spec.stamps)} if spec.stamps else {}),
         }
-        path = self.folder / RUN
-        if path.exists() and (before := orjson.loads(path.read_bytes())) != description:
+        before = self._description()
+        if before not in (None, description):
             raise MismatchError(
                 f"{self.folder} holds the output of another job or input (another {_difference(before, description)}); "
-                "choose another folder"
+                "choose another folder, or remove this one"
             )
-        atomic_write(path, orjson.dumps(description, option=orjson.OPT_INDENT_2))
+        if before is None:
+            with write_checked(self.folder) as staging:
+                (staging / RUN).write_bytes(orjson.dumps(description, option=orjson.OPT_INDENT_2))
+        record_files(self.folder, [])  # parts that were removed to be done again lose their checksums
         for tries in self.folder.glob(".part-*.tries"):  # of a driver that was killed
             tries.unlink(missing_ok=True)
         tasks = (Task(number, part, self.shard(number)) for number, part in enumerate(parts))
@@ -75,8 +91,22 @@ class OutputFolder:
 
     def is_whole(self) -> bool:
         """Whether a run is here and every part of it is finished."""
+        before = self._description()
+        return before is not None and len(self.shards()) == before["parts"]
+
+    def _description(self) -> dict[str, Any] | None:
+        """The content of `run.json`; None where there is none."""
         path = self.folder / RUN
-        return path.exists() and len(self.shards()) == int(orjson.loads(path.read_bytes())["parts"])
+        if not path.exists():
+            return None
+        check_files(self.folder, REMAKE, [RUN])
+        try:
+            found = orjson.loads(path.read_bytes())
+            if not isinstance(found["job"], str) or not isinstance(found["parts"], int):
+                raise ValueError("it names no job and no number of parts")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(path, f"is not the description of a run ({error})", REMAKE) from None
+        return dict(found)
 
     def clear(self) -> None:
         """Remove everything, at once: what is left of a removal that was killed is not taken for finished parts."""
@@ -88,12 +118,18 @@ class OutputFolder:
 
     def tables(self) -> Iterator[pa.Table]:
         """The finished files, read one by one."""
-        return (pq.read_table(path, partitioning=None) for path in self.shards())
+        self.check()
+        return map(read_shard, self.shards())
 
     def rows(self) -> Iterator[Row]:
         """All rows of the finished parts, in order."""
+        self.check()
         for path in self.shards():
             yield from rows_of(path)
+
+    def check(self) -> None:
+        """Raise a `DamagedError` where a finished file does not match its checksum."""
+        check_files(self.folder, REMAKE, [path.name for path in self.shards()])
 
     @contextmanager
     def all_needed(self) -> Iterator[None]:
@@ -107,9 +143,15 @@ class OutputFolder:
             raise
 
     def sweep(self) -> None:
-        """Remove what killed workers left half written; only when no worker is running."""
+        """Remove what killed workers left half written, and record checksums; only when no worker is running."""
         for path in self.folder.glob(".part-*"):
             path.unlink(missing_ok=True)
+        record_files(self.folder, [path.name for path in self.shards()])
+
+
+def _without_passwords(arguments: Any) -> Any:
+    """Arguments as they are stored: a captioner's address may hold a password."""
+    return {key: without_passwords(value) if isinstance(value, str) else value for key, value in arguments.items()}
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -128,9 +170,9 @@ def do_part(job: Job, spec: JobSpec, task: Task) -> tuple[int, int]:
         return counts(task.shard)
     schema, rows, failed = output_schema(spec.job), 0, 0
     with (
-        closing(_ahead(job, _batches(task.part.rows(), spec.batch))) as batches,
+        closing(_ahead(job, _batches(fetch_rows(task.part.rows()), spec.batch))) as batches,
         atomic_path(task.shard) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
+        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
         for batch in batches:
             done = to_table(run_guarded(job, batch), schema)
@@ -153,20 +195,52 @@ def to_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 def rows_of(shard: Path) -> Iterator[Row]:
     """The rows of a finished shard, read as they were written, a batch at a time: one of a large tar may be large."""
-    with pq.ParquetFile(shard, pre_buffer=False) as file:
+    with damage_named(shard, REMAKE), pq.ParquetFile(shard, pre_buffer=False, page_checksum_verification=True) as file:
         for batch in file.iter_batches():
             yield from batch.to_pylist()
 
 
+def read_shard(shard: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A finished shard, or some of its columns."""
+    with damage_named(shard, REMAKE):
+        return pq.read_table(shard, columns=columns, partitioning=None, page_checksum_verification=True)
+
+
 def key_of(shard: Path) -> str:
     """The key of the part (see `InputPart.key`) that a finished shard is the output of."""
-    return str(pq.read_metadata(shard).metadata[PART.encode()].decode())
+    with damage_named(shard, REMAKE):
+        return str(pq.read_metadata(shard).metadata[PART.encode()].decode())
 
 
 def counts(shard: Path) -> tuple[int, int]:
     """Rows of a finished shard and how many of them have an error, from its footer."""
-    metadata = pq.read_metadata(shard)
-    return metadata.num_rows, int((metadata.metadata or {}).get(ERRORS.encode(), 0))
+    with damage_named(shard, REMAKE):
+        metadata = pq.read_metadata(shard)
+        return metadata.num_rows, int((metadata.metadata or {}).get(ERRORS.encode(), 0))
+
+
+def verify_output(folder: Path | str) -> VerifiedFolder:
+    """Read every shard of a run against its checksums; problems are listed, not raised."""
+    output, problems = OutputFolder(folder), damaged_files(folder, REMAKE)
+    try:
+        output._description()
+    except DamagedError as error:
+        problems.append(str(error))
+    shards = output.shards()
+    for shard in track(shards, "verifying parts"):
+        try:
+            read_shard(shard)
+        except DamagedError as error:
+            problems.append(str(error))
+    return VerifiedFolder(OUTPUT.name, 1 + len(shards), tuple(dict.fromkeys(problems)))
+
+
+def _is_output(folder: Path) -> bool:
+    path = folder / RUN
+    return path.is_file() and (b'"parts"' in path.read_bytes()[:100_000] or any(folder.glob("part-*.parquet")))
+
+
+OUTPUT = FolderVerifier("output of a job", _is_output, verify_output)
 
 
 def _ahead(job: Job, batches: Iterator[list[Row]]) -> Generator[list[Row], None, None]:
@@ -183,6 +257,5 @@ def _ahead(job: Job, batches: Iterator[list[Row]]) -> Generator[list[Row], None,
 
 
 def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
-    numbered = iter(rows)
-    while batch := list(islice(numbered, size)):
-        yield batch
+    """Batches of at most `size` rows, and with as many pixels as may be in memory at once."""
+    return pixel_batches(rows, row_pixels, largest=size)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.grounding.attention_correctness import FORCED, GENERATED, AttentionResult, PhraseScore
+from captrial.grounding.attention_correctness import (
+    FORCED,
+    GENERATED,
+    OF_REFERENCES,
+    SETTINGS,
+    AttentionResult,
+    PhraseScore,
+)
 from captrial.grounding.tables import Cell, Table, estimate
 
 if TYPE_CHECKING:
@@ -18,13 +26,14 @@ Floats = NDArray[np.float64]
 SIZES = ("small", "medium", "large")
 LEVELS = ("low", "middle", "high")
 QUALITY = ("bleu", "meteor", "cider")
-MEASURES = ("correctness", "l1", "l2", "kl", "pointing", "auc")
+MEASURES = {"correctness": "correctness", "l1": "-L1", "l2": "-L2", "kl": "-KL", "pointing": "pointing", "auc": "AUC"}
+MOST_KINDS = 12  # kinds of entities in a table
 
 
 def correctness_table(results: Sequence[AttentionResult], seed: int = 0) -> Table:
     """Liu 2017 Table 1: baseline and correctness of every model and setting, pointing game and AUC beside them."""
     rows: list[tuple[Cell, ...]] = []
-    for setting in (FORCED, GENERATED):
+    for setting in SETTINGS:
         for result in results:
             scores = [score for score in result.scores if score.setting == setting]
             if setting in result.dropped:
@@ -54,7 +63,7 @@ def size_table(results: Sequence[AttentionResult], setting: str = GENERATED, see
 def lead_table(results: Sequence[AttentionResult], seed: int = 0) -> Table | None:
     """Differences of every further model from the first, phrase by phrase, with intervals; None if there are none."""
     rows: list[tuple[Cell, ...]] = []
-    for setting in (FORCED, GENERATED):
+    for setting in SETTINGS:
         for result in results[1:]:
             before, after = same_matches([results[0], result], setting)
             if not before:
@@ -108,25 +117,41 @@ def quality_table(result: AttentionResult, samples: Sequence[Sample], metrics: S
 
 
 def caption_correctness(result: AttentionResult) -> dict[str, float]:
-    """The mean correctness of each generated caption that has a matched phrase."""
+    """The mean correctness of each generated caption that has a matched phrase (or else, a noun linked to a class)."""
+    measured = {score.setting for score in result.scores}
+    setting = next((name for name in SETTINGS if name in measured and name not in OF_REFERENCES), None)
     values: dict[str, list[float]] = {}
     for score in result.scores:
-        if score.setting == GENERATED:
+        if score.setting == setting:
             values.setdefault(score.image, []).append(score.correctness)
     return {image: float(np.mean(found)) for image, found in values.items()}
 
 
 def spearman_table(results: Sequence[AttentionResult], setting: str = FORCED) -> Table:
-    """Rank correlations of correctness with -L1, -L2, -KL(beta || alpha), the pointing game and AUC, over phrases."""
+    """Rank correlations over phrases of any two of the measures: correctness, -L1, -L2, -KL(beta || alpha) ..."""
     rows: list[tuple[Cell, ...]] = []
     for result in results:
         scores = [score for score in result.scores if score.setting == setting]
-        columns = {name: np.array([getattr(score, name) for score in scores]) for name in MEASURES}
-        values = [spearman(columns["correctness"], columns[name]) for name in MEASURES[1:]]
-        rows.append((result.model, result.method, len(scores), *values))
-    columns_ = ("model", "method", "phrases", "-L1", "-L2", "-KL", "pointing", "AUC")
-    title = f"Spearman's correlation of attention correctness with other measures, {setting} captions"
-    return Table("spearman", title, columns_, tuple(rows))
+        values = {name: np.array([getattr(score, name) for score in scores]) for name in MEASURES}
+        for name, title in MEASURES.items():
+            cells = [None if other == name else spearman(values[name], values[other]) for other in MEASURES]
+            rows.append((result.model, result.method, len(scores), title, *cells))
+    title = f"Spearman's correlation of any two measures, {setting} captions"
+    return Table("spearman", title, ("model", "method", "phrases", "measure", *MEASURES.values()), tuple(rows))
+
+
+def kind_table(results: Sequence[AttentionResult], setting: str, seed: int = 0) -> Table | None:
+    """Correctness by the kind of the entity (people, clothing, animals ...); None where phrases have no kinds."""
+    counts = Counter(score.kind for result in results for score in result.scores if score.setting == setting)
+    kinds = [kind for kind, _ in counts.most_common(MOST_KINDS) if kind]
+    rows: list[tuple[Cell, ...]] = []
+    for kind in kinds:
+        for result in results:
+            chosen = [score for score in result.scores if score.setting == setting and score.kind == kind]
+            rows.append((kind, result.model, result.method, len(chosen), *_means(chosen, seed)))
+    columns = ("kind", "model", "method", "phrases", "baseline", "correctness", "gain", "pointing", "AUC")
+    title = f"Attention correctness by kind of entity, {setting} captions"
+    return Table(f"kind-{setting}", title, columns, tuple(rows)) if rows else None
 
 
 def spearman(first: Floats, second: Floats) -> float | None:
@@ -146,7 +171,7 @@ def same_matches(results: Sequence[AttentionResult], setting: str) -> list[list[
         for score in result.scores:
             if score.setting == setting:
                 place = (
-                    score.start if setting == FORCED else None
+                    score.start if setting in OF_REFERENCES else None
                 )  # a generated caption may have the phrase at any position
                 own.setdefault((score.image, score.caption, score.text, place), score)
         found.append(own)
@@ -197,12 +222,12 @@ def _percent(value: float | None) -> float | None:
 
 def all_tables(results: Sequence[AttentionResult], samples: Sequence[Sample], seed: int = 0) -> list[Table]:
     """Every table that these results allow; the caption-quality table is that of the first model."""
-    settings = [setting for setting in (FORCED, GENERATED) if all(setting in result.dropped for result in results)]
+    settings = [setting for setting in SETTINGS if all(setting in result.dropped for result in results)]
     tables: list[Table | None] = [correctness_table(results, seed)]
     tables += [size_table(results, setting, seed) for setting in settings]
+    tables += [kind_table(results, setting, seed) for setting in settings]
     tables.append(lead_table(results, seed))
-    if GENERATED in settings:
+    if any(setting not in OF_REFERENCES for setting in settings):
         tables.append(quality_table(results[0], samples))
-    if FORCED in settings:
-        tables.append(spearman_table(results))
+    tables += [spearman_table(results, setting) for setting in settings if setting in OF_REFERENCES]
     return [table for table in tables if table is not None]

@@ -20,17 +20,32 @@ from PIL import Image
 
 from captrial.attribution.dataset_attribution import CaptionAttributor
 from captrial.attribution.word_maps import square_maps, stretch_contrast
-from captrial.data.images import open_image, size_of, with_size
+from captrial.data.datasets.coco import region_shapes
+from captrial.data.images import open_image
+from captrial.data.sample_sizes import size_of, with_size
 from captrial.errors import InputError
 from captrial.files import atomic_path
-from captrial.grounding.attention_correctness import FORCED, AttentionResult, PhraseScore, attention_correctness
+from captrial.grounding.attention_correctness import (
+    OF_CLASSES,
+    OF_REFERENCES,
+    AttentionResult,
+    PhraseScore,
+    share_inside,
+)
 from captrial.grounding.attention_tables import improvements, same_matches
-from captrial.grounding.phrases import class_phrases, forced_phrases, generated_phrases
-from captrial.language.class_words import is_scene
-from captrial.language.nouns import analyse
+from captrial.grounding.phrases import forced_phrases, generated_phrases, has_phrases
+from captrial.language.class_words import scene_words
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize_all
 from captrial.records import Box, Region, Sample
+from captrial.training.attention_supervision import (
+    Painter,
+    label_by_head_nouns,
+    noun_positions,
+    to_elements,
+    weak_targets,
+)
+from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.preprocess import Preprocess, union_on_square
 
 Floats = NDArray[np.float64]
@@ -39,6 +54,8 @@ BOX = "#e5484d"
 TEXT: dict[str, Any] = {"fontsize": 8}
 CELLS = 14  # a side of the attention map that target maps are shown on
 TARGETS = 4  # images with target maps
+LOOKED_THROUGH = 200  # images among which those with a scene word are sought
+DETERMINERS = frozenset({"a", "an", "the", "his", "her", "its", "their", "some", "of", "and"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +161,7 @@ class AttentionStudy:
     results: Sequence[AttentionResult]
     samples: Sequence[Sample]
     similarity: Similarity = field(default_factory=Similarity.default)
+    masks: bool = False  # whether regions are their masks, where they have one
 
     def draw(self, settings: Sequence[str], folder: Path, most: int) -> None:
         """Liu 2017 Fig. 4 for every setting; with `most` examples Fig. 3, 5 and 6."""
@@ -153,35 +171,64 @@ class AttentionStudy:
             draw_histograms(values, folder / f"histogram-{setting}.png", f"{setting} captions")
             if most:
                 draw_side_by_side(self, setting, folder / f"examples-{setting}.png", most)
-        boxed = [sample for sample in self.samples if any(region.label for region in sample.regions)]
-        if most and boxed:
-            shown = boxed[: min(most, TARGETS)]
-            draw_targets(shown, self.attributors[0].preprocess, folder / "targets.png", self.similarity)
+        boxed = any(region.label for sample in self.samples for region in sample.regions)
+        if most and (boxed or has_phrases(self.samples)):
+            preprocess = self.attributors[0].preprocess
+            draw_targets(self.samples, preprocess, folder / "targets.png", self.similarity, masks=self.masks)
 
 
 def draw_targets(
-    samples: Sequence[Sample], preprocess: Preprocess, path: Path, similarity: Similarity | None = None
+    samples: Sequence[Sample],
+    preprocess: Preprocess,
+    path: Path,
+    similarity: Similarity | None = None,
+    most: int = TARGETS,
+    masks: bool = False,
 ) -> Path:
-    """Liu 2017 Fig. 3: the first caption of each sample, and the target maps of its nouns by the classes of boxes."""
+    """Liu 2017 Fig. 3: target maps of weak supervision for the nouns of a caption, exactly as training uses them.
+
+    A scene word has two: without the list of scene words, by the classes that its vector is near, and with it: uniform.
+    Images whose first caption has such a word come first; data with phrases alone is labelled by head nouns.
+    """
     similarity = similarity or Similarity.default()
-    rows, captions = [], []
-    for sample in map(with_size, samples):
-        (one,) = analyse([sample.captions[0]], phrases=False)
+    shown = [with_size(sample) for sample in samples if sample.captions and sample.image.path][:LOOKED_THROUGH]
+    if not any(region.label for sample in shown for region in sample.regions):
+        shown = label_by_head_nouns(shown)
+    nouns, threshold = noun_positions(shown), similarity.threshold - 1e-6
+    painter = Painter(shown, preprocess, masks)
+    listed = weak_targets(painter, nouns, similarity.sim, threshold, scene_words())
+    unlisted = weak_targets(painter, nouns, similarity.sim, threshold)
+    rows: list[tuple[bool, Image.Image, list[FigurePanel], str]] = []
+    for number, sample in enumerate(shown):
+        words = tokenize_all([sample.captions[0]])[0].split()
+        with_list, without = listed.maps(number, 0), unlisted.maps(number, 0)
+        panels, differs = [FigurePanel("image")], False
+        for position, square in sorted(with_list.items()):
+            near = without.get(position)
+            if square is None and near is not None:
+                differs = True
+                panels.append(FigurePanel(f"{words[position]}, without the list", _cells(near)))
+            below = "uniform: a scene word" if square is None else ""
+            panels.append(FigurePanel(words[position], _cells(square), below=below))
         image = _square(sample, preprocess)
-        if image is None:
-            continue
-        phrases = class_phrases(one, sample, similarity)
-        placed = [phrase for phrase in phrases if phrase.regions or is_scene(phrase.text)]
-        targets = [FigurePanel(phrase.text, _target(sample, phrase.regions, preprocess)) for phrase in placed]
-        rows.append((image, [FigurePanel("image"), *targets[:4]]))
-        captions.append(sample.captions[0])
-    return draw_panels(rows, path, captions)
+        if image is not None and len(panels) > 1:
+            rows.append((differs, image, panels[:5], sample.captions[0]))
+    rows.sort(key=lambda row: not row[0])  # stable: the first half of the figure shows the list at work
+    chosen = [*rows[: most // 2], *[row for row in rows[most // 2 :] if not row[0]][: most - most // 2]] or rows[:most]
+    return draw_panels([(image, panels) for _, image, panels, _ in chosen], path, [row[3] for row in chosen])
+
+
+def _cells(square: Floats | None) -> Floats:
+    """A painted square, or a uniform target, as the shares of the cells of an attention grid."""
+    shares = to_elements(square, grid_boxes(CELLS, CELLS).double().numpy())
+    return shares.reshape(CELLS, CELLS)
 
 
 def draw_side_by_side(study: AttentionStudy, setting: str, path: Path, most: int = 6) -> Path | None:
     """Liu 2017 Fig. 5 (forced) and 6 (generated): phrases on which the last model gains most over the first.
 
-    Only phrases that all models have, one an image; None if there is none with an image file.
+    Only phrases that all models have, one an image; None if there is none with an image file. A generated caption has
+    the maps of two words of the phrase, and phrases with two words come first.
     """
     shared = same_matches(study.results, setting)
     if not shared or not shared[0]:
@@ -191,6 +238,8 @@ def draw_side_by_side(study: AttentionStudy, setting: str, path: Path, most: int
     rows: list[tuple[Image.Image, list[FigurePanel]]] = []
     captions: list[str] = []
     shown: set[str] = set()
+    if setting not in OF_REFERENCES:
+        gains += 2.0 * np.array([len(_content_words(score.text)) > 1 for score in shared[0]])
     for number in np.argsort(-gains, kind="stable"):
         score = shared[0][number]
         sample = with_size(by_id[score.image])
@@ -217,36 +266,39 @@ def _model_panels(
         found = attributor.attribute([sample.id], [[words]])[0][0]
         maps = square_maps(found.weights[score.start : score.start + len(score.text.split())], found.boxes, found.grid)
         width, height = size_of(sample)
-        mask = union_on_square([Region(region.box) for region in regions], width, height, attributor.preprocess)
-        best = maps[int(attention_correctness(maps, mask).argmax())]
+        shapes = region_shapes(sample, regions, masks=study.masks)
+        mask = union_on_square(shapes, width, height, attributor.preprocess)
+        shares = share_inside(maps, mask)
         moved = (attributor.preprocess.move_box(region.box, width, height) for region in regions)
         boxes = tuple(box for box in moved if isinstance(box, Box))
-        panels.append(FigurePanel(attributor.name, best, boxes, f"{score.correctness:.2f} (uniform {score.area:.2f})"))
+        shown = [int(shares.argmax())] if setting in OF_REFERENCES else _content_words(score.text)[-2:]
+        for place in shown:
+            word = f", {score.text.split()[place]}" if len(shown) > 1 else ""
+            below = f"{shares[place]:.2f} (uniform {score.area:.2f})"
+            panels.append(FigurePanel(f"{attributor.name}{word}", maps[place], boxes, below))
     return panels
 
 
+def _content_words(text: str) -> list[int]:
+    """The positions of the words of a phrase that are no determiners; of all words where there are no others."""
+    words = text.split()
+    found = [place for place, word in enumerate(words) if word not in DETERMINERS]
+    return found or list(range(len(words)))
+
+
 def _caption(sample: Sample, result: AttentionResult, score: PhraseScore, setting: str) -> str:
-    return sample.captions[score.caption] if setting == FORCED else result.captions[sample.id]
+    return sample.captions[score.caption] if setting in OF_REFERENCES else result.captions[sample.id]
 
 
 def _regions(
     sample: Sample, result: AttentionResult, score: PhraseScore, setting: str, similarity: Similarity
 ) -> tuple[Region, ...]:
-    if setting == FORCED:
-        phrases = forced_phrases([sample], similarity)[0][score.caption]
+    classes = setting in OF_CLASSES
+    if setting in OF_REFERENCES:
+        phrases = forced_phrases([sample], similarity, classes)[0][score.caption]
     else:
-        phrases = generated_phrases([sample], result.captions, similarity)[0]
+        phrases = generated_phrases([sample], result.captions, similarity, classes)[0]
     return next(phrase.regions for phrase in phrases if phrase.start == score.start)
-
-
-def _target(sample: Sample, regions: Sequence[Region], preprocess: Preprocess) -> Floats:
-    width, height = size_of(sample)
-    if not regions:  # a place word refers to the whole image
-        return np.full((CELLS, CELLS), 1 / CELLS**2)
-    mask = union_on_square(regions, width, height, preprocess)
-    size = len(mask) // CELLS
-    cells = mask.reshape(CELLS, size, CELLS, size).mean((1, 3))
-    return np.asarray(cells / max(cells.sum(), 1e-12))
 
 
 def _square(sample: Sample, preprocess: Preprocess) -> Image.Image | None:

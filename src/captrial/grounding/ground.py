@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import orjson
-from matplotlib.figure import Figure
 from PIL import Image
 
-from captrial.attribution.attribution import relative_boxes, top_labels
+from captrial.attribution.attribution import top_labels
 from captrial.attribution.explain import check_request, explain
 from captrial.attribution.explanation import Explanation
 from captrial.attribution.methods.registry import DEFAULT_METHOD
 from captrial.attribution.page import ExplanationView, WordMark, words_figure, write_page
+from captrial.attribution.region_rules import DEFAULT_RULE, region_rule
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.protocols import AnyCaptioner, Explainable
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.files import atomic_write
+from captrial.grounding.presence import error_note, error_rates, presence_of
 from captrial.grounding.regions import GRID, NO_REGIONS, RegionSource, image_regions
-from captrial.grounding.score import DELTAS, CaptionGrounding, GroundedNoun, Grounder, Noun, Verdict, name_delta
-from captrial.language.token_spans import words_of_tokens
+from captrial.grounding.score import (
+    DELTAS,
+    CaptionGrounding,
+    GroundedNoun,
+    Grounder,
+    Noun,
+    Verdict,
+    name_delta,
+    nouns_of,
+)
+from captrial.language.nouns import analyse
 from captrial.records import Region
+from captrial.vision.boxes import relative_boxes
 from captrial.vision.detectors.base import Detector
-from captrial.vision.registry import load_detector
+from captrial.vision.registry import DEFAULT_DETECTOR, load_detector
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARKS = {
     Verdict.GROUNDED: WordMark(Verdict.GROUNDED, "✓", "#1d6b43"),
     Verdict.EARLY: WordMark(Verdict.EARLY, "◷", "#7a5d00"),
+    Verdict.NOT_LOOKED_AT: WordMark(Verdict.NOT_LOOKED_AT, "↷", "#8a4b00"),
+    Verdict.NOT_IN_IMAGE: WordMark(Verdict.NOT_IN_IMAGE, "✗", "#b3261e"),
     Verdict.UNCHECKABLE: WordMark(Verdict.UNCHECKABLE, "?", "#5b6472"),
-    Verdict.HALLUCINATED: WordMark(Verdict.HALLUCINATED, "✗", "#b3261e"),
 }
 
 
@@ -42,7 +57,7 @@ def ground(
     images: Image.Image | str | Path,
     method: str = DEFAULT_METHOD,
     *,
-    regions: RegionSource = "localiser",
+    regions: RegionSource = DEFAULT_DETECTOR,
     grounder: Grounder | None = None,
     **options: Any,
 ) -> GroundedExplanation: ...
@@ -54,7 +69,7 @@ def ground(
     images: Iterable[Image.Image | str | Path],
     method: str = DEFAULT_METHOD,
     *,
-    regions: str | Detector = "localiser",
+    regions: str | Detector = DEFAULT_DETECTOR,
     grounder: Grounder | None = None,
     **options: Any,
 ) -> list[GroundedExplanation]: ...
@@ -65,17 +80,17 @@ def ground(
     images: Image.Image | str | Path | Iterable[Image.Image | str | Path],
     method: str = DEFAULT_METHOD,
     *,
-    regions: RegionSource = "localiser",
+    regions: RegionSource = DEFAULT_DETECTOR,
     grounder: Grounder | None = None,
     **options: Any,
 ) -> GroundedExplanation | list[GroundedExplanation]:
     """Explain a captioner's caption of an image, and judge of every noun whether the captioner used what it names.
 
     `captioner` is a captioner or its name, `images` an image, a path, or several, for which a list comes back.
-    `regions` with labels tell what is where: a detector or its name (`localiser`, `onnx:FILE`, `detr:MODEL`), or for
+    `regions` with labels tell what is where: a detector or its name (`region-detector`, `onnx:FILE` ...), or for
     one image `Region`s in its pixels. `grounder` compares nouns with labels; by default it has the default
-    similarity and all labels of the detector. `options` are those of `captrial.explain`: `words=...`, `contrast=...`,
-    `settings=...`, `over="pixels"` ...
+    similarity and all labels of the detector. `options` are those of `captrial.explain`: `caption=...`, `contrast=...`,
+    `settings=...`, `over="pixels"` ...; and `rule`, which chooses the top region (`captrial.attribution.REGION_RULES`).
 
     Raises `InputError` as `captrial.explain` does, and for an unknown detector.
 
@@ -105,11 +120,13 @@ def _ground_image(
     options: dict[str, Any],
 ) -> GroundedExplanation:
     opened = image if isinstance(image, Image.Image) else open_image(Path(image))
-    found, labels = image_regions(regions, opened)
-    if found:
-        options.setdefault("boxes", relative_boxes(found, *opened.size))  # the regions that occlusion covers
+    found = image_regions(regions, opened)
+    rule = options.pop("rule", DEFAULT_RULE)
+    region_rule(rule)
+    if found.regions:
+        options.setdefault("boxes", relative_boxes(found.regions, opened.size))  # the regions that occlusion covers
     explanation = explain(captioner, opened, method, **options)
-    return ground_explanation(explanation, found, grounder or Grounder(labels))
+    return ground_explanation(explanation, found.regions, grounder or Grounder(found.labels), found.odds, rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +137,8 @@ class GroundedExplanation:
     regions: tuple[Region, ...]  # in pixels of the image
     grounding: CaptionGrounding
     description: str  # how words were compared, tau_g and the label set
+    rule: str = DEFAULT_RULE  # how the top region of a word was chosen
+    calibrated: bool = False  # whether verdicts have the measured error rates of the shipped detector
 
     @property
     def caption(self) -> str:
@@ -141,7 +160,12 @@ class GroundedExplanation:
         return replace(
             view,
             regions=self.regions,
-            notes=(*view.notes, self.description),
+            notes=(
+                *view.notes,
+                self.description,
+                *([error_note(self.explanation.attribution.method)] if self.calibrated else []),
+            ),
+            rule=self.rule,
             marks={noun.position: MARKS[noun.verdict] for noun in reversed(grounding.nouns)},
             scores=list(zip(map(name_delta, DELTAS), grounding.scores(), strict=True)),
             problem=grounding.problem,
@@ -153,8 +177,9 @@ class GroundedExplanation:
         words = [
             {
                 "word": word,
-                "looked_at": labels[number] if labels else None,
+                "top_region": labels[number] if labels else None,
                 "verdict": verdict and verdict.value,
+                "absent": self._absent(number),
                 "completeness_error": None if found.errors is None else float(found.errors[number]),
             }
             for number, word in enumerate(found.words)
@@ -166,8 +191,13 @@ class GroundedExplanation:
             "method": found.method,
             "words": words,
             "grounding_score": dict(zip(("0", "1", "3", "5", "inf"), self.grounding.scores(), strict=True)),
+            "rule": self.rule,
+            "error_rates": error_rates(found.method) if self.calibrated else None,
             "problem": self.grounding.problem,
         }
+
+    def _absent(self, word: int) -> float | None:
+        return next((noun.absent for noun in self.nouns if noun.position == word), None)
 
     def save(self, path: Path | str) -> Path:
         """Write a page with verdicts (`.html`), or the values of `to_dict` (`.json`)."""
@@ -184,21 +214,36 @@ class GroundedExplanation:
         return words_figure(self.view())
 
 
-def ground_explanation(explanation: Explanation, regions: Sequence[Region], grounder: Grounder) -> GroundedExplanation:
+def ground_explanation(
+    explanation: Explanation,
+    regions: Sequence[Region],
+    grounder: Grounder,
+    odds: Mapping[str, float] | None = None,
+    rule: str = DEFAULT_RULE,
+) -> GroundedExplanation:
     """Ground the nouns of an explained caption.
 
     `regions` are in pixels of the image. Regions without a label, or outside the part of the image that the captioner
-    saw, are drawn but ground no noun.
+    saw, are drawn but ground no noun. `odds` of nouns tell what is in the image (`RegionDetector.detect_nouns`);
+    without them that is what the regions' labels name. `rule` chooses the top region of a word.
     """
     view = explanation.view()
-    labels = top_labels(view.attribution.scores, view.attribution.boxes, regions, *view.image.size)
-    grounding = grounder.ground(explanation.words, _nouns(explanation.words, grounder), labels)
-    return GroundedExplanation(explanation, tuple(regions), grounding, grounder.description)
+    labels = top_labels(view.attribution.scores, view.attribution.boxes, regions, view.image.size, rule)
+    presence = presence_of(grounder, [region.label for region in regions if region.label], odds)
+    grounding = grounder.ground(explanation.words, _nouns(explanation.words, grounder), labels, presence)
+    calibrated = odds is not None
+    return GroundedExplanation(explanation, tuple(regions), grounding, grounder.description, rule, calibrated)
 
 
 def _nouns(words: Sequence[str], grounder: Grounder) -> list[Noun]:
     """Nouns at the captioner's own words: a VLM has "," and "man's" as words, our tokeniser none and two."""
     if not words:
         return []
+    analysis = analyse([" ".join(words)], phrases=False)[0]
+    nouns = nouns_of(analysis, grounder.similarity)
+    if analysis.tokens == tuple(words):
+        return nouns
+    from captrial.language.token_spans import words_of_tokens
+
     places = words_of_tokens(words)
-    return [(places[position], name) for position, name in grounder.nouns([" ".join(words)])[0]]
+    return [(places[position], name) for position, name in nouns]

@@ -1,7 +1,8 @@
 """Phrases of captions and the regions they refer to, as ground truth of attention.
 
 Phrases with regions come from the data set, or nouns are linked to the classes of boxes. The noun phrases of a
-generated caption are matched word by word to those of the references.
+generated caption are matched word by word to those of the references: any words that could be a phrase of their own, so
+that "a group of people" is found as well as "people".
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.data.images import size_of
+from captrial.data.datasets.coco import region_shapes
+from captrial.data.sample_sizes import size_of
 from captrial.language.class_words import is_scene
 from captrial.language.nouns import Analysis, analyse
 from captrial.language.similarity import Similarity
@@ -23,6 +25,8 @@ from captrial.records import Region, Sample
 from captrial.vision.preprocess import Preprocess, union_on_square
 
 Mask = NDArray[np.bool_]
+# Tags of words that stand before a noun and belong to it: determiners, adjectives, numbers, nouns, possessives.
+_BEFORE_NOUN = frozenset({"CD", "DT", "JJ", "JJR", "JJS", "NN", "NNP", "NNPS", "NNS", "PDT", "POS", "PRP$"})
 NO_REGION, WHOLE, CROPPED = "no region", "the whole image", "cropped away"
 
 
@@ -34,6 +38,7 @@ class ReferringPhrase:
     start: int
     end: int
     regions: tuple[Region, ...]
+    kind: str = ""  # what the data set calls its entity: people, clothing ...; a class where nouns are linked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +77,8 @@ class PhrasePlacer:
 
     def _mask(self, sample: Sample, regions: Sequence[Region]) -> Mask:
         width, height = size_of(sample)
-        shown = regions if self.masks else [Region(region.box) for region in regions]
-        return union_on_square(shown, width, height, self.preprocess)
+        shapes = region_shapes(sample, regions, masks=self.masks)
+        return union_on_square(shapes, width, height, self.preprocess)
 
 
 def reference_phrases(sample: Sample) -> list[list[ReferringPhrase]]:
@@ -81,7 +86,13 @@ def reference_phrases(sample: Sample) -> list[list[ReferringPhrase]]:
     tokens = [text.split() for text in tokenize_all(list(sample.captions))]
     return [
         [
-            ReferringPhrase(" ".join(words[phrase.start : phrase.end]), phrase.start, phrase.end, phrase.regions)
+            ReferringPhrase(
+                " ".join(words[phrase.start : phrase.end]),
+                phrase.start,
+                phrase.end,
+                phrase.regions,
+                phrase.kinds[0] if phrase.kinds else "",
+            )
             for phrase in phrases
         ]
         for words, phrases in zip(tokens, aligned_phrases(sample), strict=True)
@@ -98,27 +109,40 @@ def class_phrases(one: Analysis, sample: Sample, similarity: Similarity) -> list
     for mention in table.mentions(one.lemmas, one.nouns):
         regions = [region for region in sample.regions if region.label and table.means(mention.name, region.label)]
         place = tuple(regions) if not is_scene(mention.name) else ()
-        found.append(
-            ReferringPhrase(" ".join(one.tokens[mention.start : mention.end]), mention.start, mention.end, place)
-        )
+        text, kind = " ".join(one.tokens[mention.start : mention.end]), place[0].label if place else ""
+        found.append(ReferringPhrase(text, mention.start, mention.end, place, kind or ""))
     return found
 
 
 def match_phrases(one: Analysis, references: Sequence[Sequence[ReferringPhrase]]) -> list[ReferringPhrase]:
-    """The noun phrases of a generated caption that occur word by word among the references' phrases (Liu 2017).
+    """The phrases of a generated caption that occur word by word among the references' phrases (Liu 2017).
 
-    If references use the same words for different things, all their regions count.
+    Words are matched where they could be a phrase: they end in a noun that the next word does not continue ("a dog" is
+    not in "a dog house"), and the word before does not belong to them ("dog" is not in "a brown dog"). Of matches that
+    overlap the longest counts. If references use the same words for different things, all their regions count.
     """
     known: dict[str, dict[int, Region]] = {}
+    kinds: dict[str, str] = {}
     for mentions in references:
         for mention in mentions:
             known.setdefault(mention.text, {}).update({id(region): region for region in mention.regions})
-    found = []
-    for start, end in one.phrases:
-        text = " ".join(one.tokens[start:end])
-        if text in known:
-            found.append(ReferringPhrase(text, start, end, tuple(known[text].values())))
-    return found
+            kinds.setdefault(mention.text, mention.kind)
+    longest = max((text.count(" ") + 1 for text in known), default=0)
+    found: list[ReferringPhrase] = []
+    for size in range(longest, 0, -1):
+        for start in range(len(one.tokens) - size + 1):
+            text, end = " ".join(one.tokens[start : start + size]), start + size
+            free = all(end <= other.start or other.end <= start for other in found)
+            if text in known and free and _is_phrase(one, start, end):
+                found.append(ReferringPhrase(text, start, end, tuple(known[text].values()), kinds[text]))
+    return sorted(found, key=lambda phrase: phrase.start)
+
+
+def _is_phrase(one: Analysis, start: int, end: int) -> bool:
+    """Whether words `[start, end)` are a whole noun phrase: nothing before or after them belongs to their noun."""
+    before = one.tags[start - 1] if start else ""
+    after = one.tags[end] if end < len(one.tags) else ""
+    return end - 1 in one.nouns and before not in _BEFORE_NOUN and not after.startswith("NN")
 
 
 def has_phrases(samples: Sequence[Sample]) -> bool:
@@ -126,20 +150,21 @@ def has_phrases(samples: Sequence[Sample]) -> bool:
     return any(phrase.regions for sample in samples for phrases in sample.phrases for phrase in phrases)
 
 
-def forced_phrases(samples: Sequence[Sample], similarity: Similarity) -> list[list[list[ReferringPhrase]]]:
-    """[image][reference] -> phrases: the data set's, or nouns linked to classes if it has none."""
-    if has_phrases(samples):
+def forced_phrases(
+    samples: Sequence[Sample], similarity: Similarity, classes: bool = False
+) -> list[list[list[ReferringPhrase]]]:
+    """[image][reference] -> phrases: the data set's or, with `classes`, nouns linked to the classes of its boxes."""
+    if not classes:
         return [reference_phrases(sample) for sample in samples]
     found = iter(analyse([caption for sample in samples for caption in sample.captions], phrases=False))
     return [[class_phrases(next(found), sample, similarity) for _ in sample.captions] for sample in samples]
 
 
 def generated_phrases(
-    samples: Sequence[Sample], captions: Mapping[str, str], similarity: Similarity
+    samples: Sequence[Sample], captions: Mapping[str, str], similarity: Similarity, classes: bool = False
 ) -> list[list[ReferringPhrase]]:
-    """[image] -> phrases of the generated caption: matched to the references' phrases, or linked to classes."""
-    with_phrases = has_phrases(samples)
-    analyses = analyse([captions[sample.id] for sample in samples], phrases=with_phrases)
-    if with_phrases:
+    """[image] -> phrases of the generated caption: matched to the references' or, with `classes`, linked to boxes."""
+    analyses = analyse([captions[sample.id] for sample in samples], phrases=False)
+    if not classes:
         return [match_phrases(one, reference_phrases(sample)) for one, sample in zip(analyses, samples, strict=True)]
     return [class_phrases(one, sample, similarity) for one, sample in zip(analyses, samples, strict=True)]

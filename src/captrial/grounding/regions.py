@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,15 +12,17 @@ import orjson
 from PIL import Image
 
 from captrial.attribution.attribution import grid_regions
-from captrial.data.images import open_image, size_of, with_size
-from captrial.errors import DatasetError, InputError, MismatchError
+from captrial.data.datasets.samples import replace_regions
+from captrial.data.images import open_image
+from captrial.data.sample_sizes import size_of, with_size
+from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError, MismatchError
 from captrial.files import atomic_write
+from captrial.grounding.presence import NOUN_ODDS
 from captrial.progress import track
 from captrial.records import Box, Region, Sample
-from captrial.vision.detectors.base import Detector
-from captrial.vision.registry import is_detector, load_detector
+from captrial.vision.detectors.base import Detection, Detector, NounDetector
+from captrial.vision.registry import detector_usages, is_detector, load_detector, restore_detector
 
-BATCH = 8  # images at a time
 DATA, ELEMENTS, GRID, NO_REGIONS = "data", "elements", "grid", "none"  # sources that are no detector
 CELLS = 7  # a side of the grid
 
@@ -28,6 +31,10 @@ RegionSource = str | Detector | Sequence[Region]
 
 class LabelledElements(Protocol):
     """A feature store whose elements are regions with labels."""
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids of all images."""
+        ...
 
     def entry(self, image_id: str) -> dict[str, Any]:
         """The index entry of an image."""
@@ -41,26 +48,42 @@ class LabelledElements(Protocol):
 def check_regions(source: str, *others: str) -> None:
     """Raise `InputError`, before any work is done, if a source of regions is neither a detector nor one of `others`."""
     if source not in others and not is_detector(source):
-        known = ", ".join(("localiser", "onnx:FILE", "detr:MODEL", *others))
-        raise InputError(f"--regions {source}: there are {known} (see docs/vision.md)")
+        raise InputError(f"--regions {source}: there are {detector_usages(*others)} (see docs/vision.md)")
 
 
 # Of one image ---------------------------------------------------------------------------------------------------------
 
 
-def image_regions(source: RegionSource, image: Image.Image) -> tuple[list[Region], list[str]]:
-    """Regions of an image, in pixels, and every label that they can have.
+@dataclass(frozen=True)
+class ImageRegions:
+    """Regions of an image in pixels, every label that they can have, and log-odds of nouns where those are known."""
+
+    regions: list[Region]
+    labels: list[str]
+    odds: Mapping[str, float] | None = None
+
+
+def image_regions(source: RegionSource, image: Image.Image) -> ImageRegions:
+    """The regions of an image.
 
     `source` is a detector or its name, `grid` (7 x 7 cells without labels), `none`, or the regions themselves.
     """
     if isinstance(source, Sequence) and not isinstance(source, str):
-        return list(source), sorted({region.label for region in source if region.label})
+        return ImageRegions(list(source), sorted({region.label for region in source if region.label}))
     if source == NO_REGIONS:
-        return [], []
+        return ImageRegions([], [])
     if source == GRID:
-        return grid_regions(CELLS, CELLS, *image.size), []
+        return ImageRegions(grid_regions(CELLS, CELLS, *image.size), [])
     detector = load_detector(source) if isinstance(source, str) else source
-    return list(detector.detect([image])[0]), list(detector.labels)
+    found, odds = detect_nouns(detector, image)
+    return ImageRegions(list(found), list(detector.labels), odds)
+
+
+def detect_nouns(detector: Detector, image: Image.Image) -> tuple[list[Detection], dict[str, float] | None]:
+    """Regions, and log-odds of nouns where the detector tells them."""
+    if isinstance(detector, NounDetector):
+        return detector.detect_nouns(image)
+    return detector.detect([image])[0], None
 
 
 # Of a data set --------------------------------------------------------------------------------------------------------
@@ -79,7 +102,7 @@ def dataset_regions(
             labels_of(samples)  # raises `DatasetError` with the options to give
         return [with_size(sample) for sample in samples], list(labels)
     detector = load_detector(source)
-    found = detect_regions(samples, detector, keep / "regions.json")
+    found = detect_regions(samples, detector, keep / "regions.jsonl")
     return [with_size(sample) for sample in found], list(detector.labels)
 
 
@@ -89,7 +112,7 @@ def labels_of(samples: Sequence[Sample]) -> list[str]:
     if not found:
         raise DatasetError(
             "no image has a region with a label, so no noun can be grounded; give boxes with --boxes, or a detector "
-            "with --regions (onnx:FILE, detr:MODEL, localiser)"
+            f"with --regions ({detector_usages()})"
         )
     return found
 
@@ -97,20 +120,20 @@ def labels_of(samples: Sequence[Sample]) -> list[str]:
 def detect_regions(samples: Sequence[Sample], detector: Detector, keep: Path | None = None) -> list[Sample]:
     """The samples with a detector's regions in place of their own.
 
-    Regions are written to the file `keep` (JSON); images that it has are not detected again. An image in which nothing
-    is found has no regions.
+    Regions are appended to the file `keep`, JSON lines: how they were made, then an image a line. Images that it has
+    are not detected again; a line that a kill cut short is dropped. An image in which nothing is found has no regions.
     """
     found = _read(keep, detector.describe())
     todo = [sample for sample in samples if sample.id not in found]
-    for start in track(range(0, len(todo), BATCH), f"regions by {detector.name}"):
-        part = todo[start : start + BATCH]
-        images = [open_image(_path(sample)) for sample in part]
-        for sample, regions in zip(part, detector.detect(images), strict=True):
-            found[sample.id] = [[*region.box, region.label, region.score] for region in regions if region.label]
+    for sample in track(todo, f"regions by {detector.name}"):
+        regions, odds = detect_nouns(detector, open_image(_path(sample)))
+        rows = [[*region.box, region.label, region.score] for region in regions if region.label]
+        rounded = odds and {noun: round(value, 3) for noun, value in odds.items()}
+        found[sample.id] = {"regions": rows, NOUN_ODDS: rounded}
         if keep is not None:
-            document = {"made with": detector.describe(), "regions": found}
-            atomic_write(keep, orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY))
-    return [replace(sample, regions=tuple(_regions(found[sample.id]))) for sample in samples]
+            with keep.open("ab") as file:
+                file.write(_line([sample.id, found[sample.id]]))
+    return [_with_regions(sample, found[sample.id]) for sample in samples]
 
 
 def element_regions(samples: Sequence[Sample], store: LabelledElements) -> tuple[list[Sample], list[str]]:
@@ -123,8 +146,21 @@ def element_regions(samples: Sequence[Sample], store: LabelledElements) -> tuple
         width, height = size_of(sample)
         boxes = store.get([sample.id]).boxes[0].double().numpy() * [width, height, width, height]
         regions = [Region(Box(*map(float, box)), label) for box, label in zip(boxes, labels, strict=True) if label]
-        found.append(replace(sample, regions=tuple(regions)))
-    return found, labels_of(found)
+        found.append(replace_regions(sample, regions))
+    labels_of(found)  # raises `DatasetError` if there is none
+    return found, element_labels(store)
+
+
+def element_labels(store: LabelledElements) -> list[str]:
+    """All labels that the elements can have: a limit on images must not change which nouns can be checked.
+
+    Those of the detector that made the features, where it can be loaded; else those of all images of the store.
+    """
+    description = getattr(store, "vision", {}).get("detector")
+    if isinstance(description, Mapping):
+        with suppress(CaptrialError):  # its weights are elsewhere now
+            return sorted(restore_detector(description).labels)
+    return sorted({label for image in store for label in store.entry(image).get("labels") or () if label})
 
 
 def _path(sample: Sample) -> Path:
@@ -133,15 +169,38 @@ def _path(sample: Sample) -> Path:
     return sample.image.path
 
 
-def _regions(rows: Sequence[Sequence[Any]]) -> list[Region]:
-    return [Region(Box(*row[:4]), str(row[4]), float(row[5])) for row in rows]
+def _with_regions(sample: Sample, found: Mapping[str, Any]) -> Sample:
+    odds = found[NOUN_ODDS]
+    return replace_regions(sample, _regions(found), None if odds is None else {NOUN_ODDS: odds})
+
+
+def _regions(found: Mapping[str, Any]) -> tuple[Region, ...]:
+    return tuple(Region(Box(*map(float, row[:4])), str(row[4]), float(row[5])) for row in found["regions"])
 
 
 def _read(path: Path | None, description: Mapping[str, Any]) -> dict[str, Any]:
-    if path is None or not path.exists():
+    """The regions of a file by image; a new file begins with how they are made."""
+    if path is None:
         return {}
-    document = orjson.loads(path.read_bytes())
-    if document["made with"] != orjson.loads(orjson.dumps(description, option=orjson.OPT_SERIALIZE_NUMPY)):
+    heading = _line({"made with": description})
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, heading)
+        return {}
+    try:
+        lines = path.read_bytes().split(b"\n")
+        made_with = orjson.loads(lines[0])
+        found = {str(image): kept for image, kept in map(orjson.loads, lines[1:-1])}
+        for kept in found.values():
+            _ = _regions(kept), kept[NOUN_ODDS]  # an error where there are none
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise DamagedError(path, f"is no list of regions ({error})", "the same command after removing it") from None
+    if made_with != orjson.loads(heading):
         raise MismatchError(f"{path} holds regions of another detector; choose another --out")
-    found: dict[str, Any] = document["regions"]
+    if lines[-1]:  # cut short by a kill
+        atomic_write(path, b"".join(line + b"\n" for line in lines[:-1]))
     return found
+
+
+def _line(value: object) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"

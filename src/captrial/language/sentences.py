@@ -1,4 +1,4 @@
-"""Cut a caption to its first sentence or its first words.
+"""The sentences of a text, and captions cut to their first sentence or their first words.
 
 Captioners based on language models write paragraphs where references are one sentence. `first_sentence` finds where
 the first sentence ends; abbreviations are those that the tokeniser knows.
@@ -7,6 +7,7 @@ the first sentence ends; abbreviations are those that the tokeniser knows.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from captrial.language.tokenizer.grammar import CLOSING, NUMBERED, OPENERS, STOPPED
 
@@ -32,11 +33,26 @@ def first_sentence(text: str) -> str:
     ('A dog vs. a cat.', 'A man watching TV.')
     """
     text = text.strip()
-    for end in _END.finditer(text):
-        head, rest = text[: end.end()].rstrip(), text[end.end() :]
-        if _ends_sentence(text[: end.start()], end[1], end[2], rest) or ("\n" in end.group() and _has_letters(head)):
-            return head
-    return text
+    return next((text[start:end] for start, end in sentence_spans(text)), text)
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the sentences of a text stand, `[start, end)` in characters, without the blanks around them.
+
+    >>> list(sentence_spans("A dog runs.  It is brown."))
+    [(0, 11), (13, 25)]
+    """
+    start = len(text) - len(text.lstrip())
+    for end in _END.finditer(text, start):
+        before, rest = text[start : end.start()], text[end.end() :]
+        head = text[start : end.end()].rstrip()
+        if not rest.strip():
+            break
+        if _ends_sentence(before, end[1], end[2], rest) or ("\n" in end.group() and _has_letters(head)):
+            yield start, start + len(head)
+            start = end.end()
+    if text[start:].strip():
+        yield start, len(text.rstrip())
 
 
 def first_words(text: str, count: int) -> str:

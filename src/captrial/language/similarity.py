@@ -102,6 +102,8 @@ class Similarity:
 class SimilaritySettings:
     """Which similarity to use: a mode and a vector file, None for the installed vectors.
 
+    With `"vectors"` it is the plain cosine of raw vectors, as in the papers.
+
     Compares words like the `Similarity` it names, which is loaded on first use; workers are sent the settings.
     """
 
@@ -119,6 +121,8 @@ class SimilaritySettings:
     def _similarity(self) -> Similarity:  # orjson leaves names with an underscore out of a dataclass' JSON
         if self == SimilaritySettings():
             return Similarity.default()
+        if self.mode == "vectors":  # the papers' cosine is that of raw vectors
+            return Similarity(WordVectors.open(self.vectors, components=None), mode=self.mode)
         return Similarity(WordVectors.open(self.vectors), mode=self.mode)
 
     def matrix(self, words: Sequence[str], classes: Sequence[str]) -> NDArray[np.float32]:

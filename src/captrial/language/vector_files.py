@@ -1,103 +1,23 @@
-"""Word vector files: reading GloVe and word2vec in text or binary, and converting once to memory-mapped arrays.
-
-A converted set is a folder of `hashes.npy` (sorted 64-bit hashes of the words), `rows.npy` (the vector's row for each
-hash), `words.txt`, `vectors.npy` (unless the source is such a file itself) and `basis.npz` (mean and principal axes).
-"""
+"""Reading published word vectors: GloVe and word2vec, in text or binary."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.arrays import map_npy
 from captrial.errors import InputError
-from captrial.files import cache_directory, content_hash
 
 Floats = NDArray[np.float32]
-FREQUENT = 50_000  # mean and axes come from this many words (files are ordered by frequency): the best of six, measured
-LARGEST_AXES = 12
 _LINES_A_BLOCK = 4096
 _LONGEST_WORD = 1000  # bytes
 _LONGEST_NUMBER = 64  # bytes
 _LARGEST_DIMENSION = 4096  # published vectors have up to 1024; the principal axes need its square
-_FORMAT = 1
-
-
-class VectorFiles(NamedTuple):
-    """Where a converted set lies: its folder, and the matrix, which may be the source's own file."""
-
-    folder: Path
-    matrix: Path
-
-
-def word_hash(word: str) -> int:
-    """The 64-bit hash under which a word is found."""
-    return int.from_bytes(hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
-
-
-def convert(source: Path, words: Callable[[], list[str]] | None = None) -> VectorFiles:
-    """Convert a vector file once; later calls find the result in the cache.
-
-    With `words` the source is a `.npy` matrix with a row for each of them; it is used where it is, not copied.
-    """
-    try:
-        status = source.stat()
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
-    stamp = f"{source.resolve()}:{status.st_size}:{status.st_mtime_ns}:{_FORMAT}"
-    folder = cache_directory() / "vectors" / f"{source.stem}-{content_hash(stamp)}"
-    matrix = source if words is not None else folder / "vectors.npy"
-    if not folder.is_dir():
-        _build(folder, source, words() if words is not None else None)
-    return VectorFiles(folder, matrix)
-
-
-def _build(folder: Path, source: Path, words: list[str] | None) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        if words is None:
-            words, vectors = read_vectors(source)
-            np.save(temporary / "vectors.npy", vectors)
-        else:
-            vectors = map_npy(source)
-        if vectors.dtype.kind != "f" or vectors.ndim != 2 or len(vectors) != len(words):
-            raise InputError(f"{source}: {vectors.shape} numbers for {len(words)} words")
-        _write_index(temporary, words)
-        mean, axes = principal_axes(vectors[:FREQUENT])
-        np.savez(temporary / "basis.npz", mean=mean, axes=axes)
-        if not folder.is_dir():  # another process may have been quicker; both wrote the same
-            temporary.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _write_index(folder: Path, words: list[str]) -> None:
-    hashes = np.fromiter(map(word_hash, words), np.uint64, len(words))
-    unique, rows = np.unique(hashes, return_index=True)  # the first of several equal words, the most frequent, counts
-    np.save(folder / "hashes.npy", unique)
-    np.save(folder / "rows.npy", rows.astype(np.int32))
-    (folder / "words.txt").write_text("\n".join(words), encoding="utf-8", errors="surrogatepass", newline="\n")
-
-
-def principal_axes(vectors: Floats) -> tuple[Floats, Floats]:
-    """The mean (d,) of vectors (n, d) and their first principal axes (axes, d), strongest first."""
-    sample = np.asarray(vectors, np.float64)
-    mean = sample.mean(axis=0)  # float64: squares of the largest float32 do not overflow
-    _, directions = np.linalg.eigh(np.cov(sample - mean, rowvar=False, ddof=0).reshape(sample.shape[1], -1))
-    return mean.astype(np.float32), directions.T[::-1][:LARGEST_AXES].astype(np.float32)
 
 
 def read_vectors(source: Path) -> tuple[list[str], Floats]:

@@ -28,6 +28,9 @@ from captrial.metrics.registry import METRICS, Metric, MetricOptions, register
 from captrial.metrics.scores import MeanState, Scores, State
 from captrial.metrics.scoring import ScoreTable, score
 from captrial.metrics.semantic.clipscore import clip_score
+from captrial.metrics.semantic.facts import fact_reports, facts
+from captrial.metrics.semantic.semantic import semantic
+from captrial.metrics.semantic.words import unsupported
 from captrial.metrics.significance.bootstrap import Interval, confidence_intervals
 from captrial.metrics.significance.paired import Comparison, compare
 from captrial.metrics.spice import spice
@@ -52,6 +55,8 @@ __all__ = [
     "compare",
     "confidence_intervals",
     "coverage",
+    "fact_reports",
+    "facts",
     "meteor",
     "noun_iou",
     "nw",
@@ -59,6 +64,8 @@ __all__ = [
     "repetition",
     "rouge_l",
     "score",
+    "semantic",
     "spice",
     "statistics",
+    "unsupported",
 ]

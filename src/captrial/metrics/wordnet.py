@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -81,7 +82,7 @@ def read_wordnet(jar: Path | str, kind: type[WordNet] = WordNet) -> WordNet:
         with zipfile.ZipFile(jar) as archive:
             synsets = archive.read("synonym/english.synsets").decode()
             exceptions = archive.read("synonym/english.exceptions").decode()
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{jar}: not a METEOR 1.5 jar with English synonym tables ({error})") from None
     bases: dict[str, list[str]] = {}
     for base, forms in _pairs(exceptions):

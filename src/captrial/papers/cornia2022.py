@@ -5,17 +5,14 @@ Caption quality (Table 1), prediction time (Fig. 2), GroundingScore (Tables 2 to
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from captrial.attribution.attribution import Attribution, on_image
 from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, RecordedCaptions
@@ -23,150 +20,33 @@ from captrial.attribution.explanation import Explanation
 from captrial.attribution.methods.registry import AttributionSettings, title_of
 from captrial.attribution.page import ExplanationView, save_figure, words_figure
 from captrial.attribution.subject import seen_window
-from captrial.captioners.trained import generate
 from captrial.data.images import open_image
 from captrial.grounding.ground import ground_explanation
+from captrial.grounding.regions import element_regions
 from captrial.grounding.score import DELTAS, Grounder, Verdict, name_delta
-from captrial.grounding.study import GroundedImage, GroundingResult, ground_dataset, grounding_table, verdict_table
+from captrial.grounding.study import (
+    GroundedImage,
+    GroundingResult,
+    ground_dataset,
+    grounding_table,
+    skill_table,
+    verdict_table,
+)
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
-from captrial.papers.experiments import ExperimentOutput, PaperClaim
-from captrial.papers.reproduction import ExperimentFunction
-from captrial.papers.study_captioners import (
-    REGIONS,
-    StudyCaptioner,
-    StudySplit,
-    captions_of,
-    score_columns,
-    work_folder,
+from captrial.papers.cornia2022_claims import (
+    caption_claims,
+    grounding_claims,
+    robot_claims,
+    speed_claims,
+    time_batches,
+    timing_chart,
 )
+from captrial.papers.experiments import ExperimentOutput
+from captrial.papers.reproduction import ExperimentFunction
+from captrial.papers.study_captioners import StudyCaptioner, StudySplit, captions_of, score_columns, work_folder
 from captrial.records import Sample
-from captrial.report.charts import COLOURS, GRID, Chart, draw
-
-# Prediction time against batch size (Fig. 2): decoding alone, features given
-
-
-STYLES = ("o-", "s--", "^:", "D-.")  # with colours, twenty lines that are told apart, some without colours too
-TITLE = "Here: seconds a batch, mean and standard deviation"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds that batches of one size took."""
-
-    name: str
-    batch: int
-    seconds: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return float(np.mean(self.seconds))
-
-    @property
-    def spread(self) -> float:
-        """Their standard deviation (n - 1)."""
-        return float(np.std(self.seconds, ddof=1)) if len(self.seconds) > 1 else 0.0
-
-
-@torch.inference_mode()
-def time_batches(
-    study: StudyCaptioner, ids: Sequence[str], batches: Sequence[int], repeats: int, beam: int
-) -> list[Timing]:
-    """Caption batches of every size, after one to warm up; where images are few, they are taken again."""
-    captioner, vocabulary = study.checkpoint.captioner, study.checkpoint.vocabulary
-    device = next(captioner.parameters()).device
-    found = []
-    for batch in batches:
-        features = study.store.get(list(islice(cycle(ids), batch))).to(device)
-        spent = []
-        for _ in range(repeats + 1):
-            start = clock()
-            generate(captioner, vocabulary, captioner.encode(features), beam)
-            spent.append(clock() - start)
-        found.append(Timing(study.name, batch, tuple(spent[1:])))
-    return found
-
-
-def clock() -> float:
-    """Seconds; on one thread those of the processor, which other work on the machine disturbs less."""
-    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
-
-
-def timing_chart(timings: Sequence[Timing]) -> Chart:
-    """Seconds against batch size, a line a captioner with a band of one standard deviation."""
-    names = list(dict.fromkeys(timing.name for timing in timings))
-
-    def paint(axes: Axes) -> None:
-        for number, name in enumerate(names):
-            colour, style = COLOURS[number % len(COLOURS)], STYLES[number % len(STYLES)]
-            own = [timing for timing in timings if timing.name == name]
-            x, mean, spread = (np.array([getattr(t, part) for t in own]) for part in ("batch", "mean", "spread"))
-            axes.plot(x, mean, style, color=colour, markersize=4, linewidth=1.6, label=name)
-            axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
-        axes.set_xlabel("batch size")
-        axes.set_ylabel("seconds a batch")
-        axes.set_ylim(bottom=0)
-        axes.grid(color=GRID)
-        axes.set_axisbelow(True)
-
-    rows = tuple((timing.name, timing.batch, timing.mean, timing.spread) for timing in timings)
-    svg = draw((5.6, 3.4), paint, legend=min(3, len(names)))
-    return Chart("time", TITLE, svg, ("model", "batch", "mean", "standard deviation"), rows)
-
-
-# Claims of the paper --------------------------------------------------------------------------------------------
-
-
-def grounding_claims(start: Mapping[tuple[str, str], float], method: str) -> list[PaperClaim]:
-    """Claims about Tables 2 to 4; `start` is GroundingScore(0) by features and model."""
-    claims = []
-    plain, memory = start.get((REGIONS, "Transformer")), start.get((REGIONS, "SMArT"))
-    if plain is not None and memory is not None:
-        text = f"With regions SMArT is better grounded than the Transformer at δ = 0 ({method})"
-        claims.append(PaperClaim(text, memory > plain, f"{100 * memory:.1f} against {100 * plain:.1f}"))
-    regions = [value for (features, _), value in start.items() if features == REGIONS]
-    others = [value for (features, _), value in start.items() if features != REGIONS]
-    if regions and others:
-        text = f"Captioners on patches are less grounded than those on regions at δ = 0 ({method})"
-        inside, outside = float(np.mean(regions)), float(np.mean(others))
-        claims.append(PaperClaim(text, outside < inside, f"{100 * outside:.1f} against {100 * inside:.1f}"))
-    return claims
-
-
-def caption_claims(ciders: Mapping[tuple[str, str, str], float]) -> list[PaperClaim]:
-    """Claims about Table 1, from CIDEr by features, model and split."""
-    claims = []
-    for (features, model, split), value in ciders.items():
-        plain = ciders.get((features, "Transformer", split))
-        if model in ("SMArT", "M2") and plain is not None:
-            text = f"{model} has better captions than the Transformer, {features}, {split} (CIDEr)"
-            claims.append(PaperClaim(text, value > plain, f"{100 * value:.1f} against {100 * plain:.1f}"))
-    return claims
-
-
-def speed_claims(captioners: Sequence[StudyCaptioner], timings: Sequence[Timing], batch: int) -> list[PaperClaim]:
-    """Claims about Fig. 2 (SMArT is fastest, M2 slowest), for all features that all three models use."""
-    claims = []
-    spent = {timing.name: timing.mean for timing in timings if timing.batch == batch}
-    for features in dict.fromkeys(captioner.features for captioner in captioners):
-        of = {captioner.model: spent[captioner.name] for captioner in captioners if captioner.features == features}
-        if {"Transformer", "SMArT", "M2"} <= of.keys():
-            seen = ", ".join(f"{name} {1e3 * of[name]:.0f} ms" for name in ("SMArT", "Transformer", "M2"))
-            holds = of["SMArT"] < of["Transformer"] < of["M2"]
-            claims.append(
-                PaperClaim(f"SMArT is the fastest and M2 the slowest ({features}, batch {batch})", holds, seen)
-            )
-    return claims
-
-
-def at_zero(found: GroundingResult) -> float:
-    """GroundingScore(0), a fraction."""
-    scores = found.scores(0)
-    there = scores[~np.isnan(scores)]
-    return float(there.mean()) if len(there) else 0.0
-
 
 QUALITY = {
     "B-1": "bleu_1",
@@ -193,6 +73,7 @@ class Cornia2022Settings:
     repeats: int = 5
     steps: int | None = None  # of integrated gradients; None: as many as a completeness error of 1% needs
     objects: bool = True  # regions are ground truth: Coverage counts their classes
+    elements: bool = False  # nouns are grounded on the regions that each captioner's features are of
 
 
 @dataclass
@@ -244,10 +125,17 @@ class Cornia2022:
         return captions_of(captioner, split, self.settings.beam, keep)
 
     def _result(self, captioner: StudyCaptioner, name: str, method: str) -> GroundingResult:
-        split = self.splits[name]
+        split = self.grounded_split(captioner, name)
         recorded = RecordedCaptions(self.attributor(captioner, method), self.captions(captioner, split))
         keep = self.work / "nouns" / f"{name}-{captioner.name}-{captioner.mark}-{method}.jsonl"
         return ground_dataset(recorded, split.samples, self.grounder(split), captioner.features, keep)
+
+    def grounded_split(self, captioner: StudyCaptioner, name: str) -> StudySplit:
+        """The images of a split with the regions that nouns are grounded on: with `elements` the captioner's own."""
+        split = self.splits[name]
+        if not self.settings.elements:
+            return split
+        return StudySplit(name, *element_regions(split.samples, captioner.store))  # type: ignore[arg-type]
 
     def attributor(self, captioner: StudyCaptioner, method: str) -> CaptionAttributor:
         """A captioner with one attribution method."""
@@ -266,22 +154,23 @@ class Cornia2022:
     def quality(self) -> ExperimentOutput:
         """Table 1."""
         rows: list[tuple[Cell, ...]] = []
-        ciders: dict[tuple[str, str, str], float] = {}
+        by_image: dict[tuple[str, str, str], dict[str, NDArray[np.float64]]] = {}
         for name in ("val", "test"):
             split = self.splits.get(name)
             if split is None or not split.references:
                 continue
             objects = {sample.id: _classes(sample) for sample in split.samples} if self.settings.objects else None
             for captioner in self.captioners:
-                found = score_columns(
+                found, each = score_columns(
                     self.captions(captioner, split), split.references, similarity=self.similarity, objects=objects
                 )
-                ciders[captioner.features, captioner.model, name] = found["cider"]
+                by_image[captioner.features, captioner.model, name] = each
                 rows.append((captioner.features, captioner.name, name, *(_shown(column, found) for column in QUALITY)))
         if not rows:
             return ExperimentOutput(missing="no image has references")
         table = Table("quality", "Here", ("features", "model", "split", *QUALITY), tuple(rows), _sizes(self.splits))
-        return ExperimentOutput([table], claims=caption_claims(ciders))
+        images = {name: list(split.references) for name, split in self.splits.items()}
+        return ExperimentOutput([table], claims=caption_claims(by_image, images))
 
     def times(self) -> ExperimentOutput:
         """Fig. 2."""
@@ -316,10 +205,14 @@ class Cornia2022:
         results = [
             self.result(captioner, name, method) for captioner in self.captioners for method in self.settings.methods
         ]
+        made.tables.append(replace(skill_table(results, seed=self.settings.seed), title="Here, against null models"))
         made.tables.append(replace(verdict_table(results), title="Here, verdicts on nouns", notes=()))
         for method in self.settings.methods:
-            start = {(s.features, s.model): at_zero(self.result(s, name, method)) for s in self.captioners}
-            made.claims += grounding_claims(start, title_of(method))
+            found = {(s.features, s.model): self.result(s, name, method) for s in self.captioners}
+            made.claims += grounding_claims(found, title_of(method), self.settings.seed)
+            if name == "robot" and "test" in self.splits:
+                test = {(s.features, s.model): self.result(s, "test", method) for s in self.captioners}
+                made.claims += robot_claims(found, test, title_of(method))
         return made
 
     def _scores(self, name: str, checkable: bool) -> Table:
@@ -345,7 +238,8 @@ class Cornia2022:
         method = self.settings.methods[-1]
         found = self.result(captioner, name, method)
         made = ExperimentOutput(notes=[f"{captioner.name}, {title_of(method)}."])
-        samples = {sample.id: sample for sample in self.splits[name].samples}
+        split = self.grounded_split(captioner, name)
+        samples = {sample.id: sample for sample in split.samples}
         rows: list[tuple[Cell, ...]] = []
         for what, image in picked(found):
             scores = ", ".join(f"{100 * (score or 0):.1f}" for score in image.grounding.scores())
@@ -353,7 +247,7 @@ class Cornia2022:
             sample = samples[image.image]
             if sample.image.path is not None:
                 path = self.folder / "figures" / f"{key}-{what.replace(' ', '-')}.png"
-                view = self.view(captioner, self.splits[name], sample, image.caption, method)
+                view = self.view(captioner, split, sample, image.caption, method)
                 made.images.append((save_figure(words_figure(view), path), f"Here: {what}"))
         if not rows:
             made.missing = "no caption has a noun that can be grounded"
@@ -385,10 +279,11 @@ class Cornia2022:
 
 def picked(found: GroundingResult) -> list[tuple[str, GroundedImage]]:
     """A caption that is grounded at once, one grounded early and one with a hallucination; those with most nouns."""
+    ungrounded = {Verdict.NOT_IN_IMAGE, Verdict.NOT_LOOKED_AT}
     tests: dict[str, Callable[[set[Verdict]], bool]] = {
         "grounded at once": lambda seen: seen == {Verdict.GROUNDED},
-        "grounded early": lambda seen: Verdict.EARLY in seen and Verdict.HALLUCINATED not in seen,
-        "hallucinated": lambda seen: Verdict.HALLUCINATED in seen,
+        "grounded early": lambda seen: Verdict.EARLY in seen and not seen & ungrounded,
+        "not grounded": lambda seen: bool(seen & ungrounded),
     }
     chosen = []
     for what, test in tests.items():

@@ -6,16 +6,17 @@ experiment function returns an `ExperimentOutput`; an `ExperimentResult` is what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import orjson
 
 from captrial.grounding.tables import Table
+from captrial.papers.claims import PaperClaim
 from captrial.report.charts import Chart
 
 
@@ -38,10 +39,9 @@ class TextTable:
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> TextTable:
         """The result of `asdict`, or an entry of `papers.json`."""
-        rows = tuple(tuple(row) for row in document["rows"])
-        return cls(
-            document["name"], document["title"], tuple(document["columns"]), rows, tuple(document.get("notes", ()))
-        )
+        rows = tuple(tuple(map(str, row)) for row in document["rows"])
+        columns, notes = (tuple(map(str, document.get(name, ()))) for name in ("columns", "notes"))
+        return cls(str(document["name"]), str(document["title"]), columns, rows, notes)
 
     def markdown(self) -> str:
         """As a Markdown table, notes below."""
@@ -62,20 +62,19 @@ def _sentence(note: str) -> str:
 
 
 @dataclass(frozen=True)
-class PaperClaim:
-    """A claim of the paper about an experiment, and whether it holds here."""
-
-    text: str
-    holds: bool
-    seen: str  # the numbers behind it
-
-
-@dataclass(frozen=True)
 class FigureFile:
     """A figure in a file below the folder of results."""
 
     file: str
     title: str
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> FigureFile:
+        """The result of `asdict`; a file outside the folder is refused, since pages embed it."""
+        file = PurePosixPath(document["file"])
+        if file.is_absolute() or ".." in file.parts:
+            raise ValueError(f"the figure {file} is outside the folder")
+        return cls(str(file), str(document["title"]))
 
 
 @dataclass
@@ -113,13 +112,13 @@ class ExperimentResult:
     def from_dict(cls, document: dict[str, Any]) -> ExperimentResult:
         """The result of `to_dict`, marked as reused."""
         return cls(
-            document["key"],
+            str(document["key"]),
             tuple(map(TextTable.from_dict, document["tables"])),
-            tuple(FigureFile(**figure) for figure in document["figures"]),
-            tuple(PaperClaim(**claim) for claim in document["claims"]),
-            tuple(document["notes"]),
-            document["missing"],
-            document["seconds"],
+            tuple(FigureFile.from_dict(figure) for figure in document["figures"]),
+            tuple(PaperClaim.from_dict(claim) for claim in document["claims"]),
+            tuple(map(str, document["notes"])),
+            str(document["missing"]),
+            float(document["seconds"]),
             reused=True,
         )
 
@@ -147,7 +146,7 @@ class Experiment:
 class Paper:
     """One of the three papers."""
 
-    name: str  # mad, grounding or attention
+    name: str  # wan, cornia or liu
     short: str  # author and year
     cite: str
     question: str
@@ -163,7 +162,7 @@ class Paper:
 def load_papers() -> dict[str, Paper]:
     """The three papers by name.
 
-    >>> load_papers()["attention"].experiment("table-1").printed.rows[0]
+    >>> load_papers()["liu"].experiment("table-1").printed.rows[0]
     ('Ground Truth', 'Implicit', '0.3214', '0.3836')
     """
     document = orjson.loads((files("captrial.papers") / "papers.json").read_bytes())

@@ -10,13 +10,14 @@ from typing import Any
 
 import orjson
 
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import InputError, MissingExtraError, damage_named
 from captrial.files import atomic_write, content_hash, write_csv
 from captrial.grounding.tables import Table
 from captrial.papers.experiments import Experiment, ExperimentOutput, ExperimentResult, FigureFile, Paper, TextTable
 from captrial.version import __version__
 
 SETTINGS = "settings.json"
+REMAKE = "the same command after removing it"
 ExperimentFunction = Callable[[], ExperimentOutput]
 Say = Callable[[str], None]
 
@@ -36,16 +37,16 @@ class Reproduction:
         """Read the results in a folder."""
         path = folder / SETTINGS
         if not path.is_file():
-            raise InputError(
-                f"{folder}: no reproduction; make one with `captrial reproduce {paper.name} --out {folder}`"
-            )
-        document = orjson.loads(path.read_bytes())
+            raise InputError(f"{folder}: no reproduction; make one with `captrial papers {paper.name} --out {folder}`")
+        with damage_named(path, REMAKE):
+            document = orjson.loads(path.read_bytes())
+            settings, command = dict(document["settings"]), str(document["command"])
         results = {}
         for experiment in paper.experiments:
             kept = folder / "experiments" / f"{experiment.key}.json"
             if experiment.kind == "measured" and kept.is_file():
-                results[experiment.key] = ExperimentResult.from_dict(orjson.loads(kept.read_bytes())["result"])
-        return cls(paper, folder, document["settings"], results, document["command"])
+                results[experiment.key] = _result(kept)[1]
+        return cls(paper, folder, settings, results, command)
 
     @property
     def reused(self) -> list[str]:
@@ -128,9 +129,15 @@ def _read(path: Path, mark: str) -> ExperimentResult | None:
     """The result in a file, where it was made with the same settings and its figures are still there."""
     if not path.is_file():
         return None
-    document = orjson.loads(path.read_bytes())
-    if document["made with"] != mark:
+    made_with, result = _result(path)
+    if made_with != mark:
         return None
-    result = ExperimentResult.from_dict(document["result"])
     folder = path.parent.parent
     return result if all((folder / figure.file).is_file() for figure in result.figures) else None
+
+
+def _result(path: Path) -> tuple[str, ExperimentResult]:
+    """What the result in a file was made with, and the result."""
+    with damage_named(path, REMAKE):
+        document = orjson.loads(path.read_bytes())
+        return str(document["made with"]), ExperimentResult.from_dict(document["result"])

@@ -67,7 +67,7 @@ def _section(experiment: Experiment, result: ExperimentResult | None, place: Cal
         for drawn in result.figures:
             yield f"![{drawn.title}]({place(drawn.file)})\n"
         yield from result.notes
-        yield from (f"- {_mark(claim.holds)} {claim.text}: {claim.seen}." for claim in result.claims)
+        yield from (f"- {claim.mark} {claim.text}: {claim.seen}." for claim in result.claims)
         if result.notes or result.claims:
             yield ""
     if experiment.printed is not None:
@@ -90,11 +90,7 @@ def summary(made: Reproduction) -> list[tuple[str, str, str, str]]:
 
 
 def _claim(result: ExperimentResult) -> Iterator[str]:
-    yield from (f"{_mark(claim.holds)} {claim.seen}" for claim in result.claims)
-
-
-def _mark(holds: bool) -> str:
-    return "✓" if holds else "✗"
+    yield from (f"{claim.mark} {claim.seen}" for claim in result.claims)
 
 
 def _image(path: Path) -> str:

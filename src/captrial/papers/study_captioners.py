@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
+from captrial.attribution.attribution import grid_of
 from captrial.attribution.dataset_attribution import DatasetAttributor
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import ARCHITECTURES, architecture_of
+from captrial.errors import damage_named
 from captrial.files import atomic_write, content_hash
 from captrial.grounding.study_data import load_models
 from captrial.progress import track
 from captrial.records import Sample
+from captrial.vision.descriptions import PRECOMPUTED
 from captrial.vision.features.visual_features import FeatureSource
 
 REGIONS = "regions"
@@ -40,7 +45,17 @@ class StudyCaptioner:
     def features(self) -> str:
         """`regions`, or the backbone whose cells or patches it uses."""
         vision = self.checkpoint.vision
-        return REGIONS if vision.get("regions") or vision.get("detector") else str(vision.get("backbone", "features"))
+        name = str(vision.get("backbone", "features"))
+        if vision.get("regions") or vision.get("detector"):
+            return REGIONS
+        return REGIONS if name.startswith(PRECOMPUTED) and holds_regions(self.store) else name
+
+
+def holds_regions(store: FeatureSource) -> bool:
+    """Whether the elements of a store are regions of their own in every image, such as bottom-up features: no grid."""
+    first = next(iter(store), None) if isinstance(store, Iterable) else None
+    boxes = None if first is None else store.get([first]).boxes
+    return boxes is not None and grid_of(boxes[0].numpy()) is None
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ def work_folder(folder: Path, settings: Mapping[str, Any], but: Sequence[str]) -
 
 def captions_of(captioner: StudyCaptioner, split: StudySplit, beam: int, keep: Path) -> dict[str, str]:
     """A captioner's captions of all images, by beam search; those in `keep` (JSON) are read, new ones added to it."""
-    captions: dict[str, str] = orjson.loads(keep.read_bytes()) if keep.is_file() else {}
+    captions = read_kept_captions(keep)
     todo = [image for image in split.ids if image not in captions]
     attributor = DatasetAttributor(captioner.name, captioner.checkpoint, captioner.store, beam=beam)
     for start in track(range(0, len(todo), BATCH), f"{captioner.name}, captioning {split.name}"):
@@ -109,12 +124,31 @@ def captions_of(captioner: StudyCaptioner, split: StudySplit, beam: int, keep: P
     return {image: captions[image] for image in split.ids}
 
 
+def read_kept_captions(path: Path) -> dict[str, str]:
+    """The captions in a file of `captions_of`, by image; none where there is no file."""
+    if not path.is_file():
+        return {}
+    with damage_named(path, "the same command after removing it", "is no list of captions"):
+        captions: dict[str, str] = orjson.loads(path.read_bytes())
+        if not all(isinstance(caption, str) for caption in captions.values()):
+            raise ValueError("something in it is no text")
+        return captions
+
+
 def score_columns(
     captions: Mapping[str, str], references: Mapping[str, Sequence[str]], **options: Any
-) -> dict[str, float]:
-    """All default metrics of one captioner; METEOR under one name."""
+) -> tuple[dict[str, float], dict[str, NDArray[np.float64]]]:
+    """All default metrics of one captioner, METEOR under one name; and those of every image, in references' order."""
     from captrial.metrics import score
 
-    found = next(iter(score(captions, dict(references), **options).to_dict().values()))
+    table = score(captions, dict(references), **options)
+    found = next(iter(table.to_dict().values()))
     values = {name: value for name, value in found.items() if value is not None}
-    return {**values, "meteor": values.get("meteor", values.get("meteor_exact_stem", float("nan")))}
+    values["meteor"] = values.get("meteor", values.get("meteor_exact_stem", float("nan")))
+    order = {image: number for number, image in enumerate(table.ids)}
+    places = [order[image] for image in references]
+    each = {
+        name: np.asarray(scores.per_image, np.float64)[places]
+        for name, scores in next(iter(table.scores.values())).items()
+    }
+    return values, each

@@ -7,29 +7,36 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from PIL import Image
 
 from captrial.attribution.page import save_figure
 from captrial.compete.analysis import statistics as facts
-from captrial.compete.analysis.stability import Stability, measure_stability, spearman
+from captrial.compete.analysis.stability import Stability, measure_stability
 from captrial.compete.ranking.result import rank_changes
 from captrial.errors import MissingExtraError
 from captrial.grounding.tables import Cell, Table
-from captrial.papers.experiments import ExperimentOutput, PaperClaim
+from captrial.metrics.registry import column_title
+from captrial.papers.experiments import ExperimentOutput
 from captrial.papers.reproduction import ExperimentFunction
+from captrial.papers.wan2022_claims import (
+    agreement_claim,
+    change_claim,
+    discrepancy_claims,
+    dominance_claim,
+    repetition_claim,
+    stability_claim,
+)
 from captrial.papers.wan2022_competition import StudyCompetition
 from captrial.report import charts
-from captrial.report.sections import matrix_charts, metric_title, ranking_chart, repetition_chart, stability_chart
+from captrial.report.sections import matrix_charts, ranking_chart, repetition_chart, stability_chart
 
 CLASSES_SHOWN = 60
 REPETITIONS_SHOWN = 8
-SETTLED = 47 / 70  # of k: from here on the paper's SRCC stays above 0.9
 PAPER_METRICS = ("cider", "spice")
 EXAMPLE_COLUMNS = 3
 CAPTION_COLOURS = {1: "#1d6b43", 0: "#b3261e", None: "#1f2430"}  # right, wrong, not judged
@@ -98,7 +105,7 @@ class Wan2022(StudyCompetition):
             *chosen,
         ]
         return self._shown(
-            "examples", examples, [f"right: {metric_title(metric)} of at least {threshold:.3f} on the image"]
+            "examples", examples, [f"right: {column_title(metric)} of at least {threshold:.3f} on the image"]
         )
 
     def _same(self, first: int, second: int) -> tuple[str, str] | None:
@@ -171,24 +178,14 @@ class Wan2022(StudyCompetition):
             if not both:
                 continue
             both.sort(key=lambda row: -row[1])
-            title = f"Here: {metric_title(metric)} on everything and on D"
+            title = f"Here: {column_title(metric)} on everything and on D"
             made.charts.append(
-                charts.dumbbells(metric, title, both, ("everything", "on D"), f"{metric_title(metric)} x100")
+                charts.dumbbells(metric, title, both, ("everything", "on D"), f"{column_title(metric)} x100")
             )
-            rows += [(metric_title(metric), *row, row[2] / row[1] if row[1] else None) for row in both]
-            old, new = (np.array([row[column] for row in both]) for column in (1, 2))
-            made.claims += [
-                PaperClaim(
-                    f"Every captioner scores less on D ({metric_title(metric)})",
-                    bool((new < old).all()),
-                    f"{old.min():.1f}–{old.max():.1f} on everything, {new.min():.1f}–{new.max():.1f} on D",
-                ),
-                PaperClaim(
-                    f"D tells captioners further apart ({metric_title(metric)})",
-                    _apart(new) > _apart(old),
-                    f"best over worst {_apart(old):.2f} on everything, {_apart(new):.2f} on D",
-                ),
-            ]
+            rows += [(column_title(metric), *row, row[2] / row[1] if row[1] else None) for row in both]
+            external = {name: self.external_scores[name][metric] for name, *_ in both}
+            own = {name: on_d[name] for name in external}
+            made.claims += discrepancy_claims(self.scorer, metric, external, own, self.settings.seed)
         made.tables.append(
             Table("scores", "Here", ("metric", "model", "everything", "on D", "share left"), tuple(rows), decimals=2)
         )
@@ -200,18 +197,8 @@ class Wan2022(StudyCompetition):
         if metric is None:
             return ExperimentOutput(missing="only one metric was asked for; give two with --metrics")
         found = self.ranking_by(metric)
-        wins = found.dominance.f > 1
-        best = found.models[found.order[0]]
-        made = ExperimentOutput(charts=matrix_charts(found), notes=[*_instead(metric, number), *found.notes])
-        made.claims.append(
-            PaperClaim(
-                "Few captioners dominate all others, one is dominated by all",
-                bool(wins[found.order[0]].sum() == len(wins) - 1 and wins[found.order[-1]].sum() == 0),
-                f"{best} beats {wins[found.order[0]].sum()} of {len(wins) - 1}, "
-                f"{found.models[found.order[-1]]} beats {wins[found.order[-1]].sum()}",
-            )
-        )
-        return made
+        notes = [*_instead(metric, number), *found.notes]
+        return ExperimentOutput(charts=matrix_charts(found), claims=[dominance_claim(found)], notes=notes)
 
     def ranking(self) -> ExperimentOutput:
         """Fig. 9."""
@@ -219,17 +206,16 @@ class Wan2022(StudyCompetition):
         rows: list[tuple[Cell, ...]] = []
         for part in found:
             for row in part.rows():
-                interval, places = f"{row['low']:.4f}–{row['high']:.4f}", f"{row['rank_low']}–{row['rank_high']}"
-                rows.append((metric_title(part.metric), row["rank"], row["model"], row["score"], interval, places))
+                interval = "–" if row["low"] is None else f"{row['low']:.4f}–{row['high']:.4f}"
+                places = "–" if row["rank_low"] is None else f"{row['rank_low']}–{row['rank_high']}"
+                rows.append((column_title(part.metric), row["rank"], row["model"], row["score"], interval, places))
         columns = ("metric", "rank", "model", "q", "95% interval", "95% of ranks")
         made = ExperimentOutput(
             [Table("ranking", "Here", columns, tuple(rows), decimals=4)], list(map(ranking_chart, found))
         )
         if len(found) > 1:
-            agreement = spearman(found[0].scores, found[1].scores)
-            names = " and ".join(metric_title(part.metric) for part in found[:2])
-            text = f"{names} agree on the ranking (0.93 in the paper)"
-            made.claims.append(PaperClaim(text, agreement >= 0.9, f"SRCC {agreement:.3f}"))
+            scores = [self.scorer.score(part.metric) for part in found[:2]]
+            made.claims.append(agreement_claim(scores[0], scores[1], self.settings.seed))
         return made
 
     def rank_changes(self, number: int) -> ExperimentOutput:
@@ -243,13 +229,8 @@ class Wan2022(StudyCompetition):
         changes = rank_changes(self.ranking_by(metric), self.external_scores or {})
         ordered = sorted(changes, key=lambda name: changes[name][0])
         rows = tuple((n, 100 * known[n], changes[n][0], changes[n][1], _signed(changes[n][2])) for n in ordered)
-        columns = ("model", f"external {metric_title(metric)}", "rank", "global rank", "change")
-        old, new = (np.array([float(changes[name][column]) for name in ordered]) for column in (0, 1))
-        agreement = spearman(old, new)
-        moved = sum(change != 0 for _, _, change in changes.values())
-        claim = PaperClaim(
-            "Ranks on D differ from external ranks", moved > 0, f"{moved} of {len(rows)} moved, SRCC {agreement:.3f}"
-        )
+        columns = ("model", f"external {column_title(metric)}", "rank", "global rank", "change")
+        claim = change_claim(self.ranking_by(metric), known)
         where = "scores given" if self.settings.scores is not None else "all images of the pool, the same references"
         table = Table("changes", "Here", columns, rows, (f"external scores: {where}",), decimals=2)
         return ExperimentOutput([table], claims=[claim], notes=_instead(metric, number))
@@ -261,10 +242,8 @@ class Wan2022(StudyCompetition):
         if curves[0].weak:
             made.notes.append(f"With {curves[0].models} captioners a rank correlation carries little information.")
         for curve in curves:
-            settled = curve.settled()
-            seen = f"from k = {settled} of {curve.k[-1]} on" if settled else "never for good"
-            text = f"SRCC stays above 0.9 from two thirds of k on, or earlier ({metric_title(curve.metric)})"
-            made.claims.append(PaperClaim(text, settled is not None and settled <= SETTLED * curve.k[-1], seen))
+            score = partial(self.scorer.score, curve.metric)
+            made.claims.append(stability_claim(curve, score, self.settings.seed))
         return made
 
     def _curve(self, metric: str) -> Stability:
@@ -289,11 +268,8 @@ class Wan2022(StudyCompetition):
         )
         columns = ("model", "captions", "share", "different words", "most frequent")
         made = ExperimentOutput([Table("repetition", "Here", columns, rows)], [repetition_chart(self.repeated)])
-        counts = [part.repeated for part in self.repeated]
-        if len(counts) > 1:
-            first, second = counts[:2]
-            text = "One captioner repeats itself many times as often as the others (six times in the paper)"
-            made.claims.append(PaperClaim(text, first >= 6 * max(second, 1), f"{first} and {second} captions"))
+        if len(self.repeated) > 1:
+            made.claims.append(repetition_claim(self.repeated))
         return made
 
     @staticmethod
@@ -317,15 +293,10 @@ def architectures() -> ExperimentOutput:
     return ExperimentOutput([Table("architectures", "Here", columns, rows)])
 
 
-def _apart(scores: NDArray[np.float64]) -> float:
-    """How many times the worst score the best one is."""
-    return float(scores.max()) / float(scores.min()) if scores.min() > 0 else float("inf")
-
-
 def _instead(metric: str, number: int) -> list[str]:
     """What to say where the experiment is not by the paper's metric."""
     usual = PAPER_METRICS[number]
-    return [] if metric == usual else [f"By {metric_title(metric)} in place of {metric_title(usual)}."]
+    return [] if metric == usual else [f"By {column_title(metric)} in place of {column_title(usual)}."]
 
 
 def _signed(change: int) -> str:

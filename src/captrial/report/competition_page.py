@@ -9,30 +9,41 @@ from typing import Any
 from markupsafe import Markup
 
 from captrial.compete import Competition, Labels
+from captrial.compete.ranking.caption_length import length_notes
 from captrial.compete.ranking.result import read_external_scores
 from captrial.compete.storage.creation import verbosity_note
 from captrial.files import atomic_write, write_csv
+from captrial.folders import output_folder
 from captrial.html import Templates
-from captrial.report.csv_export import export_tables
-from captrial.report.sections import SECTIONS, ReportData, ReportSection, metric_title
+from captrial.metrics.registry import column_title
+from captrial.report.csv_export import write_tables
+from captrial.report.sections import SECTIONS, ReportData, ReportSection
 from captrial.version import __version__
 
 _TEMPLATES = Templates("captrial.report", trim=True)
 
 
 def write_competition_report(
-    competition: Competition, labels: Labels, metrics: Sequence[str], folder: Path, against: Path | None = None
+    competition: Competition,
+    labels: Labels,
+    metrics: Sequence[str],
+    folder: Path,
+    against: Path | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Write `index.html`, `figures/*.svg` and `tables/*.csv` into the folder; returns the page.
 
-    `against` is a file of external scores (see `captrial.compete.ranking.result.read_external_scores`).
+    `against` is a file of external scores (see `captrial.compete.ranking.result.read_external_scores`). A folder of
+    something else, or with files that were changed since, is used only with `overwrite`.
     """
     competition.labelled_scorer(labels)  # an error before anything is written
     data = ReportData(competition, labels, metrics, read_external_scores(against) if against else {})
-    sections = [_write_section(section, data, folder) for section in SECTIONS]
-    export_tables(competition, labels, metrics, folder / "tables")
-    shown = [section for section in sections if section]
-    atomic_write(folder / "index.html", _TEMPLATES.render("competition.html", sections=shown, **_facts(data)))
+    with output_folder(folder, overwrite=overwrite) as staging:
+        sections = [_write_section(section, data, staging) for section in SECTIONS]
+        write_tables(competition, labels, metrics, staging / "tables")
+        shown = [section for section in sections if section]
+        atomic_write(staging / "index.html", _TEMPLATES.render("competition.html", sections=shown, **_facts(data)))
     return folder / "index.html"
 
 
@@ -57,17 +68,18 @@ def _write_section(section: ReportSection, data: ReportData, folder: Path) -> di
 def _facts(data: ReportData) -> dict[str, Any]:
     """Values that the page and all its sections share."""
     competition = data.competition
-    note = verbosity_note(competition.manifest)
+    note, wanted = verbosity_note(competition.manifest), competition.label_sample().to_label()
     return {
         "name": competition.directory.resolve().name,
         "version": __version__,
         "manifest": competition.manifest,
         "models": competition.models,
-        "images": len(competition.selected_images()),
-        "labelled": len(data.scorer.images),
+        "images": len(wanted),
+        "labelled": sum(image in data.labels.references for image in wanted),
         "pairs": len(competition.pairs),
         "rankings": data.rankings,
+        "pool": next((ranking.rows() for ranking in data.pool_rankings.values()), None),
         "changes": data.changes,
-        "notes": [note] if note else [],
-        "metric_title": metric_title,
+        "notes": [*([note] if note else []), *length_notes(data.scorer, data.metrics[0])],
+        "column_title": column_title,
     }

@@ -7,22 +7,33 @@ from pathlib import Path
 
 from captrial.compete import Competition, Labels, RankingResult, rank_models
 from captrial.files import write_csv
+from captrial.folders import output_folder
 
 
-def export_tables(competition: Competition, labels: Labels, metrics: Sequence[str], folder: Path) -> list[Path]:
+def export_tables(
+    competition: Competition, labels: Labels, metrics: Sequence[str], folder: Path, *, overwrite: bool = False
+) -> list[Path]:
+    """`write_tables` into a folder of their own; one of something else is used only with `overwrite`."""
+    with output_folder(folder, overwrite=overwrite) as staging:
+        files = write_tables(competition, labels, metrics, staging)
+        return [folder / file.relative_to(staging) for file in files]
+
+
+def write_tables(competition: Competition, labels: Labels, metrics: Sequence[str], folder: Path) -> list[Path]:
     """Write selection.csv, images.csv and, for every metric and where labelled, p, f, ranking and beats."""
     files = [_selection(competition, folder), _images(competition, labels, folder)]
     scorer = competition.scorer(labels)
     if scorer.images:
         for metric in metrics:
-            files += ranking_tables(rank_models(scorer.score(metric), seed=competition.manifest.seed), folder)
+            scores = scorer.score(metric, frequencies=scorer.frequencies)
+            files += ranking_tables(rank_models(scores, seed=competition.manifest.seed), folder)
     return files
 
 
 def ranking_tables(found: RankingResult, folder: Path) -> list[Path]:
     """P, F, the ranking and the probabilities to beat, each as a table."""
     names = list(found.models)
-    matrices = {"p": found.dominance.p, "f": found.dominance.f, "beats": found.replicates.beats}
+    matrices = {"p": found.dominance.p, "f": found.dominance.f, "beats": found.uncertainty.beats}
     files = []
     for name, matrix in matrices.items():
         rows = [[model, *(_number(value) for value in row)] for model, row in zip(names, matrix.tolist(), strict=True)]

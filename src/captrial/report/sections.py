@@ -17,8 +17,8 @@ import orjson
 
 from captrial.compete import Competition, Labels, PairScorer, PairwiseScores, RankingResult, rank_models
 from captrial.compete.analysis import (
+    LabelPlan,
     ModelRepetition,
-    PlanSettings,
     Stability,
     annotation_statistics,
     class_distribution,
@@ -26,17 +26,18 @@ from captrial.compete.analysis import (
     flip_report,
     measure_stability,
     pair_outcomes,
-    plan_labels,
     right_threshold,
 )
-from captrial.compete.ranking.result import ExternalScores, rank_changes
+from captrial.compete.ranking.result import ExternalScores, PoolRanking, rank_changes
+from captrial.compete.selection.design import TARGETS
 from captrial.data.images import image_data_url
-from captrial.metrics.registry import METRICS
+from captrial.errors import StateError
+from captrial.metrics.registry import column_title
 from captrial.progress import track
 from captrial.report import charts
 from captrial.report.charts import Chart
+from captrial.report.preferences_page import preference_content
 
-TITLES = {"cider": "CIDEr", "spice": "SPICE", "bleu_4": "BLEU-4", "meteor": "METEOR"}  # as papers print them
 THUMBNAIL = 360  # pixels
 MOST_THUMBNAILS = 1500  # in one page: some 25 MB
 CLASSES = 40  # shown at most
@@ -59,12 +60,26 @@ class ReportData:
     @cached_property
     def pairwise(self) -> list[PairwiseScores]:
         """Pairwise scores, by metric."""
-        return [self.scorer.score(metric) for metric in self.metrics]
+        scorer = self.scorer
+        return [scorer.score(metric, frequencies=scorer.frequencies) for metric in self.metrics]
 
     @cached_property
     def rankings(self) -> list[RankingResult]:
         """Rankings, by metric."""
         return [rank_models(scores, seed=self.competition.manifest.seed) for scores in self.pairwise]
+
+    @cached_property
+    def pool_rankings(self) -> dict[str, PoolRanking]:
+        """Rankings on the whole pool, by metric; none where no sample of it is labelled."""
+        try:
+            return {metric: self.competition.rank_pool(metric, self.labels) for metric in self.metrics}
+        except StateError:  # the design has no sample of the pool, or no image of it is labelled
+            return {}
+
+    @cached_property
+    def plan(self) -> LabelPlan | None:
+        """Whether the winner on the whole pool is settled, by the first metric."""
+        return self.competition.plan(self.metrics[0], self.labels) if self.pool_rankings else None
 
     @cached_property
     def changes(self) -> dict[str, dict[str, tuple[int, int, int]]]:
@@ -93,25 +108,31 @@ class ReportSection:
     build: Callable[[ReportData], SectionContent | None]  # None leaves the section out
 
 
-def metric_title(metric: str) -> str:
-    """A metric's name as papers print it.
-
-    >>> metric_title("cider"), metric_title("rouge_l"), metric_title("chair_i")
-    ('CIDEr', 'ROUGE-L', 'chair_i')
-    """
-    titles = {entry.columns[0]: entry.title for entry in METRICS.values() if len(entry.columns) == 1}
-    return TITLES.get(metric) or titles.get(metric, metric)
-
-
 # Charts ---------------------------------------------------------------------------------------------------------
 
 
 def ranking_chart(ranking: RankingResult) -> Chart:
     """The global ranking with its intervals (Wan 2022 Fig. 9)."""
-    rows = [(row["model"], row["score"], row["low"], row["high"]) for row in ranking.rows()]
-    title = metric_title(ranking.metric)
-    name = f"ranking_{ranking.metric}"
+    title = column_title(ranking.metric)
+    name, rows = f"ranking_{ranking.metric}", interval_rows(ranking.rows())
     return charts.intervals(name, f"Global ranking with 95% intervals, {title}", rows, f"ranking score, {title}")
+
+
+def pool_chart(ranking: PoolRanking) -> Chart:
+    """Mean scores over the whole pool with their intervals."""
+    title = column_title(ranking.metric)
+    name, rows = f"pool_{ranking.metric}", interval_rows(ranking.rows())
+    return charts.intervals(name, f"Mean over the pool with 95% intervals, {title}", rows, f"mean {title}")
+
+
+def interval_rows(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, float, float, float]]:
+    """Name, score and interval of every ranked model; a score without an interval is a point."""
+    ranked = [row for row in rows if row["score"] is not None]
+    return [
+        (row["model"], row["score"], row["score"] if row["low"] is None else row["low"],
+         row["score"] if row["high"] is None else row["high"])
+        for row in ranked
+    ]  # fmt: skip
 
 
 def matrix_charts(ranking: RankingResult) -> list[Chart]:
@@ -120,8 +141,8 @@ def matrix_charts(ranking: RankingResult) -> list[Chart]:
     names = [ranking.models[index] for index in order]
     f = ranking.dominance.f[np.ix_(order, order)].copy()
     np.fill_diagonal(f, np.nan)
-    beats = ranking.replicates.beats[np.ix_(order, order)]
-    metric, title = ranking.metric, metric_title(ranking.metric)
+    beats = ranking.uncertainty.beats[np.ix_(order, order)]
+    metric, title = ranking.metric, column_title(ranking.metric)
     return [
         charts.matrix(f"dominance_{metric}", f"Pairwise dominance, {title}", names, f, 1.0, True),
         charts.matrix(
@@ -132,7 +153,7 @@ def matrix_charts(ranking: RankingResult) -> list[Chart]:
 
 def stability_chart(curves: Sequence[Stability]) -> Chart:
     """SRCC of the top-k ranking against k (Wan 2022 Fig. 10)."""
-    series = {metric_title(curve.metric): (curve.k, curve.srcc) for curve in curves}
+    series = {column_title(curve.metric): (curve.k, curve.srcc) for curve in curves}
     return charts.lines("stability", "Top-k ranking against the full one", series, ("k", "SRCC"))
 
 
@@ -148,7 +169,9 @@ def repetition_chart(repetition: Sequence[ModelRepetition]) -> Chart:
 
 
 def _ranking(data: ReportData) -> SectionContent:
-    return SectionContent(charts=[ranking_chart(ranking) for ranking in data.rankings])
+    drawn = [ranking_chart(ranking) for ranking in data.rankings]
+    pools = data.pool_rankings
+    return SectionContent({"pools": pools, "targets": TARGETS}, [*drawn, *map(pool_chart, pools.values())])
 
 
 def _gallery(data: ReportData) -> SectionContent:
@@ -176,7 +199,7 @@ def _uncertainty(data: ReportData) -> SectionContent:
     curves = [measure_stability(lambda k, metric=metric: scorer.score(metric, k)) for metric in data.metrics]  # type: ignore[misc]
     values = {
         "flips": [flip_report(scores) for scores in data.pairwise],
-        "plan": plan_labels(data.pairwise[0], scorer.unlabelled, PlanSettings(most=0)),
+        "plan": data.plan,
         "curves": curves,
     }
     return SectionContent(values, [stability_chart(curves)])
@@ -194,7 +217,7 @@ def _external_chart(data: ReportData, metric: str) -> Chart | None:
         if metric in data.external.get(name, {})
     ]
     rows.sort(key=lambda row: -row[1])
-    title, ends = metric_title(metric), ("external", "on D")
+    title, ends = column_title(metric), ("external", "on D")
     return charts.dumbbells(f"external_{metric}", f"{title}, external and on D", rows, ends, title) if rows else None
 
 
@@ -213,8 +236,18 @@ def _annotations(data: ReportData) -> SectionContent:
     return SectionContent({"annotations": asdict(statistics) if statistics else None}, drawn)
 
 
+def _preferences(data: ReportData) -> SectionContent | None:
+    judgements = data.competition.judgements()
+    try:
+        result = data.competition.rank_preferences(judgements)
+    except StateError:  # no judgements, or too few to connect the models
+        return None
+    return SectionContent(*preference_content(result, judgements))
+
+
 SECTIONS: tuple[ReportSection, ...] = (
     ReportSection("ranking", "Ranking", _ranking),
+    ReportSection("preferences", "Preferences", _preferences),
     ReportSection("gallery", "Images", _gallery),
     ReportSection("pairs", "Pair by pair", _pairs),
     ReportSection("uncertainty", "Uncertainty", _uncertainty),
@@ -236,7 +269,7 @@ def gallery_data(data: ReportData) -> dict[str, Any]:
     return {
         "models": list(competition.models),
         "metrics": list(data.metrics),
-        "titles": {metric: metric_title(metric) for metric in data.metrics},
+        "titles": {metric: column_title(metric) for metric in data.metrics},
         "images": {
             image: {
                 "captions": list(captions[image]),

@@ -16,11 +16,14 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from captrial.attribution.methods.registry import METHODS, explain_methods
 from captrial.attribution.page import source
 from captrial.compete import Competition
+from captrial.compete.storage.labels import LABEL_FILES
+from captrial.folders import CHECKSUMS
 from captrial.html import Templates
 from captrial.report.competition_page import gallery_script, write_competition_report
 from captrial.studio.image_explainer import MAX_BYTES, ImageExplainer
 from captrial.studio.tasks import StudioTask, TaskQueue
 from captrial.version import __version__
+from captrial.vision.registry import DEFAULT_DETECTOR
 from captrial.web.security import protect
 from captrial.web.server import mount_static, render_error
 
@@ -39,9 +42,10 @@ class CompetitionReports:
 
     def titles(self) -> list[tuple[str, str]]:
         """Name and contents of each competition."""
+        found = [Competition.open(competition.directory) for competition in self.competitions]  # as they are now
         return [
-            (found.directory.resolve().name, f"{len(found.models)} captioners, {found.manifest.image_count} images")
-            for found in self.competitions
+            (one.directory.resolve().name, f"{len(one.models)} captioners, {one.manifest.image_count} images")
+            for one in found
         ]
 
     def directory(self, number: int) -> Path:
@@ -80,20 +84,22 @@ def report_policy() -> str:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Whether the report is newer than its inputs; where the competition has no labels of its own, any report is."""
+    """Whether the report is newer than its inputs; `checksums.json` changes with models and selections."""
     page, directory = folder / "index.html", folder.parent
     if not page.is_file():
         return False
-    inputs = [directory / "references.jsonl", directory / "competition.json", directory / "indescribable.json"]
-    changed = max((path.stat().st_mtime for path in inputs if path.is_file()), default=0.0)
-    return page.stat().st_mtime >= changed or not inputs[0].is_file()
+    inputs = [directory / name for name in (CHECKSUMS, "competition.json", *LABEL_FILES)]
+    changed = max((path.stat().st_mtime_ns for path in inputs if path.is_file()), default=0)
+    return page.stat().st_mtime_ns >= changed
 
 
 HOSTS = ["127.0.0.1", "localhost"]  # any other host name is refused: it could be DNS rebinding
 _templates = Templates("captrial.studio", "captrial.web")
 
 
-def create_app(models: Sequence[str] = (), competitions: Sequence[Path] = (), regions: str = "localiser") -> FastAPI:
+def create_app(
+    models: Sequence[str] = (), competitions: Sequence[Path] = (), regions: str = DEFAULT_DETECTOR
+) -> FastAPI:
     """The studio with the shipped captioners, those named by `models`, and some competitions' directories."""
     explainer, reports, tasks = ImageExplainer(models, regions), CompetitionReports(competitions), TaskQueue()
 

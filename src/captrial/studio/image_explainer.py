@@ -17,13 +17,13 @@ from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.data.images import image_data_url, open_image
 from captrial.errors import CaptrialError, InputError
 from captrial.studio.tasks import StudioTask
+from captrial.vision.registry import DEFAULT_DETECTOR
 
 if TYPE_CHECKING:
+    from captrial.grounding.regions import ImageRegions
     from captrial.grounding.score import Grounder
-    from captrial.records import Region
     from captrial.vision.detectors.base import Detector
 
-REGIONS = "localiser"
 MAX_BYTES = 32 << 20  # of an image
 MAX_PIXELS = 50_000_000
 LONGEST_SIDE = 2048  # larger images are shrunk: a screen does not show more
@@ -34,12 +34,12 @@ class ImageExplainer:
     """Captioners, a detector and a grounder for nouns, each loaded when first needed and then kept."""
 
     sources: Sequence[str] = ()  # captioners besides the shipped ones
-    regions: str = REGIONS
+    regions: str = DEFAULT_DETECTOR
 
     def __post_init__(self) -> None:
         for source in self.sources:  # now, while the error can be seen on the command line
             check_source(source)
-        if self.regions != REGIONS:  # a detector named by the user is loaded now, for the same reason
+        if self.regions != DEFAULT_DETECTOR:  # a detector named by the user is loaded now, for the same reason
             self._detection  # noqa: B018
         self._sources = {name: name for name in (DEFAULT_CAPTIONER, *shipped_captioners())} | _named(self.sources)
         self._captioners: dict[str, AnyCaptioner] = {}
@@ -72,35 +72,37 @@ class ImageExplainer:
         image = open_image(content, max_bytes=MAX_BYTES, max_pixels=MAX_PIXELS, name=file)
         image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
         task.add_result({"preview": image_data_url(_small(image), optimize=True), "file": file})
+        from captrial.grounding.regions import image_regions
+
         task.begin("detecting regions")
         detector, grounder = self._detection
-        regions = detector.detect([image])[0]
+        found = image_regions(detector, image)
         for name in names:
             task.begin(f"loading {name}")
             captioner = self._captioner(name)
             task.begin(f"{name}: {method.replace('_', ' ')}")
-            task.add_result(self._explain(captioner, name, image, regions, grounder, method))
+            task.add_result(self._explain(captioner, name, image, found, grounder, method))
 
     @staticmethod
     def _explain(
         captioner: AnyCaptioner,
         name: str,
         image: Image.Image,
-        regions: Sequence[Region],
+        found: ImageRegions,
         grounder: Grounder,
         method: str,
     ) -> dict[str, Any]:
-        from captrial.attribution.attribution import relative_boxes
         from captrial.attribution.explain import explain
         from captrial.attribution.page import panel
         from captrial.grounding.ground import ground_explanation
+        from captrial.vision.boxes import relative_boxes
 
-        boxes = relative_boxes(regions, *image.size) if regions else None
+        boxes = relative_boxes(found.regions, image.size) if found.regions else None
         try:
             explanation = explain(captioner, image, method, boxes=boxes)
         except CaptrialError as error:  # no gradients or no attention: the caption alone is shown
             return {"captioner": name, "caption": captioner.caption([image])[0], "problem": str(error)}
-        view = ground_explanation(explanation, regions, grounder).view()
+        view = ground_explanation(explanation, found.regions, grounder, found.odds).view()
         return panel(replace(view, captioner=name))
 
     def _captioner(self, name: str) -> AnyCaptioner:

@@ -19,7 +19,8 @@ from PIL import Image
 from captrial.data.datasets.base import read_json
 from captrial.data.datasets.masks import compress, mask_to_counts
 from captrial.errors import DatasetError, InputError
-from captrial.files import LOCK, atomic_write, lock_folder
+from captrial.files import atomic_write
+from captrial.folders import LOCK, lock_folder
 from captrial.progress import track
 from captrial.records import Region, Sample
 from captrial.toyworld.captions.caption_writer import tokens
@@ -44,7 +45,7 @@ class ToyWorldSettings:
     seed: int = 0
     size: int = 256  # width and height in pixels
     shares: Mapping[str, float] = field(default_factory=lambda: DEFAULT_SHARES)  # of the images, by split
-    format: str = "png"
+    image_format: str = "png"
 
     @property
     def splits(self) -> dict[str, int]:
@@ -53,14 +54,14 @@ class ToyWorldSettings:
 
     def check(self) -> None:
         """Raise an `InputError` for settings that cannot be used."""
-        if self.format not in FORMATS:
-            raise InputError(f"toy world: no image format {self.format!r}; there are {', '.join(FORMATS)}")
+        if self.image_format not in FORMATS:
+            raise InputError(f"toy world: no image format {self.image_format!r}; there are {', '.join(FORMATS)}")
         ToyWorld(self.seed, self.size)
         split_counts(self.images, self.shares)
 
     def document(self) -> dict[str, object]:
         """The settings as written to `toyworld.json`."""
-        parts = {"seed": self.seed, "size": self.size, "splits": self.splits, "format": self.format}
+        parts = {"seed": self.seed, "size": self.size, "splits": self.splits, "image_format": self.image_format}
         return {"generation": GENERATION, **parts}
 
 
@@ -137,20 +138,22 @@ def _make(out: Path, settings: ToyWorldSettings, job: Job) -> dict[str, Any]:
     """Render and save one image; returns its records."""
     number, split, index = job
     image = ToyWorld(settings.seed, settings.size).render(split, index)
-    folder, name = _location(split, index, settings.format)
+    folder, name = _location(split, index, settings.image_format)
     path = out / "images" / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}")  # renamed when complete; all images are synced once, at the end
-    Image.fromarray(image.pixels).save(temporary, settings.format.replace("jpg", "jpeg"), **FORMATS[settings.format])
+    Image.fromarray(image.pixels).save(
+        temporary, settings.image_format.replace("jpg", "jpeg"), **FORMATS[settings.image_format]
+    )
     temporary.replace(path)
     return _records(number, folder, name, image)
 
 
-def _location(split: str, index: int, format: str) -> tuple[str, str]:
+def _location(split: str, index: int, image_format: str) -> tuple[str, str]:
     if split == "robot":
         sequence, frame = divmod(index, FRAMES)
-        return f"robot/{sequence_name(sequence)}", f"{frame:03d}.{format}"
-    return split, f"{split}_{index:06d}.{format}"
+        return f"robot/{sequence_name(sequence)}", f"{frame:03d}.{image_format}"
+    return split, f"{split}_{index:06d}.{image_format}"
 
 
 def _records(number: int, folder: str, name: str, image: ToyImage) -> dict[str, Any]:
@@ -238,7 +241,7 @@ def _readme(settings: ToyWorldSettings) -> str:
     shares = ",".join(f"{split}={count}" for split, count in settings.splits.items())
     command = (
         f"captrial data toyworld OUT --images {sum(settings.splits.values())} --seed {settings.seed} "
-        f"--size {settings.size} --splits {shares} --format {settings.format}"
+        f"--size {settings.size} --splits {shares} --image-format {settings.image_format}"
     )
     return f"""The toy world of captrial, generation {GENERATION}, seed {settings.seed}.
 Made by: {command}

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from captrial.data import join
-from captrial.data.datasets import read_boxes
 from captrial.decoding.protocol import PAD
 from captrial.errors import DatasetError
 from captrial.language.tokenizer import tokenize_all
@@ -145,15 +142,6 @@ def split_samples(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]
         validation = training[::VALIDATION_SHARE]
         training = [sample for number, sample in enumerate(training) if number % VALIDATION_SHARE]
     return training, validation
-
-
-def with_boxes(samples: Sequence[Sample], boxes: Path) -> list[Sample]:
-    """The images with the regions of a file of boxes (`{id: [[x1, y1, x2, y2, class], ...]}`) instead of their own."""
-    known = {sample.id for sample in samples}
-    found = [other for other in read_boxes(boxes) if other.id in known]
-    if not found:
-        raise DatasetError(f"{boxes}: none of its ids is a training image")
-    return join([replace(sample, regions=()) for sample in samples], found)
 
 
 def tokenize_captions(samples: Sequence[Sample]) -> list[list[list[str]]]:

@@ -15,8 +15,11 @@ from typing import Any
 
 from PIL import Image
 
-from captrial.data.images import ImageProblem, size_of, try_open, with_size
+from captrial.data.images import ImageProblem, header_pixels, pixel_batches, try_open
+from captrial.data.sample_sizes import size_of, with_size
 from captrial.errors import DatasetError, InputError
+from captrial.files import image_source, is_changed
+from captrial.folders import lock_folder
 from captrial.progress import progress_bar
 from captrial.records import Box, Sample
 from captrial.training.parallel import Ranks
@@ -114,18 +117,30 @@ def _extract(
 ) -> Extraction:
     outcome = Extraction(0)
     with FeatureWriter(directory, vision) as writer, progress_bar() as bar:
-        todo = [sample for sample in samples if sample.id not in writer.done]
+        todo = [sample for sample in samples if sample.id not in writer.done or _is_changed(sample, writer)]
         task = bar.add_task("extracting features", total=len(samples), completed=len(samples) - len(todo))
-        for start in range(0, len(todo), batch):
-            part = todo[start : start + batch]
+        for part in pixel_batches(todo, _pixels, largest=batch):
             opened = _open(part, outcome.refused)
             if opened:
                 shown = [sample for sample in part if sample.id in opened]
-                writer.add(list(opened), *compute(shown, list(opened.values())))
+                features, notes = compute(shown, list(opened.values()))
+                noted = notes or [{} for _ in shown]
+                for note, sample in zip(noted, shown, strict=True):
+                    note["image"] = image_source(sample.image.path or "")
+                writer.add(list(opened), features, noted)
             outcome.extracted += len(opened)
             bar.advance(task, len(part))
         outcome.images = len(writer.done)
     return outcome
+
+
+def _pixels(sample: Sample) -> int:
+    return 0 if sample.image.path is None else header_pixels(sample.image.path)
+
+
+def _is_changed(sample: Sample, writer: FeatureWriter) -> bool:
+    """Whether the file of an image has another content than its features were made from."""
+    return sample.image.path is not None and is_changed(sample.image.path, writer.sources.get(sample.id))
 
 
 def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image.Image]:
@@ -155,9 +170,10 @@ def import_precomputed(samples: Sequence[Sample], name: str, directory: Path | s
     sizes = {sample.id: size_of(sample) for sample in sized if sample.image.width}
     source = load_features(name, sizes)
     assert isinstance(source, PrecomputedFeatures)
-    with FeatureWriter(directory, source.vision) as writer:
-        before = len(writer.done)
-    store = import_features(source, directory, [sample.id for sample in samples])
+    with lock_folder(directory, "feature store"):
+        with FeatureWriter(directory, source.vision) as writer:
+            before = len(writer.done)
+        store = import_features(source, directory, [sample.id for sample in samples])
     return Extraction(len(store), len(store) - before)
 
 

@@ -8,6 +8,8 @@ and a few counters are all there is to keep. Tensors go into a safetensors file;
 from __future__ import annotations
 
 import csv
+import io
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,18 +19,20 @@ from typing import Protocol
 
 import orjson
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from captrial.errors import CaptrialError
-from captrial.files import atomic_path, atomic_write
+from captrial.errors import CaptrialError, DamagedError
+from captrial.files import atomic_write
+from captrial.folders import check_files, write_checked
 from captrial.progress import progress_bar
 from captrial.training.data import Batch, CaptionData
 from captrial.training.parallel import WEIGHT, GradientSum, Ranks
 from captrial.training.stages.base import Logs, Stage
 
 STATE = "state.safetensors"
+REMAKE = "`captrial train` after removing it: the run then begins anew"
 
 
 class MovingAverage:
@@ -73,9 +77,11 @@ class Counters:
     step: int = 0  # of the stage
     total_steps: int = 0  # of the run
     seconds: float = 0.0
+    processor: float = 0.0  # seconds of all threads, validation included
     best: float = -1.0
     waited: int = 0  # validations since the best
     scores: list[float] = field(default_factory=list)  # validation scores of the stage
+    logged: dict[str, float] = field(default_factory=dict)  # sums over the steps of the epoch, for its log
 
 
 def save_state(
@@ -92,20 +98,35 @@ def save_state(
     for index, state in optimizer.state_dict()["state"].items():
         for key, value in state.items():
             tensors[f"optimizer/{index}/{key}"] = torch.as_tensor(value).detach().contiguous()
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata={"counters": orjson.dumps(asdict(counters)).decode()})
+    with write_checked(path.parent) as staging:
+        save_file(tensors, staging / path.name, metadata={"counters": orjson.dumps(asdict(counters)).decode()})
 
 
 def read_counters(path: Path) -> Counters:
-    """The counters of a saved state."""
-    with safe_open(path, "pt") as file:
-        return Counters(**orjson.loads(file.metadata()["counters"]))
+    """The counters of a saved state; a `DamagedError` where the file is not what was saved."""
+    check_files(path.parent, REMAKE, [path.name])
+    try:
+        with safe_open(path, "pt") as file:
+            counters = Counters(**orjson.loads(file.metadata()["counters"]))
+            if not all(isinstance(getattr(counters, name), int) for name in ("stage", "epoch", "batch", "step")):
+                raise ValueError("its counters are no numbers")
+            return counters
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(path, f"is not the state of a training run ({error})", REMAKE) from None
 
 
 def load_state(
     path: Path, models: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None = None
 ) -> None:
     """Put a saved state back into models, their average, and an optimiser over the same parameters."""
+    try:
+        _load_state(path, models, optimizer, average)
+    except (OSError, SafetensorError, RuntimeError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DamagedError(path, f"does not fit the captioner of this run ({reason})", REMAKE) from None
+
+
+def _load_state(path: Path, models: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None) -> None:
     model: dict[str, Tensor] = {}
     moments: dict[int, dict[str, Tensor]] = {}
     with safe_open(path, "pt") as file:
@@ -126,7 +147,20 @@ def load_state(
 
 
 METRICS = "metrics.csv"
-COLUMNS = ("stage", "epoch", "step", "seconds", "rate", "loss", "reward", "attention_loss", "critic_loss", "cider")
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(e[-+]?[0-9]{1,3})?")
+COLUMNS = (
+    "stage",
+    "epoch",
+    "step",
+    "seconds",
+    "rate",
+    "loss",
+    "reward",
+    "attention_loss",
+    "critic_loss",
+    "cider",
+    "processor",
+)
 
 
 @dataclass(frozen=True)
@@ -203,26 +237,31 @@ class Trainer:
             else:  # what the stage begins with: after a kill the best may already be one of its own
                 self._save(optimizer)
             self._train_stage(stage, optimizer)
-            fresh = Counters(total_steps=self.counters.total_steps, seconds=self.counters.seconds)
-            fresh.stage, fresh.best = self.counters.stage + 1, self.counters.best
+            last = self.counters
+            fresh = Counters(total_steps=last.total_steps, seconds=last.seconds, processor=last.processor)
+            fresh.stage, fresh.best = last.stage + 1, last.best
             self.counters = fresh
         return self.counters
 
     def _optimizer(self, stage: Stage) -> torch.optim.Optimizer:
         settings = self.settings
         parameters = [parameter for parameter in stage.parameters() if parameter.requires_grad]
-        return torch.optim.AdamW(parameters, betas=(0.9, settings.beta), eps=1e-9, weight_decay=settings.weight_decay)
+        return torch.optim.AdamW(
+            parameters, betas=(0.9, settings.beta), eps=1e-9, weight_decay=settings.weight_decay, fused=True
+        )
 
     def _train_stage(self, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
         counters = self.counters
         while counters.epoch < stage.epochs:
             logs = self._train_epoch(stage, optimizer)
             if stage.validates:
+                started = time.process_time()
                 with self.average.in_place() if self.average else nullcontext():
                     logs["cider"] = self._validate()
+                counters.processor += time.process_time() - started
             if self.ranks.is_first:
                 _append(self.run / METRICS, self._row(stage, logs))
-            counters.epoch, counters.batch = counters.epoch + 1, 0
+            counters.epoch, counters.batch, counters.logged = counters.epoch + 1, 0, {}
             if stage.validates and counters.waited >= self.settings.patience:
                 counters.epoch = stage.epochs
             self._save(optimizer)
@@ -239,11 +278,10 @@ class Trainer:
         return score
 
     def _train_epoch(self, stage: Stage, optimizer: torch.optim.Optimizer) -> Logs:
-        """The rest of the present epoch; logs are means over its batches since the last resume."""
+        """The rest of the present epoch; logs are means over all its batches, also those before a resume."""
         counters, size = self.counters, self.settings.batch
         batches = self.data.count_batches(size)
-        totals: dict[str, float] = {}
-        saved, steps = time.monotonic(), 0
+        saved = time.monotonic()
         self.models.train()
         with progress_bar(hidden=not self.ranks.is_first) as bar:
             task = bar.add_task(f"{stage.name} {counters.epoch + 1}/{stage.epochs}", total=batches)
@@ -251,18 +289,18 @@ class Trainer:
             # A stage has its own order of batches, so that SCST does not repeat cross-entropy's.
             order = counters.stage * 1000 + counters.epoch
             for batch in self.data.batches(size, self.settings.seed, order, counters.batch, self.ranks.share):
-                started = time.monotonic()
+                started, computed = time.monotonic(), time.process_time()
                 logs = self._step(stage, optimizer, batch)
                 counters.batch += 1
                 counters.seconds += time.monotonic() - started
-                steps += 1
+                counters.processor += time.process_time() - computed
                 for key, value in logs.items():
-                    totals[key] = totals.get(key, 0.0) + value
+                    counters.logged[key] = counters.logged.get(key, 0.0) + value
                 bar.update(task, advance=1, description=_describe(stage, counters, logs))
                 if time.monotonic() - saved > self.settings.save_every:
                     self._save(optimizer)
                     saved = time.monotonic()
-        return {key: value / max(1, steps) for key, value in totals.items()}
+        return {key: value / max(1, counters.batch) for key, value in counters.logged.items()}
 
     def _save(self, optimizer: torch.optim.Optimizer) -> None:
         if self.ranks.is_first:
@@ -308,7 +346,13 @@ class Trainer:
     def _row(self, stage: Stage, logs: Logs) -> dict[str, object]:
         rate = stage.schedule.at(self.counters.step, self.counters.scores)
         place = {"stage": stage.name, "epoch": self.counters.epoch + 1, "step": self.counters.total_steps}
-        return {**place, "seconds": round(self.counters.seconds, 1), "rate": rate, **logs}
+        return {
+            **place,
+            "seconds": round(self.counters.seconds, 1),
+            "rate": rate,
+            **logs,
+            "processor": round(self.counters.processor, 3),
+        }
 
 
 def _describe(stage: Stage, counters: Counters, logs: Logs) -> str:
@@ -317,17 +361,33 @@ def _describe(stage: Stage, counters: Counters, logs: Logs) -> str:
 
 
 def _append(path: Path, row: dict[str, object]) -> None:
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if new:
-            writer.writeheader()
-        writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
+    atomic_write(path, "".join(f"{line}\n" for line in [*_lines(path), text.getvalue().rstrip()]))
 
 
 def _drop_rows_after(path: Path, step: int) -> None:
-    """Drop rows of epochs that were logged but not saved before a kill: those behind `step`."""
+    """Drop rows of epochs that were logged but not saved before a kill: those behind `step`; and incomplete rows."""
     if path.exists():
-        lines = path.read_text().splitlines() or [",".join(COLUMNS)]
-        kept = [line for line in lines[1:] if int(line.split(",")[2]) <= step]
-        atomic_write(path, "\n".join([lines[0], *kept]) + "\n")
+        header, *rows = _lines(path)
+        kept = [row for row in rows if len(cells := row.split(",")) == len(COLUMNS) and _is_until(cells[2], step)]
+        atomic_write(path, "".join(f"{line}\n" for line in [header, *kept]))
+
+
+def _is_until(cell: str, step: int) -> bool:
+    return cell.isascii() and cell.isdecimal() and int(cell) <= step
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of the log, in the columns of this version; only its header where there is none yet."""
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    header = tuple(lines[0].split(",")) if lines else COLUMNS
+    added = len(COLUMNS) - len(header) if header == COLUMNS[: len(header)] else 0  # columns that a later version added
+    return [",".join(COLUMNS), *(f"{line}{',' * added}" for line in lines[1:])]
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """The rows of the log, the cells that are numbers by column."""
+    rows = [dict(zip(COLUMNS, line.split(","), strict=False)) for line in _lines(path)[1:]]
+    return [{name: float(cell) for name, cell in row.items() if _NUMBER.fullmatch(cell)} for row in rows]

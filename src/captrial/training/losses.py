@@ -16,7 +16,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Te
     the KL divergence from that distribution, so that a perfect prediction costs 0.
     """
     words = targets != PAD
-    log_probs = functional.log_softmax(logits[words], -1)  # (words, vocabulary)
+    logits = at_least_float32(logits[words])
+    log_probs = functional.log_softmax(logits, -1)  # (words, vocabulary)
     right = log_probs.gather(-1, targets[words].unsqueeze(-1)).squeeze(-1)
     if smoothing == 0:
         return -right.mean()
@@ -26,6 +27,11 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Te
     target = torch.tensor([1 - smoothing, share], dtype=logits.dtype, device=logits.device)
     entropy = -(target * target.log() * torch.tensor([1, others], dtype=logits.dtype, device=logits.device)).sum()
     return crossed.mean() - entropy
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Logits in a precision that log-probabilities can be taken in: at -8 bfloat16 has steps of 1/32."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def self_critical(log_probs: Tensor, tokens: Tensor, advantage: Tensor) -> Tensor:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from captrial.training.loop import LoopSettings
 from captrial.training.schedules import Schedule
 
 LINKS = ("table+vectors", "vectors", "own")  # between nouns and classes, see captrial.training.supervision
+SHARES = ("scheduled_sampling", "smoothing", "decay", "scst_decay")
 AT_LEAST_ONE = (
     "batch",
     "captions",
@@ -51,6 +53,9 @@ class Recipe:
     doubly_stochastic: float = 0.0
     supervision: str = "implicit"  # or "strong", "weak": supervised attention (Liu 2017)
     links: str = LINKS[0]  # weak: or "vectors", or "own", those of the captioner a run goes on from
+    link_vectors: str = ""  # weak: a GloVe or word2vec file for the links; by default the installed vectors
+    link_threshold: float = 0.0  # weak: the similarity from which on they are linked; 0: as calibrated, "own" 1/3
+    masks: bool = False  # paint the masks of regions that have one as targets, instead of their boxes
     attention_weight: float = 1.0
     scst_rate: float = 2e-5
     scst_schedule: str = "constant"
@@ -80,12 +85,18 @@ class Recipe:
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
             least = int(name in AT_LEAST_ONE)
-            if isinstance(value, int | float) and not value >= least:
-                raise InputError(f"--set {name}={value}: must be at least {least}")
+            if isinstance(value, int | float) and not least <= value < math.inf:
+                raise InputError(f"--set {name}={value}: must be a number of at least {least}")
+            if name in SHARES and value > 1:
+                raise InputError(f"--set {name}={value}: must be at most 1, it is a share")
         if self.max_words >= MAX_WORDS:
             raise InputError(
                 f"--set max_words={self.max_words}: must be under {MAX_WORDS}, the positions of a Transformer"
             )
+        if (self.link_vectors or self.link_threshold) and self.supervision != "weak":
+            raise InputError("--set link_vectors, link_threshold: are of weak supervision; add --set supervision=weak")
+        if self.link_vectors and self.links == "own":
+            raise InputError("--set link_vectors: links=own takes the captioner's vectors; choose one of them")
         for name in ("average", "beta"):
             if getattr(self, name) >= 1:
                 raise InputError(f"--set {name}={getattr(self, name)}: must be under 1, or nothing new would count")
@@ -225,9 +236,10 @@ _NOAM: dict[str, Any] = {
     "beam": 5,
 }
 
+# Xu et al.: no limit on gradients, captions of up to 100 words, nothing of Luo's code.
 _SHOW_ATTEND_TELL = {
     **_STEPS, "schedule": "constant", "rate": 2e-4, "batch": 13, "scheduled_sampling": 0.0, "doubly_stochastic": 1.0,
-    "patience": 10,
+    "patience": 10, "clamp": 0.0, "max_words": 100,
 }  # fmt: skip
 _ORT = {
     **_NOAM, "batch": 15, "clamp": 0.1, "beam": 1, "scst_rate": 5.4e-5, "scst_schedule": "step", "scst_by": "sampling",

@@ -8,11 +8,11 @@ A run that was stopped continues; a folder that holds a run with other settings 
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,25 +27,38 @@ from torch import Tensor, nn
 from captrial.captioners.architectures.att2in import Att2in
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.base import Captioner, evaluating
-from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.checkpoint import Checkpoint, verify_checkpoint
 from captrial.captioners.registry import create, find_architecture, find_preset
 from captrial.captioners.trained import BEST, caption_by_id, with_graphs
-from captrial.errors import DatasetError, MismatchError
-from captrial.files import atomic_path, atomic_write, content_hash
+from captrial.errors import CaptrialError, DamagedError, DatasetError, MismatchError
+from captrial.files import content_hash, without_passwords
+from captrial.folders import (
+    LOCK,
+    FolderVerifier,
+    VerifiedFolder,
+    check_files,
+    damaged_files,
+    lock_folder,
+    read_checksums,
+    refuse_foreign_folder,
+    write_checked,
+)
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.cider import cider
 from captrial.records import Sample
 from captrial.training.attention_supervision import make_linking, make_targets
 from captrial.training.data import Batch, CaptionData, tokenize_captions
-from captrial.training.loop import METRICS, Trainer
+from captrial.training.loop import METRICS, REMAKE, STATE, Trainer, read_counters, read_metrics
 from captrial.training.parallel import Ranks
 from captrial.training.recipe import PAPERS, Recipe, split_options
 from captrial.training.stages.plan import make_stages
 from captrial.version import __version__
 from captrial.vision.descriptions import identity
+from captrial.vision.features.feature_store import verify_store
 from captrial.vision.features.visual_features import FeatureSource
 
 CONFIG, ENVIRONMENT = "run.json", "environment.json"
+REGIONS = "regions.jsonl"  # of a detector, for weak supervision; made before the configuration is written
 _OF_SCST = (
     "scst_rate",
     "scst_schedule",
@@ -126,9 +139,25 @@ def train(
     Under `torchrun` every process calls this alike; batches are shared among them, see `captrial.training.parallel`.
     """
     run, ranks = Path(run), Ranks.from_environment()
-    run.mkdir(parents=True, exist_ok=True)
+    with lock_folder(run, "training run") if ranks.is_first else nullcontext():
+        check_run_folder(run)
+        return _train(preset, data, run, ranks, options or {}, _Start(start, attention_targets))
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a run begins with: the weights of another checkpoint, and targets for its attention, each optional."""
+
+    checkpoint: Path | str | None
+    attention_targets: Callable[[Batch], Tensor] | None
+
+
+def _train(
+    preset: str, data: TrainingData, run: Path, ranks: Ranks, options: Mapping[str, str], begin: _Start
+) -> Checkpoint:
+    start, attention_targets = begin.checkpoint, begin.attention_targets
     architecture = find_architecture(find_preset(preset).architecture).captioner
-    recipe, sizes = split_options(options or {}, architecture, PAPERS.get(preset))
+    recipe, sizes = split_options(options, architecture, PAPERS.get(preset))
     if not data.train or not data.validation:
         raise DatasetError(f"{len(data.train)} training and {len(data.validation)} validation images; both are needed")
     torch.manual_seed(recipe.seed)
@@ -153,8 +182,9 @@ def train(
     critic = RetrievalCritic(captioner.config) if isinstance(captioner, Disc) else None
     models = nn.ModuleDict({"captioner": captioner, **({"critic": critic} if critic else {})}).to(ranks.device)
     learnt = None if start is None else captioner
-    linking = make_linking(recipe.links, learnt, vocabulary) if recipe.supervision == "weak" else None
-    targets = attention_targets or make_targets(recipe.supervision, data.train, data.vision, linking)
+    linking = make_linking(recipe, learnt, vocabulary)
+    supervised = (recipe.supervision, data.train, data.vision, linking, recipe.masks)
+    targets = attention_targets or make_targets(*supervised)
     stages = make_stages(captioner, captions, recipe, targets, critic, goes_on=start is not None)
     checkpoint = Checkpoint(captioner, vocabulary, data.vision, {"preset": preset, **data.notes})
     validate = Validation(captioner, vocabulary, features, data.validation, recipe.beam)
@@ -208,14 +238,34 @@ def _data_hashes(data: TrainingData, supervised: bool) -> dict[str, str]:
     return {name: content_hash(orjson.dumps(part)) for name, part in rows.items()}
 
 
+def check_run_folder(run: Path) -> None:
+    """Refuse a folder that holds something else than a training run; call it before any work."""
+    refuse_foreign_folder(run, ours=lambda folder: _is_run(folder) or _begun(folder))
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a run was stopped before it wrote its configuration: there is nothing but features and regions."""
+    return {path.name for path in folder.iterdir()} <= {"features", REGIONS, LOCK}
+
+
+def read_configuration(run: Path) -> dict[str, Any]:
+    """The content of `run.json`."""
+    check_files(run, REMAKE, [CONFIG])
+    path = run / CONFIG
+    try:
+        stored = orjson.loads(path.read_bytes())
+        _comparable(stored)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(path, f"is not the configuration of a run ({error})", REMAKE) from None
+    return dict(stored)
+
+
 def refuse_another(run: Path, config: Mapping[str, Any]) -> None:
     """Refuse a folder that holds a run with another configuration, naming what differs."""
     path = run / CONFIG
     if not path.exists():
         return
-    stored, wanted = (
-        _comparable(each) for each in (orjson.loads(path.read_bytes()), orjson.loads(orjson.dumps(config)))
-    )
+    stored, wanted = (_comparable(each) for each in (read_configuration(run), orjson.loads(orjson.dumps(config))))
     for name, value in wanted.items():
         if stored.get(name) != value and not (name in _SINCE and name not in stored):
             raise MismatchError(f"{run} was begun with another {name} (see {path.name}); choose another --out")
@@ -223,16 +273,17 @@ def refuse_another(run: Path, config: Mapping[str, Any]) -> None:
 
 def write_configuration(run: Path, config: Mapping[str, Any]) -> None:
     """Write what defines the run, and its environment."""
-    atomic_write(run / CONFIG, orjson.dumps(config, option=orjson.OPT_INDENT_2))
     environment = {
         "captrial": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
-        "command": sys.argv,
+        "command": [without_passwords(argument) for argument in sys.argv],
     }
-    atomic_write(run / ENVIRONMENT, orjson.dumps(environment, option=orjson.OPT_INDENT_2))
+    with write_checked(run) as staging:
+        for name, document in ((CONFIG, config), (ENVIRONMENT, environment)):
+            (staging / name).write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
@@ -250,8 +301,7 @@ def _comparable(config: dict[str, Any]) -> dict[str, Any]:
 
 def draw_metrics(run: Path) -> None:
     """Draw `metrics.csv` of a run as `metrics.png`."""
-    with (run / METRICS).open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_metrics(run / METRICS)
     figure = Figure(figsize=(7, 4), layout="constrained")
     FigureCanvasAgg(figure)
     left = figure.add_subplot()
@@ -261,12 +311,39 @@ def draw_metrics(run: Path) -> None:
         ("reward", left, "tab:green"),
         ("cider", right, "tab:red"),
     ):
-        points = [(float(row["seconds"]) / 60, float(row[column])) for row in rows if row[column]]
+        points = [(row["seconds"] / 60, row[column]) for row in rows if {"seconds", column} <= row.keys()]
         if points:
             axis.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3, label=column)
     left.set_xlabel("minutes")
     left.set_ylabel("loss, reward")
     right.set_ylabel("validation CIDEr")
-    figure.legend(loc="outside upper center", ncols=3)
-    with atomic_path(run / "metrics.png") as temporary:
-        figure.savefig(temporary, dpi=120)
+    if left.lines or right.lines:  # a damaged table may have no row left
+        figure.legend(loc="outside upper center", ncols=3)
+    with write_checked(run) as staging:
+        figure.savefig(staging / "metrics.png", dpi=120)
+
+
+def verify_run(run: Path | str) -> VerifiedFolder:
+    """Check the files of a run, its best checkpoint, and its features where it has its own."""
+    run = Path(run)
+    problems = damaged_files(run, REMAKE)
+    files = len(read_checksums(run, lenient=True))
+    for folder, verify in ((run / BEST, verify_checkpoint), (run / "features", verify_store)):
+        if folder.is_dir():
+            found = verify(folder)
+            problems, files = [*problems, *found.problems], files + found.files
+    try:
+        read_configuration(run)
+        if (run / STATE).is_file():
+            read_counters(run / STATE)
+    except CaptrialError as error:
+        problems.append(str(error))
+    return VerifiedFolder(RUN.name, files, tuple(dict.fromkeys(problems)))
+
+
+def _is_run(folder: Path) -> bool:
+    path = folder / CONFIG
+    return path.is_file() and b'"preset"' in path.read_bytes()[:100_000]
+
+
+RUN = FolderVerifier("training run", _is_run, verify_run)

@@ -60,7 +60,7 @@ def is_transformers(folder: Path) -> bool:
     """Whether a folder holds a transformers checkpoint: its `config.json` names a model type."""
     try:
         return "model_type" in json.loads((folder / CONFIG).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return False
 
 

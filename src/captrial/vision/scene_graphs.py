@@ -18,7 +18,7 @@ from torch import Tensor
 
 from captrial.errors import DatasetError
 from captrial.records import Sample
-from captrial.vision.box_overlap import areas, iou_matrix
+from captrial.vision.boxes import areas, iou_matrix
 from captrial.vision.detectors.base import Detection
 from captrial.vision.features.visual_features import Features
 

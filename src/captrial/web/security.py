@@ -1,10 +1,12 @@
-"""Protection of a web application: origin and size of requests, security headers, error messages, rate limits."""
+"""Protection of a web application: host, origin and size of requests, security headers, error messages, rate limits."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -31,6 +33,7 @@ HEADERS = {
 SAFE = ("GET", "HEAD", "OPTIONS")
 CLIENT_HEADER = "x-captrial-client"  # sent by programs that are not browsers; a page of another site cannot add it
 MAX_BODY = 64 * 1024  # bytes of a request; captions are short
+UNEXPECTED = "something went wrong on the server; what was acknowledged is stored. Please try again, or tell the lead"
 JSON_PATHS = ("/api/", "/image/")  # requested by scripts, which get JSON
 
 
@@ -38,9 +41,13 @@ class RequestGuard:
     """ASGI middleware: refuses bad requests by `refuse(request, error)`, and adds the security headers to responses."""
 
     def __init__(
-        self, app: ASGIApp, refuse: Callable[[Request, Exception], Awaitable[Response]], max_body: int = MAX_BODY
+        self,
+        app: ASGIApp,
+        refuse: Callable[[Request, Exception], Awaitable[Response]],
+        max_body: int = MAX_BODY,
+        hosts: Collection[str] | None = None,
     ) -> None:
-        self.app, self.refuse, self.max_body = app, refuse, max_body
+        self.app, self.refuse, self.max_body, self.hosts = app, refuse, max_body, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the request, pass it on, and add headers to the response."""
@@ -57,6 +64,7 @@ class RequestGuard:
 
         request = Request(scope)
         try:
+            check_host(request, self.hosts)
             check_origin(request)
             _check_size(request, self.max_body)
         except HTTPException as error:
@@ -77,8 +85,13 @@ def _check_size(request: Request, max_body: int) -> None:
         raise HTTPException(413, "the request is too large")
 
 
-def protect(app: FastAPI, page: Callable[[str], str], max_body: int = MAX_BODY) -> None:
-    """Guard an application and make every error one message: JSON for scripts, HTML of `page(message)` for people."""
+def protect(
+    app: FastAPI, page: Callable[[str], str], max_body: int = MAX_BODY, hosts: Collection[str] | None = None
+) -> None:
+    """Guard an application and make every error one message: JSON for scripts, HTML of `page(message)` for people.
+
+    `hosts` are the names under which it answers (see `check_host`); None is any.
+    """
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, StarletteHTTPException)
@@ -97,10 +110,36 @@ def protect(app: FastAPI, page: Callable[[str], str], max_body: int = MAX_BODY) 
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return await refuse(request, HTTPException(422, f"{place or 'the request'}: {first['msg']}"))
 
-    app.add_middleware(RequestGuard, refuse=refuse, max_body=max_body)
+    async def refuse_unexpected(request: Request, error: Exception) -> Response:
+        """An error of ours: its traceback is in the server's log, not on the page."""
+        response = await refuse(request, HTTPException(500, UNEXPECTED))
+        response.headers.update(HEADERS)  # no middleware sees this response
+        return response
+
+    app.add_middleware(RequestGuard, refuse=refuse, max_body=max_body, hosts=hosts)
+    app.add_exception_handler(Exception, refuse_unexpected)
     app.add_exception_handler(CaptrialError, refuse_own)
     app.add_exception_handler(StarletteHTTPException, refuse)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
+
+
+def check_host(request: Request, hosts: Collection[str] | None) -> None:
+    """Refuse a request for a host name that is not ours: a page of another site may have its name point here.
+
+    Numeric addresses are always allowed, as no other site can have one as its name (DNS rebinding).
+    """
+    if hosts is None:
+        return
+    given = request.headers.get("host", "").lower()
+    name = re.sub(r":\d*$", "", given).strip("[]").rstrip(".")
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        if name not in hosts:
+            known = name if re.fullmatch(r"[a-z0-9.-]{1,253}", name) else "NAME"
+            raise HTTPException(
+                421, f"this server does not answer for this host; start it with --name {known}"
+            ) from None
 
 
 def check_origin(request: Request) -> None:
@@ -116,11 +155,18 @@ def check_origin(request: Request) -> None:
     if site is not None:
         trusted = site == "same-origin"
     elif origin is not None:
-        trusted = urlsplit(origin).netloc == request.headers.get("host")
+        trusted = _netloc(origin) == request.headers.get("host")
     else:
         trusted = CLIENT_HEADER in request.headers
     if not trusted:
         raise HTTPException(403, "this request did not come from this site's own pages")
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # for example "http://["
+        return None
 
 
 @dataclass

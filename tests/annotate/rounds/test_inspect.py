@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from annotate.annotation_world import inspect_everything, join, write_everything
+from captrial.annotate import accounts
 from captrial.annotate.database.schema import captions
 from captrial.annotate.service import AnnotationService
 from captrial.compete.competition import Competition
@@ -38,3 +39,22 @@ def test_an_inspected_caption_cannot_be_undone(service: AnnotationService) -> No
     inspect_everything(service)
     with pytest.raises(StateError, match="inspected"):
         service.undo(writers[0], "write", "undo-00000008")
+
+
+def test_a_discarded_caption_returns_when_the_votes_that_discarded_it_are_removed(service: AnnotationService) -> None:
+    write_everything(service)
+    inspect_everything(service, right=False)
+    with service.store.read() as connection:
+        inspectors = [person.id for person in accounts.all_people(connection) if person.role == "inspector"]
+
+    def states() -> set[str]:
+        with service.store.read() as connection:
+            return set(connection.execute(select(captions.c.state)).scalars())
+
+    assert states() == {"discarded"}
+    service.remove_person(inspectors[0])  # two wrong votes are needed, and two were cast on each
+    assert states() == {"live"}
+    service.change_settings({"discards": 1})
+    assert states() == {"discarded"}
+    service.change_settings({"discards": 2})
+    assert states() == {"live"}

@@ -28,7 +28,7 @@ from captrial.annotate.rounds.base import (
 )
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings
-from captrial.annotate.simulate import simulate_experiment
+from captrial.annotate.simulate import SimulationSettings, simulate_experiment
 from captrial.annotate.web import app as web_app
 from captrial.annotate.web.app import create_app
 from captrial.compete.competition import Competition
@@ -185,7 +185,8 @@ def test_without_the_line_in_the_registry_there_is_no_such_round(directory: Path
 def test_simulated_people_do_a_new_round(rate_round: AnnotationRound, directory: Path) -> None:
     names = Competition.open(directory).selected_images()
     known = {name: [f"{name} shows a brown horse in a wide green field"] for name in names}
-    simulate_experiment(directory, known, noise=0.0)
-    service = AnnotationService(directory)
+    copy = directory.parent / "copy"
+    simulate_experiment(directory, known, SimulationSettings(noise=0.0), out=copy)
+    service = AnnotationService(copy)
     assert len(all_ratings(service)) == RATERS * len(service.active_images())
     service.close()

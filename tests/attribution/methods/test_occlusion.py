@@ -22,7 +22,9 @@ def test_occlusion_needs_captions_only() -> None:
     assert found.words == ("two", "dogs", "run")
     assert found.maps()[1].ravel().tolist() == [1] + [0] * 24  # the dog is in the first of 25 cells
     assert not found.scores[2].any()  # it runs in any case: the lemma is the same
-    named = explain(BlackBox(), bright_corner(), "occlusion", words="a dog sleeps", boxes=np.array([[0, 0, 0.2, 0.2]]))
+    named = explain(
+        BlackBox(), bright_corner(), "occlusion", caption="a dog sleeps", boxes=np.array([[0, 0, 0.2, 0.2]])
+    )
     assert named.to_numpy()[:, 0].tolist() == [0, 1, 0]  # what it never said cannot be lost
     blurred = occlude(BlackBox(), bright_corner(), covers=("mean", "grey", "blur"))
     assert blurred.scores[1, 0] == 1

@@ -82,9 +82,10 @@ def test_a_model_without_gradients_says_so() -> None:
 
 def test_bad_settings_and_names() -> None:
     subject = subject_of("transformer")
-    for settings in (AttributionSettings(steps=0), AttributionSettings(tolerance=0.0)):
-        with pytest.raises(InputError, match="at least one step"):
-            attribute(subject, targets_of(), settings=settings)
+    with pytest.raises(InputError, match="at least one step"):
+        attribute(subject, targets_of(), settings=AttributionSettings(steps=0))
+    with pytest.raises(InputError, match=r"a tolerance of 0\.0"):
+        AttributionSettings(tolerance=0.0)
     with pytest.raises(InputError, match="no quadrature rule 'simpson'"):
         attribute(subject, targets_of(), settings=AttributionSettings(rule="simpson"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no attribution method 'magic'"):
@@ -118,7 +119,7 @@ def even(monkeypatch: pytest.MonkeyPatch) -> AttributionMethod:
 
 
 def test_a_new_method_explains_an_image(even: AttributionMethod) -> None:
-    found = captrial.explain(trained_captioner(), noise_image(), "even", words="a dog")
+    found = captrial.explain(trained_captioner(), noise_image(), "even", caption="a dog")
     assert found.attribution.method == "even"
     assert np.ptp(found.to_numpy()) == 0
     with pytest.raises(InputError, match=r"no attribution method 'odd'; there are: integrated_gradients, .*, even"):
@@ -130,7 +131,7 @@ def test_a_new_method_is_offered_by_the_command_line(
 ) -> None:
     monkeypatch.setattr("captrial.captioners.loading.load_captioner", lambda *_: trained_captioner())
     noise_image().save(tmp_path / "image.png")
-    arguments = ["explain", tmp_path / "image.png", "--words", "a dog", "--method", "even", "--regions", "grid"]
+    arguments = ["explain", tmp_path / "image.png", "--caption", "a dog", "--method", "even", "--regions", "grid"]
     done = CliRunner().invoke(app, [*map(str, arguments), "--out", str(tmp_path / "out"), "--json"])
     assert orjson.loads(done.stdout)["method"] == "even"
 

@@ -11,27 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from captrial.captioners import ARCHITECTURES, PRESETS, Captioner, Checkpoint, create
+from captioners import tiny_captioners
+from captioners.tiny_captioners import WORDS, tiny
+from captrial.captioners import ARCHITECTURES, Captioner, Checkpoint, create
+from captrial.captioners.architectures.layers import Dropout
 from captrial.captioners.architectures.sgae import SentenceGraphs, Sgae
 from captrial.captioners.architectures.stack_cap import StackCap
 from captrial.decoding import BOS, EOS, PAD, BeamSettings, beam_search, greedy
 from captrial.decoding.protocol import pick_hypotheses
-from captrial.errors import InputError
+from captrial.errors import DamagedError, InputError
 from captrial.language.vocabulary import Vocabulary
 from captrial.vision.features.visual_features import Features, stack_features
 
-WORDS, ELEMENTS, SIZE, IMAGES = 23, 7, 12, 3
-TINY = {
-    "width": 24,
-    "heads": 4,
-    "hidden": 32,
-    "attention": 16,
-    "embedding": 16,
-    "dictionary": 30,
-    "squeeze": 8,
-    "critic_width": 16,
-    "critic_embedding": 8,
-}
+ELEMENTS, IMAGES = 7, 3
 VARIANTS = [
     *[(name, {}) for name in ARCHITECTURES],
     ("transformer-pre-norm", {"encoder_layers": 2, "decoder_layers": 2}),
@@ -48,30 +40,8 @@ VARIANTS = [
 ]
 
 
-def tiny(name: str, seed: int = 0, words: int = WORDS, **options: object) -> Captioner:
-    """A small captioner in float64 and evaluation mode."""
-    torch.manual_seed(seed)
-    config = ARCHITECTURES[PRESETS[name].architecture].captioner.Config
-    known = {field.name for field in dataclasses.fields(config)}
-    sizes = {key: value for key, value in TINY.items() if key in known}
-    return create(name, words=words, features=SIZE, **{**sizes, **options}).double().eval()
-
-
 def make_features(images: int = IMAGES, elements: int = ELEMENTS, seed: int = 1, words: int = WORDS) -> Features:
-    generator = torch.Generator().manual_seed(seed)
-    corners = torch.rand(images, elements, 2, 2, generator=generator).double().sort(2).values
-    relations = torch.randint(0, elements, (images, 4, 3), generator=generator)
-    relations[0, 2:] = -1
-    attributes = torch.randint(4, words, (images, elements, 2), generator=generator)
-    attributes[:, ::2, 1] = -1
-    attributes[:, 1] = -1
-    return Features(
-        torch.randn(images, elements, SIZE, generator=generator).double(),
-        torch.ones(images, elements, dtype=torch.bool),
-        corners.flatten(2),
-        relations,
-        attributes,
-    )
+    return tiny_captioners.make_features(images, elements, seed, words)
 
 
 def make_tokens(captions: int = 2, length: int = 6) -> Tensor:
@@ -277,6 +247,9 @@ def test_weights_that_do_not_fit_are_errors(tmp_path: Path) -> None:
     for name in ("att2in", "top_down"):
         Checkpoint(tiny(name), vocabulary).save_pretrained(tmp_path / name)
     (tmp_path / "top_down" / "model.safetensors").replace(tmp_path / "att2in" / "model.safetensors")
+    with pytest.raises(DamagedError, match=r"model\.safetensors: has \d+ bytes instead of"):
+        Checkpoint.from_pretrained(tmp_path / "att2in")
+    (tmp_path / "att2in" / "checksums.json").unlink()
     with pytest.raises(InputError, match=r"model.safetensors does not fit the sizes in config.json \("):
         Checkpoint.from_pretrained(tmp_path / "att2in")
 
@@ -295,3 +268,31 @@ def test_sgae_decodes_from_sentence_graphs() -> None:
         logits, attention = captioner.teacher_force(tokens, memory)
         assert logits.shape == (IMAGES, 2, 6, WORDS)
         assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_is_that_of_torch(p: float, dtype: torch.dtype) -> None:
+    """The same share of elements is dropped, each independently; what is kept is scaled so that the mean stays."""
+    torch.manual_seed(0)
+    ones = torch.ones(400, 1001, dtype=dtype, requires_grad=True)
+    dropped = Dropout(p)(ones)
+    kept = dropped != 0
+    scale = torch.tensor(1 / (1 - p), dtype=dtype)
+    assert torch.allclose(dropped[kept], scale, rtol=2e-3 if dtype == torch.float32 else 2e-2)
+    n = kept.numel()
+    noise = (p * (1 - p) / n) ** 0.5
+    assert abs(float(kept.float().mean()) - (1 - p)) < 4 * noise
+    neighbours = (kept[:, 1:] == kept[:, :-1]).float().mean()  # also of the four elements of one random number
+    assert abs(float(neighbours) - (p**2 + (1 - p) ** 2)) < 6 * noise
+    dropped.float().sum().backward()
+    assert ones.grad is not None
+    assert torch.equal(ones.grad != 0, kept)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 1e-7])
+def test_dropout_of_nothing_and_of_everything(p: float) -> None:
+    x = torch.randn(5, 7)
+    assert torch.allclose(Dropout(p)(x), torch.zeros_like(x) if p == 1 else x)
+    assert torch.equal(Dropout(0.5).eval()(x), x)
+    assert Dropout(0.5)(x[:0]).shape == (0, 7)

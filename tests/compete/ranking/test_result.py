@@ -1,72 +1,119 @@
-"""The ranking with its bootstrap intervals, notes and JSON."""
+"""The ranking with its intervals, ties, notes and JSON."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector, ratios
-from captrial.compete.ranking.result import bootstrap, rank_changes, rank_models
+from captrial.compete.ranking.result import rank_changes, rank_models
 from compete import synthetic
 
 
-def test_bootstrap_is_reproducible_and_covers_the_estimate() -> None:
+def labelled_part(whole: PairwiseScores, rows: np.ndarray, probability: float) -> PairwiseScores:
+    """As if only these images had been labelled, each with the same probability; every pair holds all images."""
+    part = synthetic.restrict(whole, [rows] * len(whole.pairs))
+    return replace(part, probability=np.full(len(whole.images), probability))
+
+
+def test_the_score_is_eq_7_and_lies_inside_its_interval() -> None:
     found = synthetic.pairwise_scores(models=4, images=60, share=0.7, seed=5)
-    first, second = bootstrap(found, 400, seed=7), bootstrap(found, 400, seed=7)
-    np.testing.assert_array_equal(first.scores, second.scores)
-    q = ranking_vector(ratios(found.matrix()))
-    low, high = first.score_interval()
-    assert ((low < q) & (q < high)).all()
-    rank_low, rank_high = first.rank_interval()
-    assert (rank_low >= 1).all()
-    assert (rank_high <= 4).all()
-    assert (rank_low <= rank_high).all()
-    np.testing.assert_allclose(first.beats + first.beats.T, np.where(np.eye(4, dtype=bool), np.nan, 1.0))
-    assert first.first().sum() == pytest.approx(1)
+    result = rank_models(found)
+    np.testing.assert_allclose(result.scores, ranking_vector(ratios(found.matrix())), rtol=1e-12)
+    for row in result.rows():
+        assert row["low"] < row["score"] < row["high"]
+        assert row["rank_low"] <= row["rank"] <= row["rank_high"]
+    assert sum(row["first"] for row in result.rows()) == pytest.approx(1)
+    beats = result.uncertainty.beats
+    np.testing.assert_allclose(beats + beats.T, np.where(np.eye(4, dtype=bool), np.nan, 1.0))
 
 
 def test_intervals_shrink_with_images() -> None:
-    few, many = (bootstrap(synthetic.pairwise_scores(images=n, share=1.0, seed=1), 300) for n in (20, 500))
-    width = [float(np.subtract(*r.score_interval()[::-1]).mean()) for r in (few, many)]
+    results = [rank_models(synthetic.pairwise_scores(images=n, share=1.0, seed=1)) for n in (20, 500)]
+    width = [float((result.uncertainty.high - result.uncertainty.low).mean()) for result in results]
     assert width[1] < 0.4 * width[0]
 
 
 @pytest.mark.slow
-def test_intervals_hold_what_they_promise() -> None:
-    """Draw many small competitions from one large one: 95% intervals must cover its ranking about that often."""
-    truth = synthetic.pairwise_scores(models=3, images=4000, share=1.0, seed=0)
+@pytest.mark.parametrize("labels", [10, 40])
+def test_intervals_hold_what_they_promise(labels: int) -> None:
+    """Draw labels from D of 70 images: 95% intervals must cover the ranking from all of them about that often."""
+    truth = synthetic.pairwise_scores(models=3, images=70, share=1.0, seed=0)
     final = ranking_vector(ratios(truth.matrix()))
-    generator, covered = np.random.default_rng(1), []
-    for _ in range(120):
-        rows = generator.choice(4000, 80, replace=False)
-        low, high = bootstrap(synthetic.restrict(truth, [rows] * 3), 200).score_interval()
-        covered.append((low <= final) & (final <= high))
-    assert 0.90 <= np.mean(covered) <= 0.99
+    places = np.argsort(np.argsort(-final)) + 1
+    generator, covered, ranked, ratio = np.random.default_rng(1), [], [], []
+    for _ in range(250):
+        rows = np.sort(generator.choice(70, labels, replace=False))
+        found = rank_models(labelled_part(truth, rows, labels / 70))
+        assert found.population == "labelled set"
+        bounds = found.uncertainty
+        given = bounds.given  # not where one image carries all of the spread
+        covered += ((bounds.low <= final) & (final <= bounds.high))[given].tolist()
+        ranked.append((bounds.rank_low <= places) & (places <= bounds.rank_high))
+        f = ratios(truth.matrix())[np.triu_indices(3, 1)]
+        low, high = found.f_low[np.triu_indices(3, 1)], found.f_high[np.triu_indices(3, 1)]
+        ratio += ((low <= f) & (f <= high))[~np.isnan(low)].tolist()
+    assert len(covered) > 300
+    assert 0.91 <= np.mean(covered) <= 0.99
+    assert 0.91 <= np.mean(ratio) <= 0.99
+    assert np.mean(ranked) >= 0.93
+
+
+def test_two_models_with_the_same_captions_are_a_tie() -> None:
+    made = synthetic.pairwise_scores(models=2, images=30, share=1.0)
+    same = replace(made.pairs[0], statistics=made.pairs[0].statistics[:, [0, 0]])
+    rows = rank_models(replace(made, pairs=(same,))).rows()
+    assert [row["rank"] for row in rows] == [1.5, 1.5]
+    assert [(row["rank_low"], row["rank_high"]) for row in rows] == [(1, 2), (1, 2)]
+    assert [row["first"] for row in rows] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("labels", [1, 2, 5])
+def test_few_labels_have_no_interval_and_no_certain_winner(labels: int) -> None:
+    whole = synthetic.pairwise_scores(models=2, images=30, share=1.0)
+    found = rank_models(labelled_part(whole, np.arange(labels), labels / 30))
+    for row in found.rows():
+        assert row["score"] is not None
+        assert row["low"] is row["high"] is row["rank_low"] is row["first"] is None
+    assert any("need at least 10 labelled images" in note for note in found.notes)
 
 
 def test_ranking_says_what_is_missing_and_what_was_added() -> None:
     partly = synthetic.pairwise_scores(models=3, images=12, seed=1)
     partly = synthetic.restrict(partly, [np.arange(6), np.arange(2), np.arange(0)])
-    found = rank_models(partly, replicates=50)
+    found = rank_models(partly)
     assert any("2 of 3 pairs are not fully labelled, 1 of them not at all" in note for note in found.notes)
-    alone = synthetic.restrict(partly, [np.arange(1), np.arange(1), np.arange(0)])
-    assert "2 of 3 pairs have one labelled image, over which there is no interval" in rank_models(alone, 50).notes
-    smoothed = rank_models(synthetic.pairwise_scores(models=2, zeros=True), replicates=50)
+    smoothed = rank_models(synthetic.pairwise_scores(models=2, zeros=True))
     assert any("was added to every p" in note for note in smoothed.notes)
     assert smoothed.rows()[0]["model"] == "m0"
 
 
+def test_a_model_without_labels_of_its_own_has_no_number() -> None:
+    made = synthetic.pairwise_scores(models=3, images=30, seed=1)
+    part = synthetic.restrict(made, [np.arange(10), np.arange(0), np.arange(0)])  # pairs (0, 1), (0, 2), (1, 2)
+    found = rank_models(part)
+    last = found.rows()[-1]
+    assert (last["model"], last["score"], last["rank"], last["low"]) == ("m2", None, None, None)
+    assert any("m2 has no number yet: its own images need labels" in note for note in found.notes)
+    alone = rank_models(synthetic.restrict(synthetic.pairwise_scores(models=3, images=30, seed=1), [np.arange(10)] * 3))
+    assert alone.rows()[-1]["score"] is not None
+
+
 def test_ranking_as_json() -> None:
-    found = rank_models(synthetic.pairwise_scores(models=3, images=30, share=1.0), replicates=50).to_json()
+    found = rank_models(synthetic.pairwise_scores(models=3, images=30, share=1.0)).to_json()
     assert found["p"][0][0] is None
     assert found["f"][0][0] == 1
     assert [row["rank"] for row in found["ranking"]] == [1, 2, 3]
     assert sum(row["score"] for row in found["ranking"]) == pytest.approx(1)
-    assert {"model", "score", "low", "high", "rank"} <= found["ranking"][0].keys()
+    keys = {"model", "score", "low", "high", "rank", "rank_low", "rank_high", "first"}
+    assert keys <= found["ranking"][0].keys()
 
 
 def test_rank_change_is_old_minus_new() -> None:
-    found = rank_models(synthetic.pairwise_scores(models=3, images=200, share=1.0, seed=1), replicates=20)
+    found = rank_models(synthetic.pairwise_scores(models=3, images=200, share=1.0, seed=1))
     assert [row["model"] for row in found.rows()] == ["m0", "m1", "m2"]
     old = {"m0": {"made": 1.0}, "m1": {"made": 3.0}, "m2": {"made": 2.0}, "other": {"made": 9.0}}
     assert rank_changes(found, old) == {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from captrial.compete.selection.registry import (
     similarity_named,
 )
 from captrial.errors import InputError, MissingExtraError
+from captrial.metrics.semantic.sentence_encoder import sentence_encoder
 from compete.competitions import Small
 
 
@@ -32,7 +32,7 @@ def test_similarities_by_name() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["nouns", "spice"])
+@pytest.mark.parametrize("name", ["nouns", "spice", pytest.param("semantic", marks=pytest.mark.needs("minilm"))])
 def test_meaning_counts_for_other_similarities(name: str) -> None:
     similarity = similarity_named(name)
     assert similarity is not None
@@ -40,16 +40,16 @@ def test_meaning_counts_for_other_similarities(name: str) -> None:
     second = ["a horse is ridden by a man", "two pizzas on a table", "a dog"]
     values = np.asarray(similarity(first, second))
     assert values[0] > values[1]
-    assert values[2] == pytest.approx(1)
-    np.testing.assert_allclose(values, np.asarray(similarity(second, first)))
+    assert values[2] == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(values, np.asarray(similarity(second, first)), rtol=1e-6)
 
 
-def test_sentence_embeddings_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+def test_a_missing_sentence_encoder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence_encoder.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    similarity = similarity_named("embedding")
+    similarity = similarity_named("semantic")
     assert similarity is not None
-    with pytest.raises(MissingExtraError, match="sentence-transformers"):
+    with pytest.raises(MissingExtraError, match=r"captrial\[semantic\]"):
         similarity(["a"], ["b"])
 
 
@@ -62,7 +62,7 @@ def test_a_similarity_is_added_by_one_entry(small: Small, monkeypatch: pytest.Mo
     monkeypatch.setitem(SIMILARITIES, entry.name, entry)
     assert similarity_named("letters") is first_letters
     assert "letters: whether captions begin alike (needs nothing)" in similarity_help()
-    with pytest.raises(InputError, match="embedding, letters, or give module:function"):
+    with pytest.raises(InputError, match="semantic, letters, or give module:function"):
         similarity_named("telepathy")
     small.competition.select(SelectionSettings(8, 8, "letters"), again=True)
     assert set(small.competition.selection(0, 1).similarity) <= {0.0, 1.0}

@@ -9,9 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captrial.data.datasets import join, masks, present, problems, read_boxes, read_coco, segmentation_mask, with_masks
+from captrial.data.datasets import (
+    join,
+    masked_regions,
+    masks,
+    present,
+    problems,
+    read_boxes,
+    read_coco,
+    read_dataset,
+    segmentation_mask,
+    with_boxes,
+    with_masks,
+)
 from captrial.errors import DatasetError
-from captrial.records import Box
+from captrial.records import Box, Region
 
 IMAGES = [
     {"id": 42, "file_name": "000000000042.jpg", "width": 6, "height": 4},
@@ -79,6 +91,31 @@ def test_masks_can_wait(tmp_path: Path) -> None:
     mask = with_masks(lazy)[0].regions[0].mask
     assert mask is not None
     assert np.array_equal(mask, MASK)
+
+
+def test_objects_with_the_same_box_keep_their_own_masks(tmp_path: Path) -> None:
+    polygons = [[[1.0, 1.0, 3.0, 1.0, 3.0, 3.0, 1.0, 3.0]], [[2.0, 1.0, 4.0, 1.0, 4.0, 3.0, 2.0, 3.0]]]
+    path = instances_file(tmp_path, *({**INSTANCE, "segmentation": polygon} for polygon in polygons))
+    sample = read_coco(path)[0]
+    left, right = masked_regions(sample, sample.regions)
+    assert left == right
+    assert left.mask is not None
+    assert right.mask is not None
+    assert left.mask[1].tolist() == [False, True, True, False, False, False]
+    assert right.mask[1].tolist() == [False, False, True, True, False, False]
+
+
+def test_boxes_of_a_file_do_not_take_over_masks(tmp_path: Path) -> None:
+    """The masks of a data set belong to its own boxes, not to as many of a file."""
+    samples = read_coco(instances_file(tmp_path, {**INSTANCE, "segmentation": masks.encode(MASK)}))
+    boxes = write(tmp_path / "boxes.json", **{"42": [[0, 0, 5, 3, "dog"]]})
+    (sample,) = [sample for sample in with_boxes(samples, boxes) if sample.regions]
+    assert sample.regions == (Region(Box(0, 0, 5, 3), "dog"),)
+    assert masked_regions(sample, sample.regions)[0].mask is None
+    again = with_boxes(samples, instances_file(tmp_path, {**INSTANCE, "segmentation": masks.encode(~MASK)}))
+    assert masked_regions(again[0], again[0].regions)[0].mask is not None
+    with pytest.raises(DatasetError, match="none of its ids is an image of the data, such as '42'"):
+        with_boxes(samples, write(tmp_path / "other.json", nobody=[[0, 0, 5, 3, "dog"]]))
 
 
 def test_captions_and_instances_of_the_same_images(tmp_path: Path) -> None:
@@ -192,3 +229,42 @@ def test_val2017(data: Path) -> None:
     assert sum(len(sample.regions) for sample in joined) + len(problems(joined)) == 36781
     assert len(problems(joined)) == 1
     assert len({region.label for sample in joined for region in sample.regions}) == 80
+
+
+def official(root: Path, *names: str) -> Path:
+    """Official files of some sets: one image each, a caption, and an instance that covers the left half of its box."""
+    (root / "annotations").mkdir()
+    for number, name in enumerate(names, 1):
+        image = {"id": number, "file_name": f"{number:012}.jpg", "width": 8, "height": 8}
+        shape = {"bbox": [0, 0, 8, 8], "segmentation": [[0, 0, 4, 0, 4, 8, 0, 8]], "iscrowd": 0}
+        box = {"id": 1, "image_id": number, "category_id": 18, **shape}
+        documents = {
+            "captions": {"images": [image], "annotations": [{"id": 1, "image_id": number, "caption": "A dog."}]},
+            "instances": {"images": [image], "annotations": [box], "categories": [{"id": 18, "name": "dog"}]},
+        }
+        for kind, document in documents.items():
+            (root / "annotations" / f"{kind}_{name}.json").write_bytes(orjson.dumps(document))
+    return root
+
+
+def test_captions_and_instances_of_a_folder_are_read_together(tmp_path: Path) -> None:
+    (official(tmp_path, "val2017") / "val2017").mkdir()
+    (sample,) = read_dataset(tmp_path)
+    assert (sample.captions, sample.regions[0].label, sample.split) == (("A dog.",), "dog", None)
+    assert sample.image.path == tmp_path / "val2017" / "000000000001.jpg"
+    assert read_dataset(tmp_path / "annotations") == [sample]
+    (region,) = masked_regions(sample, sample.regions)
+    assert region.mask is not None
+    assert region.mask.mean() == 0.5
+    assert sample.regions[0].mask is None
+
+
+def test_sets_of_a_folder_are_splits(tmp_path: Path) -> None:
+    official(tmp_path, "train2017", "val2017")
+    assert [(sample.id, sample.split) for sample in read_dataset(tmp_path)] == [("1", "train"), ("2", "val")]
+    assert [sample.id for sample in read_dataset(tmp_path, split="val")] == ["2"]
+
+
+def test_instances_are_boxes(tmp_path: Path) -> None:
+    (sample,) = read_boxes(official(tmp_path, "val2017") / "annotations" / "instances_val2017.json")
+    assert [(region.label, region.box) for region in sample.regions] == [("dog", Box(0, 0, 8, 8))]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
-from captrial.data.datasets import parse_entities, problems, read_entities
+from captrial.data.datasets import detect, parse_entities, problems, read_dataset, read_entities
 from captrial.errors import DatasetError
 from captrial.records import Box
 
@@ -162,3 +164,54 @@ def test_a_document_type_is_refused_in_every_encoding(tmp_path: Path, encoding: 
         read_entities(folder)
     path.write_bytes(xml("").encode("utf-16"))  # the encoding itself is no reason
     assert len(read_entities(folder)) == 1
+
+
+def photographs(folder: Path, size: tuple[int, int] = (60, 80), name: str = "77_8bf2.jpg") -> Path:
+    """A folder with a photograph as Flickr8k names and scales it, and the Karpathy file beside it."""
+    (folder / "images").mkdir(parents=True)
+    Image.new("RGB", size).save(folder / "images" / name)
+    record = {"filename": name, "split": "test", "sentences": [{"raw": "Two men."}]}
+    (folder / "dataset_flickr8k.json").write_bytes(orjson.dumps({"images": [record], "dataset": "flickr8k"}))
+    return folder / "images"
+
+
+def test_photographs_are_found_by_number_and_boxes_scaled(tmp_path: Path) -> None:
+    """Twice the size of the XML's photograph; the split is that of the Karpathy file beside the images."""
+    (tmp_path / "entities").mkdir()
+    root, images = write(tmp_path / "entities"), photographs(tmp_path / "flickr8k")
+    (sample,) = read_entities(root, images=images)
+    assert (sample.id, sample.split) == ("77_8bf2.jpg", "test")
+    assert sample.image.path == images / "77_8bf2.jpg"
+    assert (sample.image.width, sample.image.height) == (60, 80)
+    assert [region.box for region in sample.regions] == [Box(0, 2, 20, 40), Box(8, 8, 18, 16)]
+    assert sample.phrases[0][1].regions[0].box == Box(8, 8, 18, 16)
+    assert problems([sample]) == []
+    assert read_dataset(tmp_path) == [sample]  # the folder that holds both
+    assert detect(tmp_path).reader.name == "entities"
+
+
+def test_a_photograph_of_another_shape_is_a_problem(tmp_path: Path) -> None:
+    (sample,) = read_entities(write(tmp_path), images=photographs(tmp_path / "flickr8k", (60, 40)))
+    assert sample.regions[0].box == Box(0, 1, 20, 20)
+    assert "2.00 x 1.00 of the XML's size" in problems([sample])[0]
+
+
+def test_a_number_must_have_one_photograph(tmp_path: Path) -> None:
+    images = photographs(tmp_path / "flickr8k")
+    Image.new("RGB", (3, 4)).save(images / "77_other.jpg")
+    with pytest.raises(DatasetError, match=r"77_8bf2.jpg and 77_other.jpg both begin with 77"):
+        read_entities(write(tmp_path), images=images)
+    Image.new("RGB", (30, 40)).save(images / "77.jpg")  # its own name comes first
+    assert read_entities(tmp_path, images=images)[0].id == "77.jpg"
+
+
+def test_unrelated_captions_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "UNRELATED_CAPTIONS").write_text("# format: <imageID> <sentence number>\n77 1\n99 5\n")
+    (sample,) = read_entities(tmp_path)
+    assert sample.captions == ("A photo of men 's arms near something , it seems",)
+    assert len(sample.phrases) == len(sample.extra["tokens"]) == 1  # type: ignore[arg-type]
+    assert str(sample.extra["unrelated"]).count("Two men") == 1
+    (tmp_path / "UNRELATED_CAPTIONS").write_text("77 first\n")
+    with pytest.raises(DatasetError, match="line 1 must be `image caption`"):
+        read_entities(tmp_path)

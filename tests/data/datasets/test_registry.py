@@ -29,6 +29,15 @@ def make(folder: Path, form: str) -> Path:
         document = {"karpathy": KARPATHY, "coco": COCO, "boxes": {"1": [[0, 0, 1, 1, "dog"]]}}[form]
         (folder / "file.json").write_bytes(orjson.dumps(document))
         return folder / "file.json"
+    if form == "coco-folder":
+        (folder / "annotations").mkdir()
+        (folder / "annotations" / "captions_val2017.json").write_bytes(orjson.dumps(COCO))
+        boxes = [{"image_id": 1, "bbox": [0, 0, 1, 1], "category_id": 1}]
+        instances = {**COCO, "annotations": boxes, "categories": [{"id": 1, "name": "dog"}]}
+        (folder / "annotations" / "instances_val2017.json").write_bytes(orjson.dumps(instances))
+    if form == "visual-genome":
+        region = {"region_id": 1, "phrase": "a dog", "x": 0, "y": 0, "width": 1, "height": 1}
+        (folder / "region_descriptions.json").write_bytes(orjson.dumps([{"id": 7, "regions": [region]}]))
     if form == "flickr8k":
         (folder / "tokens").write_text("a.jpg#0\tA dog.\n")
         return folder / "tokens"
@@ -54,12 +63,12 @@ def make(folder: Path, form: str) -> Path:
 @pytest.mark.parametrize("form", READERS)
 def test_every_form_is_recognised_and_read(tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture) -> None:
     path = make(tmp_path / form, form)
-    assert detect(path).form == form
+    assert detect(path).format == form
     assert str(READERS[form]) in str(detect(path))
     with caplog.at_level(logging.INFO, "captrial"):
         assert len(read_dataset(path)) == 1
     assert str(READERS[form]) in caplog.text
-    assert len(read_dataset(path, form=form)) == 1
+    assert len(read_dataset(path, format=form)) == 1
 
 
 def test_a_new_reader_needs_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,17 +88,17 @@ def test_a_new_reader_needs_one_entry(tmp_path: Path, monkeypatch: pytest.Monkey
     path.write_text("a.jpg|A dog.\nb.jpg|A cat.\n")
     assert detect(path).reader is reader
     assert [sample.captions for sample in read_dataset(path)] == [("A dog.",), ("A cat.",)]
-    assert read_dataset(path, images=tmp_path / "photos", form="list")[0].image.path == tmp_path / "photos" / "a.jpg"
+    assert read_dataset(path, images=tmp_path / "photos", format="list")[0].image.path == tmp_path / "photos" / "a.jpg"
     with pytest.raises(DatasetError, match=r"there are .*, list"):
-        read_dataset(path, form="zip")
+        read_dataset(path, format="zip")
     with pytest.raises(DatasetError, match=r"caption list \(name\|caption\)"):
         detect(tmp_path)
 
     shown = CliRunner().invoke(app, ["data", "show", str(path), "--json"])
     document = orjson.loads(shown.stdout)
-    assert (document["form"], document["splits"][0]["captions"]) == ("list", 2)
+    assert (document["format"], document["splits"][0]["captions"]) == ("list", 2)
     assert "caption list (name|caption)" in CliRunner().invoke(app, ["data", "show", str(path)]).output
-    listed = orjson.loads(CliRunner().invoke(app, ["data", "forms", "--json"]).stdout)
+    listed = orjson.loads(CliRunner().invoke(app, ["data", "formats", "--json"]).stdout)
     assert listed[-1] == {
         "name": "list", "title": "caption list", "description": "name|caption", "needs": "the .list file"
     }  # fmt: skip
@@ -118,8 +127,8 @@ def test_what_is_not_known_gets_the_list(tmp_path: Path) -> None:
         detect(tmp_path / "c.json")
     with pytest.raises(DatasetError, match="no such file or folder"):
         detect(tmp_path / "none")
-    with pytest.raises(DatasetError, match=r"no form 'zip'; there are .*karpathy"):
-        read_dataset(tmp_path, form="zip")
+    with pytest.raises(DatasetError, match=r"no format 'zip'; there are .*karpathy"):
+        read_dataset(tmp_path, format="zip")
 
 
 def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
@@ -132,7 +141,7 @@ def test_arguments_that_do_not_fit(tmp_path: Path) -> None:
 
 @pytest.mark.needs("data")
 def test_real_data(data: Path) -> None:
-    assert detect(data / "coco" / "images").form == "folder"
+    assert detect(data / "coco" / "images").format == "folder"
     assert len(read_dataset(data / "coco" / "boxes_val2017.json")) == 4952
     assert len(read_dataset(data / "flickr8k", split="test")) == 500
 
@@ -143,8 +152,8 @@ def test_the_toy_world(tmp_path: Path) -> None:
     assert len(samples) == 10
     assert all(sample.regions and len(sample.phrases) == 5 and sample.image.label for sample in samples)
     assert len(read_dataset(tmp_path / "toy", split="train")) == 6
-    assert detect(tmp_path / "toy" / "dataset.json").form == "karpathy"  # each file alone is what it is
-    assert detect(tmp_path / "toy" / "images" / "robot").form == "sequences"
+    assert detect(tmp_path / "toy" / "dataset.json").format == "karpathy"  # each file alone is what it is
+    assert detect(tmp_path / "toy" / "images" / "robot").format == "sequences"
 
 
 def test_the_docs_list_every_reader() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from captrial.data.pools import ImagePool, PoolSettings, build_pool
 from captrial.errors import DatasetError, InputError, StateError
-from captrial.files import LOCK
+from captrial.folders import LOCK
 from data.pools.photos import encoded, scene
 
 KEPT = [*(f"cats/{n}.jpg" for n in range(4)), *(f"dogs/{n}.jpg" for n in range(4, 7))]

@@ -11,7 +11,7 @@ from captrial.data import image_size
 from captrial.data.pools import ImagePool, build_pool, verify_pool
 from captrial.data.pools.image_pool import MANIFEST, SUMMARY, draw_classes
 from captrial.errors import DamagedError, InputError
-from captrial.files import CHECKSUMS
+from captrial.folders import CHECKSUMS
 from data.pools.photos import encoded, scene
 
 

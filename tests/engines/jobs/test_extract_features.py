@@ -80,7 +80,9 @@ def as_tars(folder: Path) -> list[InputPart]:
 
 def as_parquet(folder: Path) -> list[InputPart]:
     files, path = sorted(folder.iterdir()), folder.with_name("all.parquet")
-    pq.write_table(pa.table({"id": [one.name for one in files], "bytes": [one.read_bytes() for one in files]}), path)
+    table = pa.table({"id": [one.name for one in files], "bytes": [one.read_bytes() for one in files]})
+    if not path.exists():  # a file written anew counts as another one
+        pq.write_table(table, path)
     return find_parts(path, 3)
 
 
@@ -128,6 +130,16 @@ def dying_after_writing(path: Path, content: bytes) -> None:
     dying()
 
 
+remove_tree = shutil.rmtree
+
+
+def dying_at_shards(path: Path, **options: bool) -> None:
+    """Dies when finished shards are removed; temporary folders are."""
+    if "shards" in Path(path).name and path.exists():
+        raise Killed
+    remove_tree(path, **options)
+
+
 class DyingAtTheSecond:
     """A function that can be called once."""
 
@@ -147,7 +159,7 @@ class DyingAtTheSecond:
         (extract_features, "_stacked", None),
         (extract_features, "atomic_write", dying),
         (extract_features, "atomic_write", dying_after_writing),
-        (shutil, "rmtree", dying),
+        (shutil, "rmtree", dying_at_shards),
     ],
     ids=["before the first", "in the middle", "before the store knows", "when it knows", "while removing shards"],
 )

@@ -133,6 +133,7 @@ def test_what_failed_is_scored_again_once_its_cause_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     monkeypatch.setattr(score_job, "SLICE", 1)
+    monkeypatch.setattr(score_job, "FREQUENCY_SLICE", 1)
     known = {"1": ["a dog runs"], "2": ["a cat sits"]}
     said = {"a": {"1": "a dog", "2": "a cat"}}
     real = getattr(score_job, job).__call__

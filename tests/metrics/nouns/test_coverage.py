@@ -10,8 +10,10 @@ from metrics.example_corpora import GIVEN, GivenSimilarity, noun_corpus
 def test_coverage_assigns_each_noun_once_and_leaves_out_images_without_truth() -> None:
     rows = [("man man horse", ["person beach"]), ("man", [""]), ("", ["man"]), ("man", ["man horse", "man"])]
     scores = coverage(noun_corpus(rows), similarity=GivenSimilarity(GIVEN))
-    np.testing.assert_allclose(scores.per_image, [(0.5 + 0.1) / 2, np.nan, 0.0, 0.5])
-    assert scores.corpus == pytest.approx((0.3 + 0.0 + 0.5) / 3)
+    np.testing.assert_allclose(scores.per_image, [(0.5 + 0.1) / 2, np.nan, 0.0, 0.75])  # mean of references: 0.5 and 1
+    assert scores.corpus == pytest.approx((0.3 + 0.0 + 0.75) / 3)
+    union = coverage(noun_corpus(rows), similarity=GivenSimilarity(GIVEN), union=True)
+    np.testing.assert_allclose(union.per_image, [0.3, np.nan, 0.0, 0.5])
     assert any("1 of 4" in note for note in scores.notes)
 
 

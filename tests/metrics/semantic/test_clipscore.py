@@ -10,7 +10,7 @@ import pytest
 
 from captrial.errors import ImageError, InputError
 from captrial.metrics import Corpus, clip_score
-from captrial.metrics.semantic.clipscore import PROMPT, clip_values
+from captrial.metrics.semantic.clipscore import PROMPT, ClipEncoder, clip_values
 
 
 def test_formula() -> None:
@@ -93,3 +93,19 @@ def test_mistakes(checkpoint: Path, images: dict[str, Path], tmp_path: Path) -> 
         clip_score(corpus, images={**images, "2": tmp_path / "broken.png"}, checkpoint=str(checkpoint))
     with pytest.raises(InputError, match="not a CLIP checkpoint"):
         clip_score(corpus, images=images, checkpoint=str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_caption_longer_than_clip_reads_is_scored_in_chunks(checkpoint: Path) -> None:
+    encoder = ClipEncoder(str(checkpoint))  # reads 40 tokens: a token a letter here, 14 of them for the prompt
+    text = "one dog runs over green grass and two cats sleep"
+    chunks = encoder._chunks(text)
+    assert " ".join(chunks) == text
+    assert len(chunks) > 1
+    assert encoder._chunks("a dog") == ["a dog"]
+    weights = np.array([len(chunk.split()) for chunk in chunks])
+    mean = (encoder.texts(chunks) * weights[:, None]).sum(axis=0)
+    vectors = encoder.texts(["a dog", text, text + " here"])
+    np.testing.assert_allclose(vectors[1], mean / np.linalg.norm(mean), atol=1e-6)
+    np.testing.assert_allclose(vectors[0], encoder.texts(["a dog"])[0], atol=1e-6)
+    assert not np.allclose(vectors[1], vectors[2])

@@ -17,7 +17,7 @@ from torch import Tensor
 from captrial.errors import InputError
 from captrial.records import Box
 from captrial.vision.backbones.base import Backbone, grid_boxes
-from captrial.vision.box_overlap import iou_matrix, pool_cells, suppress
+from captrial.vision.boxes import iou_matrix, pool_cells, suppress
 from captrial.vision.detectors.base import Detection, Detector, RegionBackbone, pack_regions, region_notes
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.preprocess import Preprocess

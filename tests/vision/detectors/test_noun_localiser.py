@@ -18,7 +18,7 @@ from captrial.errors import DatasetError, InputError, MismatchError
 from captrial.records import Box, ImageRef, Sample
 from captrial.vision.backbones.base import Backbone, grid_boxes
 from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.box_overlap import ScoredBox, average_precision, covered_share, hits
+from captrial.vision.boxes import ScoredBox, average_precision, covered_share, hits
 from captrial.vision.detectors.base import Detector, GridDetector, RegionBackbone
 from captrial.vision.detectors.noun_localiser import SHIPPED, NounLocaliser, find_peaks
 from captrial.vision.features.visual_features import Features

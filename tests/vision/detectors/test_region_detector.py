@@ -17,15 +17,8 @@ from captrial.errors import DatasetError, InputError
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.detectors.base import Detector, RegionBackbone
-from captrial.vision.detectors.region_detector import (
-    SHIPPED,
-    WEIGHTS,
-    RegionDetector,
-    RegionLabels,
-    RegionNetwork,
-    RegionSettings,
-    cell_centres,
-)
+from captrial.vision.detectors.region_detector import SHIPPED, WEIGHTS, RegionDetector
+from captrial.vision.detectors.region_network import RegionLabels, RegionNetwork, RegionSettings, cell_centres
 from studies.detector_training import (
     DetectorRecipe,
     TargetMaker,
@@ -247,6 +240,36 @@ def test_shipped_detector_gives_regions_for_captioners(shipped: RegionDetector) 
     backbone = RegionBackbone(shipped, EfficientNetLite(2))
     features = backbone.extract([Image.fromarray(photographs.astronaut())])
     assert features.elements.shape[-1] == 1280
+
+
+@needs_weights
+def test_features_of_its_own_are_those_of_the_network(shipped: RegionDetector) -> None:
+    """Parts of a region's vector, computed a second time: means of the backbone inside the box, scores at its cell."""
+    detector, image = RegionDetector.from_pretrained(features=True), Image.fromarray(photographs.astronaut())
+    backbone = RegionBackbone(detector)
+    features, regions = backbone.extract([image]), backbone.regions([image])[0]
+    assert features.elements.shape == (1, len(regions), backbone.width) == (1, 36, 1012)
+    assert regions == shipped.detect([image])[0][:36]  # features change neither boxes nor labels
+    region, network = regions[0], detector.network
+    assert float(features.elements.std()) < 3  # standardised
+    vector = features.elements[0, 0] * network.feature_std + network.feature_mean
+    stage = network.stages(network.grid.preprocess(image)[None])[2][0]  # (352, 14, 14)
+    fine = stage.repeat_interleave(32, 1).repeat_interleave(32, 2)  # every pixel has the vector of its cell
+    x1, y1, x2, y2 = (round(value * 448 / 512) for value in region.box)
+    assert torch.allclose(vector[:352], fine[:, y1:y2, x1:x2].mean((1, 2)), atol=0.05)
+    labels = network.labels
+    classes, nouns = vector[-len(labels.nouns) - len(labels.scored) : -len(labels.nouns)], vector[-len(labels.nouns) :]
+    assert labels.nouns[int(nouns.argmax())] == region.label
+    assert float(nouns.sum()) == pytest.approx(1, abs=1e-2)
+    assert labels.scored[int(classes.argmax())] in ("person", "type:people")
+
+
+@needs_weights
+def test_an_image_of_nothing_still_has_one_region_for_a_captioner() -> None:
+    backbone = RegionBackbone(RegionDetector.from_pretrained(features=True, threshold=1.0))
+    features = backbone.extract([Image.new("RGB", (50, 40))])
+    assert features.elements.shape == (1, 1, 1012)
+    assert torch.isfinite(features.elements).all()
 
 
 @needs_weights

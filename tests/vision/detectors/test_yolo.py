@@ -17,7 +17,7 @@ from PIL import Image
 
 from captrial.errors import InputError, MissingExtraError
 from captrial.records import Box
-from captrial.vision.box_overlap import iou_matrix
+from captrial.vision.boxes import iou_matrix
 from captrial.vision.detectors.base import Detector, RegionBackbone
 from captrial.vision.detectors.yolo import Letterbox, OnnxDetector, decode, find_layout
 from vision.onnx_files import write_onnx

@@ -259,6 +259,14 @@ def test_grids_in_npy_files_have_the_boxes_of_their_cells(tmp_path: Path) -> Non
     assert found.boxes[0, 1].tolist() == [0.5, 0, 1, 0.5]
 
 
+def test_relative_boxes_stay_relative_where_the_size_is_known(tmp_path: Path) -> None:
+    """Cells of an imported grid were divided by the image's size, which left boxes of a few thousandths."""
+    np.save(tmp_path / "a.npy", np.zeros((2, 2, WIDTH), np.float32))
+    found = NpzFeatures(tmp_path, {"a": (640, 480)}).get(["a"])
+    assert found.boxes is not None
+    assert found.boxes[0, 1].tolist() == [0.5, 0, 1, 0.5]
+
+
 def test_npz_with_boxes_and_size_inside(tmp_path: Path) -> None:
     features, boxes = regions("7")
     np.savez(tmp_path / "7.npz", features=features, boxes=boxes, image_w=80, image_h=80)
@@ -283,8 +291,8 @@ def test_errors_name_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "1": r"image 1 has features of shape \(2, 6\), not \(n, 5\)",
         "2": "image 2 has features that are not finite",
         "3": r"3.npz has arrays one, two; one of feat",
-        "4": r"4.npz cannot be read as arrays",
-        "5": r"5.npy cannot be read as arrays",
+        "4": r"4.npz: is not a readable .npz file",
+        "5": r"5.npy: is not a readable .npy file",
     }.items():
         with pytest.raises(DatasetError, match=match):
             plain.get([image_id])

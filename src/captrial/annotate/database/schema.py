@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from captrial.errors import MismatchError
 
-VERSION = 3
+VERSION = 5
 metadata = MetaData()
 
 schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
@@ -107,7 +107,8 @@ judgements = Table(  # of the judging round
     metadata,
     Column("pair", ForeignKey("caption_pairs.id"), primary_key=True),
     Column("person", ForeignKey("people.id"), primary_key=True),
-    Column("winner", String(8), nullable=False),  # first, second, tie
+    Column("preferred", Text),  # model; null where neither is better
+    Column("left", Text, nullable=False),  # model whose caption was shown on the left
     Column("created", Float, nullable=False),
     Column("seconds", Float),
     Index("judgements_of_person", "person"),
@@ -150,6 +151,15 @@ receipts = Table(  # keys of submissions: the same submission sent twice is stor
     Column("person", ForeignKey("people.id"), primary_key=True),
     Column("key", String(64), primary_key=True),
     Column("created", Float, nullable=False),
+    Column("subject", String(40), nullable=False, server_default=""),  # hash of what was sent with the key
+)
+
+sessions = Table(  # of people who are signed in; a session ends with its row
+    "sessions",
+    metadata,
+    Column("token", String(64), primary_key=True),  # hash of the cookie's
+    Column("person", ForeignKey("people.id"), nullable=False, index=True),
+    Column("created", Float, nullable=False),
 )
 
 audit = Table(
@@ -177,6 +187,11 @@ RENAMED_COLUMNS = (  # in version 3: table, old name, new name
     ("votes", "sentence", "caption"),
     ("judgements", "duel", "pair"),
 )
+# Until version 4 judgements named positions: `winner` first, second or tie of the pair. Who was shown on the left
+# followed from the numbers of pair and person, as here.
+_PAIR_MODEL = "(SELECT {} FROM caption_pairs WHERE caption_pairs.id = judgements.pair)"
+_SWAPPED = "(((CAST(pair AS BIGINT) * 2654435761 + CAST(person AS BIGINT) * 40503) >> 7) & 1) = 1"
+_FIRST, _SECOND = _PAIR_MODEL.format("first"), _PAIR_MODEL.format("second")
 # MIGRATIONS[n] changes a database of version n into one of version n + 1.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE receipts DROP COLUMN answer",),  # it was always the same
@@ -185,7 +200,29 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         *(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}" for table, old, new in RENAMED_COLUMNS),
         """UPDATE settings SET value = REPLACE(value, '"min_sentences":', '"min_captions":') WHERE name = 'settings'""",
     ),
+    3: (
+        "ALTER TABLE judgements ADD COLUMN preferred TEXT",
+        """ALTER TABLE judgements ADD COLUMN "left" TEXT NOT NULL DEFAULT ''""",
+        f"UPDATE judgements SET preferred = {_FIRST} WHERE winner = 'first'",
+        f"UPDATE judgements SET preferred = {_SECOND} WHERE winner = 'second'",
+        f"""UPDATE judgements SET "left" = CASE WHEN {_SWAPPED} THEN {_SECOND} ELSE {_FIRST} END""",
+        "ALTER TABLE judgements DROP COLUMN winner",
+    ),
+    4: ("ALTER TABLE receipts ADD COLUMN subject VARCHAR(40) NOT NULL DEFAULT ''",),
 }
+
+
+def check_version(connection: Connection) -> None:
+    """Refuse a database that is not an annotation database of this version."""
+    if not inspect(connection).has_table(schema_version.name):
+        raise MismatchError("this is not an annotation database of captrial")
+    found = connection.execute(select(schema_version.c.version)).scalar_one()
+    if found > VERSION:
+        raise MismatchError(f"this database was made by a newer captrial (version {found}); upgrade captrial")
+    if found < VERSION:
+        raise MismatchError(
+            f"this database was made by an older captrial (version {found}); `captrial annotate serve` upgrades it"
+        )
 
 
 def migrate(connection: Connection) -> None:
@@ -200,5 +237,8 @@ def migrate(connection: Connection) -> None:
         connection.execute(schema_version.update().values(version=VERSION))
         metadata.create_all(connection)
     else:
+        foreign = inspect(connection).get_table_names()
+        if foreign:
+            raise MismatchError(f"this database has tables of something else ({foreign[0]}); give one of its own")
         metadata.create_all(connection)
         connection.execute(schema_version.insert().values(version=VERSION))

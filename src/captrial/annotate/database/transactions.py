@@ -13,22 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Engine, bindparam, create_engine, event, select
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy import URL, Connection, bindparam, func, select
+from sqlalchemy.exc import DatabaseError
 
-from captrial.annotate.database.schema import audit, migrate, settings
-from captrial.errors import CaptrialError, InputError, MissingExtraError, StateError
+from captrial.annotate.database.connections import describe, make_engine
+from captrial.annotate.database.schema import audit, check_version, migrate, settings
+from captrial.errors import CaptrialError, DamagedError, InputError, StateError
 
 T = TypeVar("T")
 Waiting = tuple[Callable[[], Any], "Future[Any]"]
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 MAX_BATCH = 8  # changes in one transaction: all of them wait for the last
 DATABASE = "annotations.sqlite"
 _SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
+_LAST = select(func.max(audit.c.at))
 _NOTE = audit.insert().inline()  # its number is not needed
 _LOCK = 0x63617074  # any fixed number: the name of our advisory lock
 _BEGIN = {  # one message each: while a message is on its way nobody else can change anything
@@ -49,28 +51,41 @@ _BEGIN = {  # one message each: while a message is on its way nobody else can ch
 class Store:
     """Transactions on the annotation database; safe in threads."""
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self.clock = clock
-        self.engine = _engine(url)
+    def __init__(self, url: str | URL, clock: Callable[[], float] | None = None, read_only: bool = False) -> None:
+        """Open a database; one that does not exist is created, unless it is opened only to be read."""
+        steady = SteadyClock()
+        self.clock = clock or steady
+        self.read_only = read_only
+        self.engine = make_engine(url, read_only)
         self._writing = threading.Lock()
         self._local = _ThreadState()
         try:
-            with self.change() as connection:
-                migrate(connection)
+            if read_only:
+                with self.read() as connection:
+                    check_version(connection)
+            else:
+                with self.change() as connection:
+                    migrate(connection)
+                    steady.not_before(connection.execute(_LAST).scalar_one() or 0.0)
         except BaseException as error:
             self.close()
-            if isinstance(error, OperationalError):
-                raise InputError(f"cannot open the annotation database: {error.orig}") from None
+            if isinstance(error, DatabaseError):
+                raise InputError(
+                    f"cannot open the annotation database {describe(self.engine)}: {str(error.orig).strip()}"
+                ) from None
             raise
 
     @classmethod
-    def in_directory(cls, directory: Path | str, url: str | None = None) -> Store:
+    def in_directory(cls, directory: Path | str, url: str | None = None, read_only: bool = False) -> Store:
         """The store of a competition's directory: its own SQLite file, unless `url` names a database."""
-        return cls(url or f"sqlite:///{Path(directory) / DATABASE}")
+        own = URL.create("sqlite", database=str(Path(directory) / DATABASE))
+        return cls(url or own, read_only=read_only)
 
     @contextmanager
     def change(self) -> Iterator[Connection]:
         """A transaction that may write; one at a time."""
+        if self.read_only:
+            raise StateError("the annotation database was opened only to be read")
         if self._local.connection is not None:  # part of a batch
             with self._local.connection.begin_nested():
                 yield self._local.connection
@@ -112,11 +127,24 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads and never waits for writers."""
-        with self.engine.connect() as connection:
-            if self.engine.dialect.name == "sqlite":
-                connection.exec_driver_sql("BEGIN")
-            yield connection
-            connection.rollback()
+        try:
+            with self.engine.connect() as connection:
+                if self.engine.dialect.name == "sqlite":
+                    connection.exec_driver_sql("BEGIN")
+                yield connection
+                connection.rollback()
+        except DatabaseError as error:
+            if self.engine.dialect.name != "sqlite":
+                raise
+            raise DamagedError(
+                describe(self.engine), str(error.orig).strip(), "`captrial annotate import` of an export"
+            ) from None
+
+    def copy_to(self, path: Path) -> None:
+        """Copy an SQLite database to a new file."""
+        with self.engine.connect() as connection, closing(sqlite3.connect(path)) as target:
+            driver: Any = connection.connection.driver_connection
+            driver.backup(target)
 
     def close(self) -> None:
         """Close all connections."""
@@ -144,44 +172,36 @@ class Store:
         connection.execute(_NOTE, row)
 
 
+class SteadyClock:
+    """The time in seconds, as `time.time`, that never goes back, also where somebody sets the clock back.
+
+    The order of answers, leases and sessions depend on it. Where the clock is set back, time goes on from where it was.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic) -> None:
+        self._wall, self._elapsed = wall, elapsed
+        self._lock = threading.Lock()
+        self._last, self._then = wall(), elapsed()
+
+    def __call__(self) -> float:
+        """The time now."""
+        with self._lock:
+            now = self._elapsed()
+            self._last, self._then = max(self._wall(), self._last + now - self._then), now
+            return self._last
+
+    def not_before(self, earliest: float) -> None:
+        """Go on from a time that was noted earlier, if the clock was set back since."""
+        with self._lock:
+            self._last = max(self._last, earliest)
+
+
 class _ThreadState(threading.local):
     """Of one thread: the transaction of its batch, and what to call after that."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
         self.after_commit: list[Callable[[], None]] = []
-
-
-def _engine(url: str) -> Engine:
-    try:
-        if url.startswith("sqlite"):
-            options: dict[str, Any] = {"connect_args": {"check_same_thread": False, "timeout": 30}}
-            engine = create_engine(url, poolclass=QueuePool, pool_size=10, max_overflow=30, **options)
-            event.listen(engine, "connect", _prepare_sqlite)
-            return engine
-        if url.startswith("postgresql://"):
-            url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-        engine = create_engine(url, pool_size=10, max_overflow=30)
-        event.listen(engine, "connect", _prepare_postgresql)
-        return engine
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise InputError(
-            f"{url!r} is not a database URL that captrial supports ({error}); use postgresql://..."
-        ) from None
-    except ModuleNotFoundError:
-        raise MissingExtraError("PostgreSQL", "postgres") from None
-
-
-def _prepare_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # `change` and `read` begin transactions, not the driver
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 30000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _prepare_postgresql(connection: Any, _: object) -> None:
-    connection.autocommit = True  # as above
-    # compiling a statement takes longer than running any of ours (a server without a compiler has no such setting)
-    connection.execute("SELECT set_config('jit', 'off', false) FROM pg_settings WHERE name = 'jit'")
 
 
 class WriteQueue:

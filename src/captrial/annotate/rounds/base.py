@@ -19,7 +19,20 @@ from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Column, Connection, Float, Integer, Row, Select, Table, bindparam, exists, func, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    Row,
+    Select,
+    Table,
+    bindparam,
+    exists,
+    func,
+    select,
+)
 from sqlalchemy.sql.dml import ReturningInsert
 
 from captrial.annotate.accounts import Person
@@ -136,6 +149,10 @@ class AnnotationRound(BaseRound):
         """Count the answers that are valid."""
         return select(func.count()).select_from(self.table)
 
+    def row(self, connection: Connection, form: AnswerForm, person: int) -> Answer:
+        """The row to store for a form; by default the form knows it."""
+        return form.row(person)
+
     def after_answer(self, connection: Connection, settings: AnnotationSettings, form: AnswerForm) -> bool:
         """Apply what follows from an answer; return whether the active images must be computed again."""
         return False
@@ -179,8 +196,10 @@ class AnnotationRound(BaseRound):
 
 # Taking part --------------------------------------------------------------------------------------------------------
 
-_RECEIPT = exists().where(receipts.c.person == people.c.id, receipts.c.key == bindparam("of_key"))
-_PARTICIPATION = (
+_RECEIPT = (
+    select(receipts.c.subject).where(receipts.c.person == people.c.id, receipts.c.key == bindparam("of_key"))
+).scalar_subquery()
+_PARTICIPATION: Select[Any] = (
     select(settings_table.c.value, leases.c.started, leases.c.expires, _RECEIPT.label("received"))
     .outerjoin_from(people, settings_table, settings_table.c.name == "settings")
     .outerjoin(
@@ -195,11 +214,11 @@ _PARTICIPATION = (
 
 def check_participation(
     connection: Connection, round_: AnnotationRound, person: Person, item: int | None = None, key: str | None = None
-) -> tuple[AnnotationSettings, Row[Any]]:
+) -> tuple[AnnotationSettings, Any]:
     """Refuse a person who may not take part in the round (now).
 
-    Returns the settings, and a row: `started` and `expires` of their lease on the item, and whether a submission with
-    this key was `received` before.
+    Returns the settings, and a row: `started` and `expires` of their lease on the item, and `received`, the subject of
+    a submission with this key that was received before (None where there was none).
     """
     values = {"of_round": round_.name, "of_person": person.id, "of_item": item, "of_key": key}
     found = connection.execute(_PARTICIPATION, values).one_or_none()
@@ -240,7 +259,11 @@ def items_in_need(item: Column[int], answered: Column[int], wanted: str, items: 
     counted = select(answered.label("item"), func.count().label("people")).group_by(answered)
     done = (counted.where(answered.in_(items)) if items else counted).subquery()
     number, people_wanted = func.coalesce(done.c.people, 0), bindparam(wanted, type_=Integer)
-    own = exists().where(answered == item, answered.table.c.person == PERSON)
+    answers = answered.table
+    if items:
+        own: ColumnElement[bool] = exists().where(answered == item, answers.c.person == PERSON)
+    else:  # one list of the person's answers, where PostgreSQL may look for them once for every item
+        own = item.in_(select(answered).where(answers.c.person == PERSON))
     work = (
         select(item.label("item"), (people_wanted - number).label("missing"), number.label("done"))
         .outerjoin(done, done.c.item == item)

@@ -21,7 +21,7 @@ from captrial.annotate.rounds.base import (
     answers_per_item,
     items_in_need,
 )
-from captrial.annotate.rounds.write import RULES, WRITERS, caption_counts, missing_captions
+from captrial.annotate.rounds.write import RULES, WRITERS, WRITTEN, missing_captions
 from captrial.annotate.settings import AnnotationSettings
 from captrial.errors import StateError
 
@@ -60,8 +60,8 @@ class InspectRound(AnnotationRound):
         return {"rules": RULES}
 
     def people_wanted(self, settings: AnnotationSettings) -> int:
-        """Inspectors of a caption."""
-        return settings.inspectors
+        """Inspectors of a caption; none where nobody writes."""
+        return settings.inspectors if settings.writers else 0
 
     def work(self, items: Items = ()) -> Work:
         """Captions a person may inspect: live, by somebody else, of images that have enough captions."""
@@ -98,15 +98,31 @@ class InspectRound(AnnotationRound):
         return "vote", {"right": right, "reason": "" if right else "not this image"}
 
 
+def refresh_states(connection: Connection, settings: AnnotationSettings) -> None:
+    """Discard captions that enough inspectors call wrong now, and restore others: votes or settings have changed."""
+    if not settings.inspectors:
+        return
+    called_wrong = select(func.count()).select_from(votes).where(votes.c.caption == captions.c.id, ~votes.c.right)
+    wrong = called_wrong.scalar_subquery()
+    for state, condition in (("live", wrong < settings.discards), ("discarded", wrong >= settings.discards)):
+        other = "discarded" if state == "live" else "live"
+        connection.execute(captions.update().where(captions.c.state == other, condition).values(state=state))
+
+
 @cache
 def _work(items: Items) -> Work:
     same_image = captions.alias()
-    of_images = captions.c.image.in_(select(same_image.c.image).where(same_image.c.id.in_(items))) if items else None
-    counted = caption_counts(of_images)
+    # counted caption by caption from the index: joined as a table of all images, PostgreSQL, whose statistics know
+    # nothing of the last minutes, counted all images again for every caption: 111 of 115 ms
+    written = (
+        select(func.count())
+        .select_from(same_image)
+        .where(same_image.c.image == captions.c.image, same_image.c.state.in_(WRITTEN))
+        .scalar_subquery()
+    )
     return (
         items_in_need(captions.c.id, votes.c.caption, "inspectors", items)
         .join(images, images.c.id == captions.c.image)
-        .join(counted, counted.c.image == captions.c.image)
         .where(images.c.active, captions.c.state == "live", captions.c.person != PERSON)
-        .where(counted.c.written >= WRITERS)
+        .where(written >= WRITERS)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -20,11 +21,13 @@ from captrial.annotate.rounds.base import (
     items_in_need,
 )
 from captrial.annotate.settings import AnnotationSettings
+from captrial.compete.storage.labels import JUDGEMENTS
+from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from captrial.compete.competition import Competition
 
-JUDGEMENTS = "judgements.jsonl"
+_PAIR = select(caption_pairs).where(caption_pairs.c.id == bindparam("item"))
 
 
 class JudgementForm(AnswerForm):
@@ -34,11 +37,6 @@ class JudgementForm(AnswerForm):
     table: ClassVar[Table] = judgements
 
     winner: Literal["left", "right", "tie"]
-
-    def row(self, person: int) -> Answer:
-        """The winner, as the pair is stored."""
-        left, right = ("second", "first") if swapped(self.item, person) else ("first", "second")
-        return {"pair": self.item, "winner": {"left": left, "right": right}.get(self.winner, "tie")}
 
 
 class JudgeRound(AnnotationRound):
@@ -69,6 +67,15 @@ class JudgeRound(AnnotationRound):
         captions = [by_model[row.first], by_model[row.second]]
         return {"image": row.image, "captions": captions[::-1] if swapped(item, person) else captions}
 
+    def row(self, connection: Connection, form: AnswerForm, person: int) -> Answer:
+        """The better model and the one on the left, by name: positions would mean nothing without the page."""
+        assert isinstance(form, JudgementForm)
+        pair = connection.execute(_PAIR, {"item": form.item}).one_or_none()
+        if pair is None:
+            raise InputError(f"there is no item {form.item}")
+        left, right = (pair.second, pair.first) if swapped(form.item, person) else (pair.first, pair.second)
+        return {"pair": form.item, "left": left, "preferred": {"left": left, "right": right}.get(form.winner)}
+
     def refresh_items(self, connection: Connection, settings: AnnotationSettings, selected: SelectedPairs) -> None:
         """Add pairs of models for the images that were selected for them."""
         if not settings.judges:
@@ -87,8 +94,9 @@ class JudgeRound(AnnotationRound):
         return sum(min(people, settings.judges) for people in cast), settings.judges * len(cast)
 
     def competition_files(self, connection: Connection, settings: AnnotationSettings) -> dict[str, list[Answer]]:
-        """Every judgement."""
-        return {JUDGEMENTS: _all_judgements(connection)} if settings.judges else {}
+        """Every judgement, also of a round that has been closed."""
+        lines = _all_judgements(connection, settings.judges)
+        return {JUDGEMENTS: lines} if lines or settings.judges else {}
 
     def simulate(self, shown: Answer, person: SimulatedAnnotator) -> tuple[str, Answer]:
         """The caption that has more words in common with the image's references wins."""
@@ -109,16 +117,44 @@ def _work(items: Items) -> Work:
     return work.join(images, images.c.id == caption_pairs.c.image).where(images.c.active)
 
 
-def _all_judgements(connection: Connection) -> list[Answer]:
-    """Every judgement, as `captrial compete` reads them."""
-    names = {"first": "a", "second": "b", "tie": "tie"}
+def _all_judgements(connection: Connection, judges: int) -> list[Answer]:
+    """Every judgement, as `captrial compete` reads them (see `captrial.compete.storage.judgements`).
+
+    Images come in the order in which they got their last judgement. An image is complete when all its pairs have their
+    judges.
+    """
     rows = connection.execute(
-        select(images.c.image, caption_pairs.c.first, caption_pairs.c.second, judgements.c.winner)
-        .join(caption_pairs, caption_pairs.c.image == images.c.id)
-        .join(judgements, judgements.c.pair == caption_pairs.c.id)
-        .order_by(images.c.image, caption_pairs.c.id, judgements.c.person)
+        select(
+            images.c.image,
+            images.c.active,
+            *(caption_pairs.c[name] for name in ("id", "first", "second")),
+            *(judgements.c[name] for name in ("pair", "person", "left", "preferred", "created")),
+        )
+        .select_from(caption_pairs)
+        .join(images, images.c.id == caption_pairs.c.image)
+        .outerjoin(judgements, judgements.c.pair == caption_pairs.c.id)
+        .order_by(caption_pairs.c.id, judgements.c.person)
+    ).all()
+    cast = Counter(row.pair for row in rows if row.pair is not None)
+    waiting = {row.image for row in rows if row.active and cast[row.id] < judges}
+    last: dict[str, float] = {}
+    for row in rows:
+        last[row.image] = max(last.get(row.image, 0.0), row.created or 0.0)
+    ordered = sorted(
+        (row for row in rows if row.pair is not None),
+        key=lambda row: (row.image in waiting, last[row.image], row.image),
     )
-    return [{"id": row.image, "a": row.first, "b": row.second, "winner": names[row.winner]} for row in rows]
+    return [
+        {
+            "image": row.image,
+            "model_a": row.left,
+            "model_b": row.second if row.left == row.first else row.first,
+            "preferred": row.preferred,
+            "annotator": row.person,
+            "complete": row.image not in waiting,
+        }
+        for row in ordered
+    ]
 
 
 def _overlap(caption: str, references: Sequence[str]) -> float:

@@ -40,12 +40,12 @@ from captrial.annotate.rounds.base import (
     statement_values,
 )
 from captrial.annotate.settings import AnnotationSettings
+from captrial.compete.storage.labels import REFERENCES
 from captrial.errors import StateError
 
 if TYPE_CHECKING:
     from captrial.compete.competition import Competition
 
-REFERENCES = "references.jsonl"
 MAX_CAPTION = 1000
 WRITTEN = ("live", "discarded")  # states of captions that count as written
 CaptionText = Annotated[str, Field(max_length=4 * MAX_CAPTION)]  # before blanks are removed

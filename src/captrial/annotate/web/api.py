@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field, create_model
 from captrial.annotate import accounts
 from captrial.annotate.accounts import MAX_NAME, Person
 from captrial.annotate.import_export import EXPORTS
-from captrial.annotate.rounds.base import Answer, AnswerForm, Form, Item, Key
+from captrial.annotate.live_ranking import LiveMetric
+from captrial.annotate.rounds.base import Answer, AnswerForm, Form, Item, Key, require_consent
 from captrial.annotate.rounds.qualification import is_needed
 from captrial.annotate.rounds.registry import ROUNDS, get_round, rounds_of
 from captrial.annotate.rounds.write import RULES, CaptionText, check
@@ -21,6 +22,7 @@ from captrial.annotate.web.sessions import Context, Lead, Member
 from captrial.errors import ImageError, InputError
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+RankBy = LiveMetric | Literal["preferences"]
 BINARY = {"type": "string", "format": "binary"}
 
 
@@ -192,7 +194,9 @@ def submit_practice(body: DraftForm, person: Member, context: Context) -> Answer
     "/image/{number}", response_class=Response, responses={200: {"content": {"image/jpeg": {"schema": BINARY}}}}
 )
 def image(number: Number, person: Member, context: Context) -> Response:
-    """An image by number, re-encoded and without metadata."""
+    """An image by number, re-encoded and without metadata; for people who have accepted the consent text."""
+    if person.role != "lead":
+        require_consent(person)
     name = context.service.image_id(number)
     if name is None:
         raise HTTPException(404, "there is no such image")
@@ -227,7 +231,7 @@ def overview(person: Lead, context: Context) -> Answer:
 
 
 @_lead.get("/api/lead/ranking")
-def ranking(person: Lead, context: Context, metric: Literal["cider", "bleu_4", "rouge_l", "nw"] = "cider") -> Answer:
+def ranking(person: Lead, context: Context, metric: RankBy = "cider") -> Answer:
     """The ranking by the labels so far, with intervals; the agreement of captions and of preferences."""
     return context.live_ranking.get(metric)
 
@@ -241,11 +245,13 @@ def invite(body: InvitationForm, person: Lead, context: Context) -> Answer:
 
 @_lead.post("/api/lead/people/{number}/renew")
 def renew(number: Number, person: Lead, context: Context) -> Answer:
-    """A new link for a person."""
+    """A new link for a person; the old one, their password and their sessions stop working."""
     store = context.service.store
     with store.change() as connection:
         _existing(accounts.by_id(connection, number), number)
-        return {"path": f"/join/{accounts.renew_invitation(store, connection, number, person.id)}"}
+        token = accounts.renew_invitation(store, connection, number, person.id)
+    context.sessions.clear_cache()
+    return {"path": f"/join/{token}"}
 
 
 @_lead.post("/api/lead/people/{number}/qualify")

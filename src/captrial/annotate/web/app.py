@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import fields
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from captrial.annotate import accounts
 from captrial.annotate.accounts import Person
 from captrial.annotate.import_export import EXPORTS
+from captrial.annotate.live_ranking import METRICS
 from captrial.annotate.rounds.base import BaseRound
 from captrial.annotate.rounds.qualification import is_needed
 from captrial.annotate.rounds.registry import QUALIFICATION, ROUNDS, rounds_of
@@ -26,17 +27,29 @@ from captrial.annotate.settings import MAX_CONSENT
 from captrial.annotate.web.api import create_router
 from captrial.annotate.web.sessions import Context, Lead, Member, Visitor, WebContext, address_of
 from captrial.html import Templates
+from captrial.metrics.registry import column_title
 from captrial.version import __version__
 from captrial.web.security import protect
-from captrial.web.server import mount_static, render_error
+from captrial.web.server import LimitedProtocol, mount_static, render_error
 
 THREADS = 4  # for requests that only read; Python runs one at a time anyway
 templates = Templates("captrial.annotate.web", "captrial.web")
 
 
-def create_app(directory: Path | str, database: str | None = None, *, secure: bool = False) -> FastAPI:
-    """The application for a competition's directory; `secure` marks cookies for HTTPS only."""
-    context = WebContext(AnnotationService(directory, database=database), secure)
+def create_app(
+    directory: Path | str,
+    database: str | None = None,
+    *,
+    secure: bool = False,
+    hosts: Collection[str] | None = None,
+    images: Path | None = None,
+) -> FastAPI:
+    """The application for a competition's directory.
+
+    `secure` marks cookies for HTTPS only, `hosts` are the names under which it answers (None: any), and `images` is the
+    folder of the images, if not that of the competition.
+    """
+    context = WebContext(AnnotationService(directory, database=database), secure, images)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -46,7 +59,7 @@ def create_app(directory: Path | str, database: str | None = None, *, secure: bo
 
     app = FastAPI(title="captrial annotate", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
-    protect(app, lambda message: render_error(templates, message, person=None))
+    protect(app, lambda message: render_error(templates, message, person=None), hosts=hosts)
     app.include_router(create_router())
     app.include_router(_pages)
     for round_ in ROUNDS.values():
@@ -55,22 +68,23 @@ def create_app(directory: Path | str, database: str | None = None, *, secure: bo
     return app
 
 
-def run(app: FastAPI, host: str, port: int, https: bool = False) -> None:
+def run(app: FastAPI, listening: socket.socket, https: bool = False) -> None:
     """Serve the application until it is interrupted; with `https` a proxy's forwarded address is trusted."""
     app.state.context.prepare_images()
     # a transaction releases the interpreter's lock at every statement and should not wait 5 ms to get it back
     sys.setswitchinterval(0.0005)
     gc.collect()
     gc.freeze()  # what is loaded now stays: searching it for garbage would stop all requests
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
+        http=LimitedProtocol,
         log_level="warning",
         server_header=False,
         proxy_headers=https,
         timeout_keep_alive=75,  # people think longer than uvicorn's 5 seconds
     )
+    with suppress(KeyboardInterrupt):  # the usual way to stop it
+        uvicorn.Server(config).run([listening])
 
 
 def render(template: str, **values: object) -> HTMLResponse:
@@ -128,16 +142,17 @@ def login(
 
 @_pages.post("/password")
 def choose_password(person: Member, context: Context, password: Annotated[str, Form()]) -> Response:
-    """Set a password."""
+    """Set a password; other sessions end."""
     accounts.set_password(context.service.store, person.id, password)
-    return RedirectResponse("/", 303)
+    context.sessions.clear_cache()
+    return _signed_in(person, context)
 
 
 @_pages.post("/logout")
-def logout(context: Context) -> Response:
+def logout(request: Request, context: Context) -> Response:
     """Sign out."""
     response = RedirectResponse("/", 303)
-    context.sessions.end(response)
+    context.sessions.end(request, response)
     return response
 
 
@@ -163,9 +178,14 @@ def qualification(person: Member, context: Context) -> Response:
 def lead(person: Lead, context: Context) -> Response:
     """The lead's page."""
     settings = context.service.settings()
-    numbers = [entry for entry in fields(settings) if entry.metadata]
-    values = {"settings": settings, "numbers": numbers, "max_consent": MAX_CONSENT, "roles": accounts.ROLES}
-    return render("lead.html", title="Lead", person=person, exports=EXPORTS, **values)
+    values = {
+        "settings": settings,
+        "numbers": settings.number_fields(),
+        "max_consent": MAX_CONSENT,
+        "roles": accounts.ROLES,
+    }
+    metrics = {name: column_title(name) for name in METRICS}
+    return render("lead.html", title="Lead", person=person, exports=EXPORTS, metrics=metrics, **values)
 
 
 def _round_page(round_: BaseRound) -> Callable[[Person], Response]:

@@ -47,6 +47,10 @@ class ImageServer:
             partial.replace(file)
         return encoded
 
+    def missing(self, images: Iterable[str]) -> list[str]:
+        """Those of the images that are not there; whether the others can be opened shows when they are encoded."""
+        return [image for image in images if self.images is None or image not in self.images]
+
     def prepare(self, images: Iterable[str], stop: threading.Event, rest: float = 4.0) -> None:
         """Encode images that are not encoded yet, until `stop` is set.
 
@@ -55,9 +59,11 @@ class ImageServer:
         """
         for image in images:
             begun = time.perf_counter()
-            with suppress(ImageError, OSError):
+            try:
                 if not self._file(image).is_file():
                     self.jpeg(image)
+            except (ImageError, OSError) as error:
+                _log.warning("people cannot be shown the image %s: %s", image, error)
             if stop.wait(rest * (time.perf_counter() - begun)):
                 return
 

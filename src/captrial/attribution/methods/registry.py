@@ -12,6 +12,7 @@ A method has at least one of three functions:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from captrial.attribution.attribution import Array, Attribution
     from captrial.attribution.subject import ScoreKind, Subject, Targets
 
-Over = Literal["features", "pixels"]
+Over = Literal["elements", "pixels"]
 RuleName = Literal["averaged", "gauss_legendre"]
 DEFAULT_METHOD = "integrated_gradients"
 CHUNK_ELEMENTS, CHUNK_PIXELS = 192, 32  # pairs of a point and a word in flight, over elements and through a backbone
@@ -35,7 +36,7 @@ _FUNCTIONS = "captrial.attribution.methods"
 class AttributionSettings:
     """How an attribution is made; the defaults were measured (docs/explain.md)."""
 
-    over: Over = "features"  # what our own captioners are differentiated with respect to; others: always pixels
+    over: Over = "elements"  # what our own captioners are differentiated with respect to; others: always pixels
     score: ScoreKind = "logit"  # of a word, before the softmax; or "log_probability"
     boxes: Array | None = field(default=None, compare=False)  # (e, 4) relative regions that `occlusion` covers
     tolerance: float = 0.01  # completeness error of every word, for integrated gradients
@@ -49,6 +50,8 @@ class AttributionSettings:
     def __post_init__(self) -> None:
         if self.over not in get_args(Over):
             raise InputError(f"nothing can be explained over {self.over!r}; there are: {', '.join(get_args(Over))}")
+        if not 0 < self.tolerance < math.inf:
+            raise InputError(f"a tolerance of {self.tolerance}: give a share of a word's score above 0, e.g. 0.01")
 
     def rows(self, subject: Subject) -> int:
         """Pairs of a point and a word in flight."""

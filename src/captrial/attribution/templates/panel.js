@@ -6,7 +6,8 @@ const VERDICTS = {
   "grounded": ["grounded", "the top region of the word is of this class"],
   "grounded early": ["early", "only the top region of an earlier word is of this class"],
   "not checkable": ["unknown", "no region label could confirm it"],
-  "hallucinated": ["wrong", "no top region up to the word is of this class"],
+  "there, but not looked at": ["early", "it was found in the image, but no top region up to the word is of this class"],
+  "not in the image": ["wrong", "nothing of this name was found in the image"],
 };
 
 function element(name, attributes = {}, ...children) {

@@ -49,7 +49,7 @@ class AttentionOnAttention(nn.Module):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.gate = nn.Sequential(nn.Dropout(dropout), nn.Linear(2 * width, 2 * width), nn.GLU())
+        self.gate = nn.Sequential(layers.Dropout(dropout), nn.Linear(2 * width, 2 * width), nn.GLU())
 
     def forward(self, attended: Tensor, query: Tensor) -> Tensor:
         """Both (..., d) -> (..., d)."""
@@ -67,7 +67,7 @@ class RefinerLayer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.aoa = AttentionOnAttention(width, config.aoa_dropout)
-        self.attention_dropout = nn.Dropout(config.attention_dropout)
+        self.attention_dropout = layers.Dropout(config.attention_dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(b, k, d), mask (b, k) -> (b, k, d)."""
@@ -97,8 +97,8 @@ class Aoa(RecurrentCaptioner):
         self.query_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width)
         self.aoa = AttentionOnAttention(width, 0.0)
-        self.attention_dropout = nn.Dropout(config.attention_dropout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.attention_dropout = layers.Dropout(config.attention_dropout)
+        self.dropout = layers.Dropout(config.dropout)
         self.head = nn.Linear(width, config.words)
         if config.legacy_norm:
             layers.use_legacy_norms(self)

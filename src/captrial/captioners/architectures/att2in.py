@@ -36,7 +36,7 @@ class Att2in(RecurrentCaptioner):
         self.from_hidden = nn.Linear(width, 5 * width)
         self.from_context = nn.Linear(width, 2 * width)
         self.head = nn.Linear(width, config.words)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
 
     def encode(self, features: Features) -> layers.AdditiveMemory:
         """Embed the elements and project them for the attention."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from captrial.captioners.architectures import layers
 from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
 from captrial.decoding.protocol import Step, pick_hypotheses
 
@@ -68,3 +69,15 @@ class RecurrentCaptioner(Captioner):
             outputs.append(output)
             attended.append(attention)
         return torch.stack(outputs, 2), torch.stack(attended, 2)
+
+
+class AttentionLstmCaptioner(RecurrentCaptioner):
+    """Captioners whose first LSTM reads the word, the mean of the image and a second LSTM, and gives the query."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config)
+        width = config.width
+        self.words = layers.Embedding(config.words, width, config.dropout)
+        self.embed = layers.Projection(config.features, width, config.dropout)
+        self.embed_mean = layers.Projection(config.features, width, config.dropout)
+        self.looking = layers.LstmCell(3 * width, width)  # the attention LSTM; names are part of checkpoints

@@ -204,14 +204,14 @@ class Sgae(RecurrentCaptioner):
             *(
                 part
                 for _ in range(2)
-                for part in (nn.Linear(width, width), nn.LeakyReLU(0.1), nn.Dropout(config.dropout))
+                for part in (nn.Linear(width, width), nn.LeakyReLU(0.1), layers.Dropout(config.dropout))
             ),
             nn.Linear(width, width),
         )
         self.sentence_core = Core(config, contexts=1)
         self.picture_core = Core(config, contexts=2)
         self.head = nn.Linear(width, config.words)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
 
     def encode(self, features: Features) -> SgaeMemory:
         """Images: the nodes of their scene graphs, and what the dictionary recalls for each node."""
@@ -221,7 +221,7 @@ class Sgae(RecurrentCaptioner):
         elif features.relations is None or features.attributes is None:
             raise InputError(
                 "sgae needs relations and attributes of the images and these features have none; "
-                "use labelled regions (--backbone localiser), or the relation-free mode: --set relations=false"
+                "use labelled regions (--backbone region-detector), or the relation-free mode: --set relations=false"
             )
         else:
             relations = Relations(features.relations)

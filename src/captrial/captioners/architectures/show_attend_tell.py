@@ -43,7 +43,7 @@ class ShowAttendTell(RecurrentCaptioner):
         super().__init__(config)
         size, width = config.features, config.width
         self.words = nn.Embedding(config.words, config.embedding)
-        self.init = nn.Sequential(nn.Linear(size, width), nn.ReLU(), nn.Dropout(config.dropout))
+        self.init = nn.Sequential(nn.Linear(size, width), nn.ReLU(), layers.Dropout(config.dropout))
         self.init_hidden = nn.Linear(width, width)
         self.init_cell = nn.Linear(width, width)
         self.element = nn.Sequential(nn.Linear(size, config.attention), nn.Linear(config.attention, config.attention))
@@ -54,7 +54,7 @@ class ShowAttendTell(RecurrentCaptioner):
         self.out_hidden = nn.Linear(width, config.embedding)
         self.out_context = nn.Linear(size, config.embedding)
         self.head = nn.Linear(config.embedding, config.words)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
 
     def encode(self, features: Features) -> ShowAttendTellMemory:
         """Project the elements; the first state comes from their mean."""

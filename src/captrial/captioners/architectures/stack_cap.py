@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.architectures import layers
-from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentConfig, RecurrentStep
+from captrial.captioners.architectures.recurrent import AttentionLstmCaptioner, RecurrentConfig, RecurrentStep
 from captrial.captioners.base import TeacherForced, masked_mean
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
@@ -50,7 +50,7 @@ class PriorAttention(layers.AdditiveAttention):
         return weights @ memory.values, weights
 
 
-class StackCap(RecurrentCaptioner):
+class StackCap(AttentionLstmCaptioner):
     """Every stage attends again, guided by the attention of the stage before, and has its own vocabulary head.
 
     `read` gives the outputs of all stages side by side, (b, n, stages x d); decoding uses the last stage.
@@ -62,14 +62,10 @@ class StackCap(RecurrentCaptioner):
     def __init__(self, config: StackCapConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = layers.Embedding(config.words, width, config.dropout)
-        self.embed = layers.Projection(config.features, width, config.dropout)
-        self.embed_mean = layers.Projection(config.features, width, config.dropout)
-        self.looking = layers.LstmCell(3 * width, width)  # the attention LSTM; names are part of checkpoints
         self.attention = nn.ModuleList(PriorAttention(width, width, config.attention) for _ in range(config.stages))
         self.speaking = nn.ModuleList(layers.LstmCell(2 * width, width) for _ in range(config.stages))
         self.heads = nn.ModuleList(nn.Linear(width, config.words) for _ in range(config.stages))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
 
     def encode(self, features: Features) -> StackCapMemory:
         """Embed the elements and their mean; project them for every stage."""

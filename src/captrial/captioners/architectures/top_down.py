@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from captrial.captioners.architectures import layers
-from captrial.captioners.architectures.recurrent import RecurrentCaptioner, RecurrentConfig, RecurrentStep
+from captrial.captioners.architectures.recurrent import AttentionLstmCaptioner, RecurrentConfig, RecurrentStep
 from captrial.captioners.base import masked_mean
 from captrial.vision.features.visual_features import Features
 
@@ -35,7 +35,7 @@ class TopDownState(NamedTuple):
     language: layers.LstmState
 
 
-class TopDown(RecurrentCaptioner):
+class TopDown(AttentionLstmCaptioner):
     """The attention LSTM reads the word, the mean of the image and the language LSTM; its state is the query."""
 
     Config: ClassVar[type[TopDownConfig]] = TopDownConfig
@@ -44,14 +44,10 @@ class TopDown(RecurrentCaptioner):
     def __init__(self, config: TopDownConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = layers.Embedding(config.words, width, config.dropout)
-        self.embed = layers.Projection(config.features, width, config.dropout)
-        self.embed_mean = layers.Projection(config.features, width, config.dropout)
-        self.looking = layers.LstmCell(3 * width, width)  # the attention LSTM; names are part of checkpoints
         self.attention = layers.AdditiveAttention(width, width, config.attention)
         self.speaking = layers.LstmCell(2 * width, width)
         self.head = nn.Linear(width, config.words)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
 
     def encode(self, features: Features) -> TopDownMemory:
         """Embed the elements and their mean."""

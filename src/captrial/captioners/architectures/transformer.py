@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from captrial.captioners.architectures.layers import KeysValues, MultiHeadAttention
+from captrial.captioners.architectures.layers import Dropout, KeysValues, MultiHeadAttention
 from captrial.captioners.base import Captioner, CaptionerConfig, TeacherForced
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
@@ -56,7 +56,7 @@ class FeedForward(nn.Sequential):
     """Two linear layers with a ReLU (Cornia 2022 Eq. 5)."""
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
-        super().__init__(nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, width))
+        super().__init__(nn.Linear(width, hidden), nn.ReLU(), Dropout(dropout), nn.Linear(hidden, width))
 
 
 class Residual(nn.Module):
@@ -65,7 +65,7 @@ class Residual(nn.Module):
     def __init__(self, width: int, dropout: float, pre_norm: bool) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.pre_norm = pre_norm
 
     def before(self, x: Tensor) -> Tensor:
@@ -149,10 +149,10 @@ class Transformer(Captioner):
         super().__init__(config)
         self.embed = nn.Linear(config.features, config.width)
         self.embed_norm = nn.LayerNorm(config.width) if config.embed_norm else nn.Identity()
-        self.embed_dropout = nn.Dropout(config.embed_dropout)
+        self.embed_dropout = Dropout(config.embed_dropout)
         self.encoder = nn.ModuleList(self.make_encoder_layer() for _ in range(config.encoder_layers))
         self.words = nn.Embedding(config.words, config.width)
-        self.word_dropout = nn.Dropout(config.dropout if config.scale_words else 0.0)
+        self.word_dropout = Dropout(config.dropout if config.scale_words else 0.0)
         self.register_buffer("positions", sinusoids(MAX_WORDS, config.width), persistent=False)
         self.decoder = nn.ModuleList(self.make_decoder_layer() for _ in range(config.decoder_layers))
         self.encoder_norm = nn.LayerNorm(config.width) if config.pre_norm else nn.Identity()

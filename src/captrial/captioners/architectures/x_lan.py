@@ -75,10 +75,10 @@ class XLinear(nn.Module):
         super().__init__()
         width, heads, head = config.width, config.heads, config.width // config.heads
         self.query, self.key, self.query_value, self.value = (LowRank(width, heads) for _ in range(4))
-        self.squeeze = nn.Sequential(nn.Linear(head, config.squeeze), nn.ReLU(), nn.Dropout(config.block_dropout))
+        self.squeeze = nn.Sequential(nn.Linear(head, config.squeeze), nn.ReLU(), layers.Dropout(config.block_dropout))
         self.spatial = nn.Linear(config.squeeze, 1)
         self.channel = nn.Linear(config.squeeze, head)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
 
     def project(self, elements: Tensor, mask: Tensor) -> Keyed:
         """Project the elements (b, k, d), once an image."""
@@ -104,7 +104,7 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.look = XLinear(config)
         self.mix = nn.Sequential(
-            nn.Linear(2 * config.width, config.width), nn.ReLU(), nn.Dropout(config.element_dropout)
+            nn.Linear(2 * config.width, config.width), nn.ReLU(), layers.Dropout(config.element_dropout)
         )
         self.norm = nn.LayerNorm(config.width)
 
@@ -124,8 +124,8 @@ class XLan(RecurrentCaptioner):
     def __init__(self, config: XLanConfig) -> None:
         super().__init__(config)
         width = config.width
-        self.words = nn.Sequential(nn.Embedding(config.words, width), nn.CELU(ALPHA), nn.Dropout(config.dropout))
-        self.embed = nn.Sequential(nn.Linear(config.features, width), nn.CELU(ALPHA), nn.Dropout(config.dropout))
+        self.words = nn.Sequential(nn.Embedding(config.words, width), nn.CELU(ALPHA), layers.Dropout(config.dropout))
+        self.embed = nn.Sequential(nn.Linear(config.features, width), nn.CELU(ALPHA), layers.Dropout(config.dropout))
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.blocks))
         self.join = nn.Linear((config.blocks + 1) * width, width)
         self.join_norm = nn.LayerNorm(width)
@@ -134,7 +134,7 @@ class XLan(RecurrentCaptioner):
         self.mix = nn.Linear(2 * width, width)
         self.mix_norm = nn.LayerNorm(width)
         self.context = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.GLU())
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = layers.Dropout(config.dropout)
         self.head = nn.Linear(width, config.words)
 
     def encode(self, features: Features) -> XLanMemory:

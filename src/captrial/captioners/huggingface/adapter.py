@@ -18,6 +18,7 @@ from torch import Tensor
 
 from captrial.captioners.huggingface.processors import visible_window, word_spans
 from captrial.captioners.protocols import TokenLogits, VisualInput, WordSpan
+from captrial.decoding.protocol import require_beam
 from captrial.errors import InputError
 from captrial.vision.devices import AUTO, find_device
 from captrial.vision.hub_checkpoints import quiet_transformers
@@ -110,6 +111,7 @@ class HfCaptioner(abc.ABC):
     def _search(self) -> dict[str, Any]:
         """Deterministic beam search, whatever the checkpoint's own generation settings are."""
         beam = self.options.beam or self.default_beam
+        require_beam(beam)
         unused = {"temperature": None, "top_k": None, "top_p": None}
         return {"do_sample": False, "num_beams": beam, "max_new_tokens": self.options.max_tokens, **unused}
 

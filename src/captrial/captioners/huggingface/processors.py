@@ -51,12 +51,22 @@ def _processor_class(folder: Path, config: Any, code: bool) -> Any:
     auto: Any = import_module("transformers.models.auto.processing_auto")
     for name in ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json"):
         path = folder / name
-        config_file = json.loads(path.read_bytes()) if path.is_file() else {}
+        config_file = _read_config(path) if path.is_file() else {}
         if code and "AutoProcessor" in config_file.get("auto_map", {}):
             return type(auto.AutoProcessor.from_pretrained(folder, trust_remote_code=True))
         if config_file.get("processor_class"):
             return auto.processor_class_from_name(config_file["processor_class"])
     return auto.PROCESSOR_MAPPING.get(type(config), None)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error}); download the checkpoint again") from None
+    if not isinstance(found, dict) or not isinstance(found.get("auto_map", {}), dict):
+        raise InputError(f"{path}: not the configuration of a processor; download the checkpoint again")
+    return found
 
 
 def _join(kind: Any, folder: Path, parts: dict[str, Any]) -> Any:

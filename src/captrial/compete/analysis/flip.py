@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import connected, ranking_vectors, ratios
+from captrial.compete.ranking.perron import connected, connection, ranking_vectors, ratios
+from captrial.errors import StateError
 from captrial.progress import track
 
 Floats = NDArray[np.float64]
@@ -45,7 +46,12 @@ class FlipReport:
 
 
 def flip_report(pairwise: PairwiseScores, influential: int = 10) -> FlipReport:
-    """Search for the fewest images whose removal changes the winner."""
+    """Search for the fewest images whose removal changes the winner of `rank_models`, with its weights and models."""
+    pairwise = pairwise.weighted()
+    ranked = connection(ratios(pairwise.matrix()))
+    if ranked.sum() < 2:
+        raise StateError("no two models have labelled images in common; label more images first")
+    pairwise = pairwise.among(ranked)
     base = ranking_vectors(ratios(pairwise.matrix())[None])[0]
     winner = int(np.argmax(base))
     margins = _margins(_scores_without(pairwise, [], np.arange(len(pairwise.images))), winner)

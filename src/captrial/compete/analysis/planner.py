@@ -1,33 +1,41 @@
-"""Label budget: how many more labels until the ranking is stable, and which images to label next.
+"""A stop that can be trusted at any time: is the winner on the whole pool settled, and if not, what to label next?
 
-The planner estimates whether labelling the rest of D would change the ranking. With n of the N images of D_ij labelled,
-log f_ij differs from its final value with variance s_ij^2 (1/n - 1/N). The derivatives of the ranking vector turn this
-into variances of the scores; how variances of different pairs add up (they share images and models) is taken from the
-bootstrap. The risk of a comparison of two models is the probability that their order will change. The next image is the
-one that most reduces the variance of the comparisons with the highest risk.
+Labels of the pool's sample are added one by one, and one may look after each. Let image x_t be drawn as number t with
+rate r_t, R_t being the sum of the rates of all images left, x_t among them (`SampleOrder.draws`). Then
+
+    Y_t = sum of (d(x_s) - f(x_s)) over the images s < t / R_t + (d(x_t) - f(x_t)) / r_t
+
+has the expectation N D / R_t whatever was drawn before, where D is the mean over the pool of the differences d between
+two models, and f is any guess of d that sums to 0 over the pool and rests on earlier labels alone. This is the
+estimator of Des Raj (1956) on a scale on which all Y_t have the same spread if r is proportional to the spread of
+d - f; R_t shrinks as the pool is used up, and with it what is uncertain. f is a slope times the agreement of a caption
+with the other models' captions, relative to the image's mean; it is fitted again with every third more labels.
+
+The sign of D is that of every expectation, so the Y_t carry anytime-valid evidence about it: the t-test of
+`confidence_sequence`, exact for normal numbers; `studies/competition_stop.py` replays real captioners. The winner is
+settled when all other models are out by the evidence that they are not the best (`exclusion`), which must reach
+1 / risk; the order, when each of its m - 1 comparisons has reached m (m - 1) / 2 / risk.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import ranking_vectors, ratios
+from captrial.compete.analysis.confidence_sequence import exclusion, exclusion_share, running_log_t, t_labels_needed
 from captrial.errors import InputError
-from captrial.metrics.significance.bootstrap import exponential_weights
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 GOALS = ("winner", "order")  # who is first; the rank of every model
-_PRIOR_IMAGES = 5.0  # the pooled variance counts as much as this many images of a pair
-_FEWEST = 5  # labels that a direct comparison must have before it can be called settled
-_STEP = 1e-4  # in log f, for derivatives
+FIRST_FIT, REFIT = 20, 4 / 3  # labels from which on slopes are fitted, and how many times as many until the next fit
+_PRIOR_LABELS = 10.0  # a slope of 0 counts as much as this many labels of the model
+_MOST_EVIDENCE = 700.0  # log; beyond, exp overflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,161 +43,146 @@ class PlanSettings:
     """What is to be settled, and at which risk."""
 
     goal: str = "winner"  # of GOALS
-    target: float = 0.05  # acceptable risk
-    most: int | None = None  # images to name; None: all that are needed
-    replicates: int = 300
-    seed: int = 0
+    risk: float = 0.05  # that what is called settled is wrong, however often one looks
+
+    def __post_init__(self) -> None:
+        if self.goal not in GOALS:
+            raise InputError(f"no goal {self.goal!r}; choose from {', '.join(GOALS)}")
+        if not 0 < self.risk < 1:
+            raise InputError(f"the risk is a probability between 0 and 1, not {self.risk}")
+
+
+@dataclass(frozen=True)
+class DrawnLabels:
+    """Labelled images of a sample in the order in which they were drawn."""
+
+    scores: Floats  # (n, m)
+    rate: Floats  # (n,) and
+    left: Floats  # (n,): see `SampleOrder.draws`
+    images: int  # in the pool
+    agreement: Floats | None = None  # (n, m) of each caption with the other models', minus the pool's mean
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole pool is labelled."""
+        return len(self.scores) >= self.images
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison:
+    """One comparison that the goal needs."""
+
+    ahead: str
+    behind: str
+    difference: float  # of the mean scores over the pool, as estimated by the labels so far
+    evidence: float  # that the second is not the best, or (order) worse than the first; see `LabelPlan.threshold`
+    settled: bool
+    labels_needed: int | None  # further labels, about; 0 once settled, None if no end is in sight (a tie)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """The risk as it is now, and what to label next."""
+    """What is settled about the pool, what is open, and how many labels it will probably take."""
 
-    goal: str  # of GOALS
-    risk: float  # probability, bounded from above, that labelling the rest of D changes the goal
-    target: float
-    labels_needed: int  # predicted number of further images until the risk is at most `target`
-    next_images: tuple[str, ...]  # in the order in which they should be labelled
-    doubts: tuple[tuple[str, str, float], ...]  # comparisons most at risk: (ahead, behind, probability to change)
+    goal: str
+    risk: float
+    threshold: float  # evidence that a comparison must reach
+    labels: int  # of the sample, used
+    images: int  # in the pool
+    winner: str  # the model that is ahead
+    settled: bool
+    labels_needed: int | None  # further labels, about; None where a tie is in the way
+    comparisons: tuple[ModelComparison, ...]  # open ones first
+    contenders: tuple[str, ...]  # models that may still be first
 
     @property
-    def stable(self) -> bool:
-        """Whether more labels are unlikely to change the goal."""
-        return self.labels_needed == 0
+    def open(self) -> list[ModelComparison]:
+        """Comparisons that are not settled."""
+        return [comparison for comparison in self.comparisons if not comparison.settled]
 
 
-def plan_labels(
-    pairwise: PairwiseScores, unlabelled: Sequence[Sequence[str]], settings: PlanSettings | None = None
-) -> LabelPlan:
-    """Plan the labelling: `unlabelled[pair]` are the images of D_ij that have no labels yet."""
+def plan_labels(models: Sequence[str], drawn: DrawnLabels, settings: PlanSettings | None = None) -> LabelPlan:
+    """Judge the labels of a sample."""
     settings = settings or PlanSettings()
-    if settings.goal not in GOALS:
-        raise InputError(f"no goal {settings.goal!r}; choose from {', '.join(GOALS)}")
-    model = _RiskModel.of(pairwise, unlabelled, settings)
-    risks = model.risks(model.labelled)
-    chosen, needed = _simulate_labelling(model, settings.target, settings.most)
-    worst = np.argsort(-risks, kind="stable")[:5]
-    names = pairwise.models
-    doubts = [(names[model.ahead[at]], names[model.behind[at]], float(risks[at])) for at in worst]
-    risk = min(float(risks.sum()), 1.0)
-    return LabelPlan(settings.goal, risk, settings.target, needed, tuple(chosen), tuple(doubts))
+    m, n = len(models), len(drawn.scores)
+    terms = unbiased_terms(drawn)  # (n, m)
+    means = drawn.scores.mean(axis=0) if drawn.complete else pool_means(terms, drawn)
+    order = [int(model) for model in np.argsort(-means, kind="stable")]
+    winner = settings.goal == "winner"
+    pairs = [(order[0], other) for other in order[1:]] if winner else list(pairwise(order))
+    threshold = 1 / settings.risk if winner else m * (m - 1) / 2 / settings.risk
+    comparisons = []
+    for first, second in pairs:
+        reached = _exclusion(terms, second) if winner else running_log_t(terms[:, first] - terms[:, second])
+        evidence = math.exp(min(float(reached.max(initial=-np.inf)), _MOST_EVIDENCE))
+        lead = float(means[first] - means[second])
+        settled = evidence >= threshold or (drawn.complete and lead > 0)
+        alone = threshold * exclusion_share(m) if winner else threshold  # what the leader's evidence must reach
+        needed = 0 if settled else _labels_needed(terms[:, first] - terms[:, second], alone, drawn.images)
+        comparisons.append(ModelComparison(models[first], models[second], lead, evidence, settled, needed))
+    more = [comparison.labels_needed for comparison in comparisons]
+    return LabelPlan(
+        goal=settings.goal,
+        risk=settings.risk,
+        threshold=threshold,
+        labels=n,
+        images=drawn.images,
+        winner=models[order[0]],
+        settled=all(comparison.settled for comparison in comparisons),
+        labels_needed=None if None in more else max((count for count in more if count is not None), default=0),
+        comparisons=tuple(sorted(comparisons, key=lambda found: (found.settled, found.evidence))),
+        contenders=tuple(
+            dict.fromkeys(name for found in comparisons if not found.settled for name in (found.ahead, found.behind))
+        ),
+    )
 
 
-@dataclass(frozen=True)
-class _RiskModel:
-    """The risk of each comparison as a function of how many images of each pair are labelled."""
-
-    labelled: Floats  # (pairs,) n
-    full: Floats  # (pairs,) N
-    ahead: Ints  # (comparisons,) models
-    behind: Ints
-    lead: Floats  # (comparisons,) difference of log scores
-    variance: Floats  # (comparisons, pairs) of the difference for one image of the pair
-    direct: NDArray[np.bool_]  # (pairs,) whether the pair is one of the comparisons
-    images: tuple[str, ...]  # without labels
-    membership: Floats  # (images, pairs)
-
-    @classmethod
-    def of(cls, pairwise: PairwiseScores, unlabelled: Sequence[Sequence[str]], settings: PlanSettings) -> _RiskModel:
-        labelled = pairwise.labelled.astype(np.float64)
-        images = tuple(sorted({image for pair in unlabelled for image in pair}))
-        index = {image: row for row, image in enumerate(images)}
-        membership = np.zeros((len(images), len(unlabelled)))
-        for column, pair in enumerate(unlabelled):
-            membership[[index[image] for image in pair], column] = 1.0
-        scores = _log_scores(pairwise)
-        ahead, behind = _comparisons(scores, settings.goal)
-        variance = _variances(pairwise, scores, (ahead, behind), settings)
-        full = labelled + membership.sum(axis=0)
-        compared = {frozenset(pair) for pair in zip(ahead.tolist(), behind.tolist(), strict=True)}
-        direct = np.array([frozenset(pair.models) in compared for pair in pairwise.pairs], np.bool_)
-        lead = scores[ahead] - scores[behind]
-        return cls(labelled, full, ahead, behind, lead, variance, direct, images, membership)
-
-    def settled(self, labelled: Floats, target: float) -> bool:
-        """Whether the risk is acceptable, and no direct comparison rests on fewer than `_FEWEST` images."""
-        return not self._too_few(labelled).any() and float(self.risks(labelled).sum()) <= target
-
-    def risks(self, labelled: Floats) -> Floats:
-        """(comparisons,) the probability that the final order is the other one."""
-        spread = np.sqrt(self.variance @ self._open(labelled))
-        certain = spread == 0
-        return np.where(certain, 0.0, ndtr(-self.lead / np.where(certain, 1.0, spread)))
-
-    def gains(self, labelled: Floats) -> Floats:
-        """(images,) how much a label would reduce the variances, comparisons weighted by their risk."""
-        spread = self.variance @ self._open(labelled)
-        weights = self.risks(labelled) / np.where(spread > 0, spread, 1.0)
-        saved = self._open(labelled) - self._open(np.minimum(labelled + 1, self.full))
-        useful = self.membership @ ((weights @ self.variance) * saved)
-        underlabelled = self.membership @ self._too_few(labelled)  # images of such pairs come first
-        return np.asarray(useful + underlabelled * (1 + float(useful.max(initial=0.0))))
-
-    def _too_few(self, labelled: Floats) -> NDArray[np.bool_]:
-        return self.direct & (labelled < np.minimum(self.full, _FEWEST))
-
-    def _open(self, labelled: Floats) -> Floats:
-        """1/n - 1/N; a pair without any label counts as if it had half an image."""
-        return np.where(self.full > labelled, 1 / np.maximum(labelled, 0.5) - 1 / np.maximum(self.full, 1.0), 0.0)
+def unbiased_terms(drawn: DrawnLabels) -> Floats:
+    """Y_t (n, m) of every model; the differences of two columns are those of the text above."""
+    scores, left = drawn.scores, drawn.left[:, None]
+    before = np.cumsum(scores, axis=0) - scores
+    if drawn.agreement is None or scores.shape[1] < 3:  # two models agree with each other alike
+        return np.asarray(before / left + scores / drawn.rate[:, None])
+    known = drawn.agreement - drawn.agreement.mean(axis=1, keepdims=True)
+    slopes = _slopes(scores - scores.mean(axis=1, keepdims=True), known)
+    known_before = np.cumsum(known, axis=0) - known
+    return np.asarray((before - slopes * known_before) / left + (scores - slopes * known) / drawn.rate[:, None])
 
 
-def _simulate_labelling(model: _RiskModel, target: float, most: int | None) -> tuple[list[str], int]:
-    """Label the most useful image first; return the images, and how many are needed until the risk is acceptable."""
-    labelled = model.labelled.copy()
-    left = np.ones(len(model.images), np.bool_)
-    chosen: list[str] = []
-    needed = 0 if model.settled(labelled, target) else None
-    while left.any() and (needed is None or len(chosen) < (len(left) if most is None else most)):
-        at = int(np.argmax(np.where(left, model.gains(labelled), -1.0)))
-        left[at] = False
-        labelled = labelled + model.membership[at]
-        chosen.append(model.images[at])
-        if needed is None and model.settled(labelled, target):
-            needed = len(chosen)
-    return chosen[: len(chosen) if most is None else most], len(chosen) if needed is None else needed
+def pool_means(terms: Floats, drawn: DrawnLabels) -> Floats:
+    """(m,) the means over the pool: every term is such an estimate, the more precise the fewer images are left."""
+    if not len(terms):
+        return np.zeros(terms.shape[1])
+    expected = drawn.images / drawn.left  # of a term, where the mean is 1
+    return np.asarray(expected @ terms / (expected**2).sum())
 
 
-def _log_scores(pairwise: PairwiseScores) -> Floats:
-    return np.asarray(np.log(ranking_vectors(ratios(pairwise.matrix())[None])[0]))
+def excluded(terms: Floats, risk: float) -> NDArray[np.bool_]:
+    """(n, m) after each label, which models are out: the evidence that they are not the best reached 1 / risk."""
+    found = np.stack([_exclusion(terms, model) for model in range(terms.shape[1])], axis=1)
+    return np.asarray(np.maximum.accumulate(found, axis=0) >= math.log(1 / risk))
 
 
-def _comparisons(scores: Floats, goal: str) -> tuple[Ints, Ints]:
-    order = np.argsort(-scores, kind="stable")
-    return (np.repeat(order[:1], len(order) - 1), order[1:]) if goal == "winner" else (order[:-1], order[1:])
+def _exclusion(terms: Floats, model: int) -> Floats:
+    return exclusion(np.delete(terms, model, axis=1) - terms[:, [model]], running_log_t)
 
 
-def _variances(
-    pairwise: PairwiseScores, scores: Floats, comparisons: tuple[Ints, Ints], settings: PlanSettings
-) -> Floats:
-    """(comparisons, pairs): what one image of a pair adds to the variance of a difference of log scores."""
-    ahead, behind = comparisons
-    if not len(pairwise.images):
-        return np.ones((len(ahead), len(pairwise.pairs)))
-    weights = exponential_weights(settings.replicates, len(pairwise.images), settings.seed)
-    f = ratios(pairwise.matrix(weights))  # (replicates, m, m)
-    first = np.array([pair.models[0] for pair in pairwise.pairs])
-    second = np.array([pair.models[1] for pair in pairwise.pairs])
-    own = np.nan_to_num(np.log(f[:, first, second]).var(axis=0))  # (pairs,) of log f_ij
-    labelled = pairwise.labelled
-    freedom = np.maximum(labelled - 1.0, 0.0)
-    unbiased = own * (labelled + 1) * labelled / np.maximum(freedom, 1.0)  # variance that one image has
-    pooled = float(np.average(unbiased, weights=freedom)) if freedom.any() else 1.0
-    single = (freedom * unbiased + _PRIOR_IMAGES * pooled) / (freedom + _PRIOR_IMAGES)
-    slopes = _slopes(scores, pairwise, first, second)
-    share = (slopes[ahead] - slopes[behind]) ** 2 * single  # (comparisons, pairs)
-    logs = np.log(ranking_vectors(f))
-    seen = (logs[:, ahead] - logs[:, behind]).var(axis=0)
-    expected = (share / np.maximum(labelled, 0.5)).sum(axis=1)
-    together = np.clip(seen / np.where(expected > 0, expected, 1.0), 0.5, float(len(scores)))
-    return np.asarray(share * together[:, None])
+def _slopes(deviations: Floats, known: Floats) -> Floats:
+    """(n, m) by model the slope of its deviations on `known`, each from earlier labels alone."""
+    found = np.zeros_like(deviations)
+    start = FIRST_FIT
+    while start < len(deviations):
+        stop = max(int(start * REFIT), start + 1)
+        x = known[:start] - known[:start].mean(axis=0)
+        y = deviations[:start] - deviations[:start].mean(axis=0)
+        squares = (x**2).sum(axis=0) * (1 + _PRIOR_LABELS / start)
+        found[start:stop] = (x * y).sum(axis=0) / np.where(squares > 0, squares, 1.0)
+        start = stop
+    return found
 
 
-def _slopes(scores: Floats, pairwise: PairwiseScores, first: Ints, second: Ints) -> Floats:
-    """(m, pairs): derivatives of the log scores by log f_ij, at the present F with unknown ratios filled in."""
-    f = ratios(pairwise.matrix())
-    f = np.where(np.isnan(f), np.exp(scores[:, None] - scores[None, :]), f)
-    moved = np.tile(f, (len(first), 1, 1))
-    rows = np.arange(len(first))
-    moved[rows, first, second] *= np.exp(_STEP)
-    moved[rows, second, first] *= np.exp(-_STEP)
-    return np.asarray((np.log(ranking_vectors(moved)) - np.log(ranking_vectors(f[None]))).T / _STEP)
+def _labels_needed(differences: Floats, threshold: float, images: int) -> int | None:
+    """About how many further labels a comparison takes."""
+    spread = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
+    effect = abs(float(differences.mean())) / spread if spread > 0 else 0.0
+    return t_labels_needed(effect, threshold, len(differences), images)

@@ -12,7 +12,7 @@ without document frequencies are computed once for each model and image.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -59,6 +59,63 @@ class PairwiseScores:
     images: tuple[str, ...]  # labelled images of all pairs, sorted
     pairs: tuple[PairStatistics, ...]
     value: Callable[[Floats], Floats]
+    probability: Floats | None = None  # (images,) with which each image was labelled; None: all of them were
+    table: str = "those of each D_ij"  # document frequencies
+
+    @classmethod
+    def of_scores(
+        cls,
+        metric: str,
+        models: Sequence[str],
+        scores: Floats,
+        pairs: Mapping[tuple[int, int], Ints],
+        labelled: Mapping[int, float] | None = None,
+    ) -> PairwiseScores:
+        """Of image scores (images, m) that are known already: `pairs` are the rows of each D_ij.
+
+        `labelled` are the rows that have labels, with their probability; None: all of them.
+        """
+        found = []
+        for pair, images in pairs.items():
+            rows = (
+                images if labelled is None else np.array([row for row in images.tolist() if row in labelled], np.int64)
+            )
+            both = scores[rows][:, list(pair)]  # (n, 2)
+            found.append(PairStatistics(pair, rows, np.stack([both, np.ones_like(both)], axis=2), both, len(images)))
+        chance = None if labelled is None else np.array([labelled.get(row, 1.0) for row in range(len(scores))])
+        names = tuple(str(row) for row in range(len(scores)))
+        return cls(metric, tuple(models), names, tuple(found), _mean, chance)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every image of every D_ij is labelled."""
+        return all(len(pair.images) == pair.wanted for pair in self.pairs)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """(images,) inverse probabilities: what each labelled image stands for."""
+        return np.ones(len(self.images)) if self.probability is None else 1 / self.probability
+
+    def weighted(self) -> PairwiseScores:
+        """The same with `weights` in the statistics, so that plain sums over images are weighted ones."""
+        if self.probability is None:
+            return self
+        pairs = [
+            replace(pair, statistics=self.weights[pair.images, None, None] * pair.statistics) for pair in self.pairs
+        ]
+        return replace(self, pairs=tuple(pairs), probability=None)
+
+    def among(self, kept: NDArray[np.bool_]) -> PairwiseScores:
+        """The competition among some models (m,) only."""
+        if kept.all():
+            return self
+        place = {int(model): number for number, model in enumerate(np.flatnonzero(kept))}
+        pairs = [
+            replace(pair, models=(place[pair.models[0]], place[pair.models[1]]))
+            for pair in self.pairs
+            if all(model in place for model in pair.models)
+        ]
+        return replace(self, models=tuple(self.models[model] for model in place), pairs=tuple(pairs))
 
     @cached_property
     def contributions(self) -> Floats:
@@ -84,11 +141,16 @@ class PairwiseScores:
 
     def matrix(self, weights: Floats | None = None) -> Floats:
         """P (m, m), or (replicates, m, m) for weights (replicates, images); NaN on the diagonal and without labels."""
-        totals = np.empty((*(() if weights is None else weights.shape[:1]), *self.contributions.shape[1:]))
+        shape = () if weights is None else weights.shape[:1]
+        totals, counts = (
+            np.empty((*shape, *self.contributions.shape[1:])),
+            np.empty((*shape, len(self.pairs)), np.int64),
+        )
         for index, pair in enumerate(self.pairs):
             chosen = np.ones(len(pair.images)) if weights is None else weights[:, pair.images]
             totals[..., index, :, :] = np.tensordot(chosen, pair.statistics, axes=1)
-        return self.matrix_of_totals(totals, self.labelled)
+            counts[..., index] = (chosen > 0).sum(axis=-1)
+        return self.matrix_of_totals(totals, counts)
 
     def matrix_of_totals(self, totals: Floats, counts: Ints) -> Floats:
         """P (..., m, m) from sums (..., pairs, 2, s) over `counts` (..., pairs) images."""
@@ -113,6 +175,18 @@ class PairImages:
     images: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class LabelDesign:
+    """Which images beyond D have labels, and with what probability each image was to be labelled."""
+
+    sampled: tuple[str, ...] = ()  # images whose labels count although they are in no D_ij
+    probability: Mapping[str, float] = field(default_factory=dict)  # of images in D or sampled; not named: 1
+
+    def reaches(self, images: Sequence[str]) -> bool:
+        """Whether every one of these images had a chance to be labelled: otherwise labelled ones are no random part."""
+        return all(self.probability.get(image, 1.0) > 0 for image in images)
+
+
 class PairScorer:
     """Scores the captions of labelled images; every caption is tokenised once and results are cached."""
 
@@ -123,10 +197,12 @@ class PairScorer:
         captions: Mapping[str, Sequence[str]],
         references: Mapping[str, Sequence[str]],
         tokenize: Callable[[Sequence[str]], list[str]] | None = None,
+        design: LabelDesign | None = None,
     ) -> None:
         """`captions[image][model]` and `references[image]` are texts; images without references are left out."""
-        self.models, self.pairs = tuple(models), tuple(pairs)
-        wanted = {image for pair in pairs for image in pair.images}
+        self.models, self.pairs, self.design = tuple(models), tuple(pairs), design or LabelDesign()
+        self.options = MetricOptions()  # what metrics need beside captions and references
+        wanted = {image for pair in pairs for image in pair.images} | set(self.design.sampled)
         self.images = tuple(sorted(image for image in wanted if references.get(image)))
         self._index = {image: index for index, image in enumerate(self.images)}
         texts = [*(list(captions[image]) for image in self.images), *(list(references[image]) for image in self.images)]
@@ -147,11 +223,15 @@ class PairScorer:
     ) -> PairwiseScores:
         """Score all pairs by one metric.
 
-        With `k`, the first k images of every pair only; with `only`, as if no other images were labelled.
+        With `k`, the first k images of every pair only; with `only`, as if no other images were labelled. A pair with
+        images that had no chance to be labelled yet counts as not labelled (see `LabelDesign`).
         """
         known = self._index if only is None else {image: self._index[image] for image in only if image in self._index}
         rows = [
-            np.array([known[image] for image in pair.images[:k] if image in known], np.int64) for pair in self.pairs
+            np.array([known[image] for image in pair.images[:k] if image in known], np.int64)
+            if self.design.reaches(pair.images[:k])
+            else np.zeros(0, np.int64)
+            for pair in self.pairs
         ]
         if metric in CIDER:
             score = self._cider(metric, frequencies)
@@ -165,7 +245,36 @@ class PairScorer:
             statistics = np.stack([part[0] for part in parts], axis=1)
             per_image = np.stack([part[1] for part in parts], axis=1)
             pairs.append(PairStatistics(pair.models, images, statistics, per_image, len(pair.images[:k])))
-        return PairwiseScores(metric, self.models, self.images, tuple(pairs), value)
+        table = self.table_name(metric, frequencies)
+        return PairwiseScores(metric, self.models, self.images, tuple(pairs), value, self._probability(), table)
+
+    @property
+    def frequencies(self) -> str:
+        """The default document frequencies: of each D_ij, or one table for all while D is labelled in part."""
+        return "all" if any(self.unlabelled) else "pair"
+
+    def table_name(self, metric: str, frequencies: Frequencies) -> str:
+        """What the output calls the document frequencies."""
+        if metric not in CIDER:
+            return "none"
+        if isinstance(frequencies, DocumentFrequencies):
+            return f"a table of {frequencies.images} images"
+        return "those of each D_ij" if frequencies == "pair" else f"those of all {len(self.images)} labelled images"
+
+    def image_scores(self, metric: str = "cider", frequencies: Frequencies = "all") -> Floats:
+        """(images, m): every model's score of every labelled image, in D or not; NaN where it is undefined."""
+        everything = np.arange(len(self.images))
+        if metric in CIDER:
+            score = self._cider(metric, "all" if frequencies == "pair" else frequencies)
+            return np.stack([score(model, everything)[1] for model in range(len(self.models))], axis=1)
+        entry = self._entry(metric)
+        states = [entry.state(self.corpus(model, everything), self.options) for model in range(len(self.models))]
+        return np.stack([_per_image(state, entry) for state in states], axis=1)
+
+    def _probability(self) -> Floats | None:
+        if not self.design.probability:
+            return None
+        return np.array([self.design.probability.get(image, 1.0) for image in self.images])
 
     def corpus(self, model: int, images: Ints) -> Corpus:
         """One model's captions of some images (by index) with their references, tokenised."""
@@ -179,6 +288,10 @@ class PairScorer:
         """Indices of the labelled images of all D_ij of this model."""
         images = {image for pair in self.pairs if model in pair.models for image in pair.images}
         return np.array([self._index[image] for image in sorted(images) if image in self._index], np.int64)
+
+    def words(self, model: int) -> float:
+        """Mean number of words of a model's captions of labelled images."""
+        return float(np.mean([len(text.split()) for text in self._captions[model]] or [0]))
 
     @property
     def unlabelled(self) -> list[list[str]]:
@@ -199,8 +312,8 @@ class PairScorer:
         if metric in CIDER:
             return CiderPanel([first], others, CIDER[metric]).scores(0, np.arange(len(several)))
         corpus = Corpus([str(index) for index in range(len(several))], first, others)
-        entry = _entry(metric)
-        return _per_image(entry.state(corpus, MetricOptions()), entry)
+        entry = self._entry(metric)
+        return _per_image(entry.state(corpus, self.options), entry)
 
     def score_on_own_images(self, metric: str, model: int) -> float:
         """A model's score on D (Wan 2022 Fig. 6): over all images of its own D_ij, frequencies of these images."""
@@ -209,7 +322,7 @@ class PairScorer:
             values = self.cider_panel(CIDER[metric]).scores(model, images)
             return float(values.mean()) if len(values) else float("nan")
         _, state = self._state(metric, model)
-        return float(_column(state.corpus_scores(state.statistics().sum(axis=0)), _entry(metric)))
+        return float(_column(state.corpus_scores(state.statistics().sum(axis=0)), self._entry(metric)))
 
     def cider_panel(self, damped: bool) -> CiderPanel:
         """CIDEr of all models on any subset of `images`; `damped` is CIDEr-D."""
@@ -235,27 +348,31 @@ class PairScorer:
     def _of_state(self, metric: str, model: int, images: Ints) -> tuple[Floats, Floats]:
         own, state = self._state(metric, model)
         rows = np.searchsorted(own, images)
-        return state.statistics()[rows], _per_image(state, _entry(metric))[rows]
+        return state.statistics()[rows], _per_image(state, self._entry(metric))[rows]
 
     def _state(self, metric: str, model: int) -> tuple[Ints, State]:
-        entry = _entry(metric)
+        entry = self._entry(metric)
         if (entry.name, model) not in self._states:
             own = self.own_images(model)
-            self._states[entry.name, model] = own, entry.state(self.corpus(model, own), MetricOptions())
+            self._states[entry.name, model] = own, entry.state(self.corpus(model, own), self.options)
         return self._states[entry.name, model]
+
+    def _entry(self, metric: str) -> Metric:
+        """The metric's entry in the registry; it must say which value is better, and be available here."""
+        try:
+            entry = choose_metrics([metric], self.options)[0]
+        except InputError as error:
+            if "--images" not in str(error):
+                raise
+            raise InputError(f"{error}; a competition has those of `captrial compete new --images`") from None
+        if entry.better is None:
+            raise InputError(f"{metric} describes captions but does not judge them; rank by another metric")
+        return entry
 
     def _value(self, metric: str) -> Callable[[Floats], Floats]:
         _, state = self._state(metric, 0)
-        entry = _entry(metric)
+        entry = self._entry(metric)
         return lambda totals: _positive(_column(state.corpus_scores(totals), entry), entry)
-
-
-def _entry(metric: str) -> Metric:
-    """The metric's entry in the registry; it must say which value is better, and be available here."""
-    entry = choose_metrics([metric], MetricOptions())[0]
-    if entry.better is None:
-        raise InputError(f"{metric} describes captions but does not judge them; rank by another metric")
-    return entry
 
 
 def _column(values: Mapping[str, T], entry: Metric) -> T:

@@ -105,6 +105,12 @@ def connected(f: Floats) -> NDArray[np.bool_]:
     return np.asarray(_reach(f).all(axis=(-2, -1)))
 
 
+def connection(f: Floats) -> NDArray[np.bool_]:
+    """(m,) the models of the largest group that known ratios (m, m) connect."""
+    reach = _reach(f)
+    return np.asarray(reach[int(np.argmax(reach.sum(axis=1)))])
+
+
 def _reach(f: Floats) -> NDArray[np.bool_]:
     """(..., m, m) which models a chain of known ratios connects."""
     reach = ~np.isnan(f)

@@ -1,14 +1,21 @@
-"""The result of a competition under one metric: P, F and the ranking, with intervals; changes against external scores.
+"""The result of a competition under one metric, for both targets, with intervals; changes against external scores.
 
-Uncertainty is measured by the Bayesian bootstrap over labelled images: in every replicate each image gets one random
-exponential weight, shared by all D_ij that hold it, so that dependence between pairs is kept. Weights are never zero;
-document frequencies stay fixed.
+*discrepancy* (`rank_models`): who is better where the models differ most. P, F and the ranking vector q of Eq. 7 (Wan
+2022). Where D_ij is labelled in part, each labelled image counts by the inverse of its probability to be labelled. The
+uncertainty of log q is that of the jackknife over images (Quenouille 1956; Tukey 1958): one image is left out of every
+D_ij that holds it, document frequencies stay fixed.
+
+*pool* (`rank_pool`): who is better on the whole pool, the mean score over all of its images (see `estimates`).
+
+While a set is labelled in part, intervals are about this set: they end in a point when all of it is labelled. When it
+is complete, they are about other images like these (`population` says which).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,85 +24,69 @@ import orjson
 from numpy.typing import NDArray
 
 from captrial.compete.ranking.bradley_terry import Strengths, fit_bradley_terry, wins_by_metric
-from captrial.compete.ranking.pair_scores import PairwiseScores
-from captrial.compete.ranking.perron import (
-    Dominance,
-    pairwise_dominance,
-    ranking_vector,
-    ranking_vectors,
-    ranks,
-    ratios,
+from captrial.compete.ranking.estimates import PoolSample, pool_estimate
+from captrial.compete.ranking.intervals import (
+    FEWEST,
+    SUPPORT,
+    JointEstimate,
+    Uncertainty,
+    effective_number,
+    mid_ranks,
+    student_quantile,
+    uncertainty,
 )
-from captrial.errors import InputError
-from captrial.metrics.significance.bootstrap import exponential_weights, percentile_bounds
+from captrial.compete.ranking.pair_scores import PairStatistics, PairwiseScores
+from captrial.compete.ranking.perron import Dominance, connection, pairwise_dominance, ranking_vectors, ranks, ratios
+from captrial.errors import InputError, StateError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+ENOUGH = 10  # labels that give intervals whatever their weights
 ExternalScores = Mapping[str, Mapping[str, float]]  # model -> metric -> score
 
-
-@dataclass(frozen=True)
-class RankingReplicates:
-    """The ranking in every bootstrap replicate."""
-
-    scores: Floats  # (replicates, m) ranking vectors
-    ranks: Ints  # (replicates, m)
-    beats: Floats  # (m, m) share of replicates with f_ij > 1; ties count half; NaN on the diagonal and without labels
-
-    def score_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Percentile interval of each model's score: two arrays (m,)."""
-        low, high = percentile_bounds(self.scores, level)
-        return low, high
-
-    def rank_interval(self, level: float = 0.95) -> tuple[Ints, Ints]:
-        """Percentile interval of each model's rank: two arrays (m,) of ranks that occurred."""
-        low, high = percentile_bounds(self.ranks.astype(np.float64), level, method="inverted_cdf").astype(np.int64)
-        return low, high
-
-    def first(self) -> Floats:
-        """(m,) the share of replicates in which each model is first."""
-        return np.asarray((self.ranks == 1).mean(axis=0))
+POPULATIONS = {
+    "labelled set": "intervals are about the set that is labelled in part: they shrink to a point as it is completed",
+    "similar images": "all images are labelled; intervals are about other images like these",
+}
 
 
 @dataclass(frozen=True)
 class RankingResult:
-    """Everything `captrial compete rank` reports about one metric."""
+    """Everything `captrial compete rank` reports about one metric where captions differ most."""
 
     metric: str
     models: tuple[str, ...]
     dominance: Dominance
-    scores: Floats  # (m,) the ranking vector of Eq. 7
-    ranks: Ints  # (m,)
-    replicates: RankingReplicates
-    strengths: Strengths  # Bradley-Terry on image-level wins
+    scores: Floats  # (m,) the ranking vector of Eq. 7; NaN for a model that no labels connect with the others
+    uncertainty: Uncertainty  # of the scores; differences are those of log scores
+    f_low: Floats  # (m, m) interval of f_ij; NaN where there is none
+    f_high: Floats  # (m, m)
+    strengths: Strengths  # Bradley-Terry on image-level wins; NaN as in `scores`
     level: float
+    population: str  # of POPULATIONS
+    table: str  # document frequencies
     notes: tuple[str, ...]
+
+    @cached_property
+    def ranks(self) -> Floats:
+        """(m,) rank 1 is best; ties share the mean of their ranks."""
+        return mid_ranks(self.scores)
 
     @property
     def order(self) -> list[int]:
         """Model indices, best first."""
-        return [int(index) for index in np.argsort(self.ranks)]
+        return best_first(self.ranks)
 
     def rows(self) -> list[dict[str, Any]]:
         """The ranking, best first, with intervals."""
-        low, high = self.replicates.score_interval(self.level)
-        rank_low, rank_high = self.replicates.rank_interval(self.level)
-        first, beaten = self.replicates.first(), ranks(self.strengths.strength)
-        return [
-            {
-                "model": self.models[index],
-                "score": float(self.scores[index]),
-                "low": float(low[index]),
-                "high": float(high[index]),
-                "rank": int(self.ranks[index]),
-                "rank_low": int(rank_low[index]),
-                "rank_high": int(rank_high[index]),
-                "first": float(first[index]),
-                "bradley_terry": float(self.strengths.strength[index]),
-                "bradley_terry_rank": int(beaten[index]),
-            }
-            for index in self.order
-        ]
+        beaten = ranks(self.strengths.strength)
+        rows = ranking_rows(self.models, self.scores, self.uncertainty)
+        for row in rows:
+            index = self.models.index(row["model"])
+            strength = self.strengths.strength[index]
+            row["bradley_terry"] = _known(strength)
+            row["bradley_terry_rank"] = None if np.isnan(strength) else int(beaten[index])
+        return rows
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `compete rank --json`; scripts rely on metric, models, p, f and ranking."""
@@ -104,38 +95,193 @@ class RankingResult:
             "models": list(self.models),
             "p": _nullable(self.dominance.p),
             "f": _nullable(self.dominance.f),
+            "f_low": _nullable(self.f_low),
+            "f_high": _nullable(self.f_high),
             "ranking": self.rows(),
-            "beats": _nullable(self.replicates.beats),
+            "beats": _nullable(self.uncertainty.beats),
             "added": self.dominance.added,
+            "population": self.population,
+            "document_frequencies": self.table,
             "notes": list(self.notes),
         }
 
 
-def rank_models(pairwise: PairwiseScores, replicates: int = 1000, seed: int = 0, level: float = 0.95) -> RankingResult:
-    """Rank the models by their pairwise scores; intervals come from `replicates` bootstrap replicates."""
-    matrices = pairwise_dominance(pairwise.matrix())
-    scores = ranking_vector(matrices.f, pairwise.models)
+@dataclass(frozen=True)
+class PoolRanking:
+    """The mean scores over the whole pool with intervals, from a sample of it."""
+
+    metric: str
+    models: tuple[str, ...]
+    estimate: JointEstimate
+    uncertainty: Uncertainty
+    means: Floats  # (m,) plain means over the labelled images: biased for the pool, soonest right about the winner
+    labels: int  # images that were used
+    images: int  # in the pool
+    population: str
+    table: str
+    notes: tuple[str, ...]
+
+    @property
+    def order(self) -> list[int]:
+        """Model indices, best first."""
+        return best_first(mid_ranks(self.estimate.value))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The ranking, best first, with intervals: the keys of `RankingResult`, and the plain mean with its rank."""
+        places = mid_ranks(self.means)
+        rows = ranking_rows(self.models, self.estimate.value, self.uncertainty)
+        for row in rows:
+            index = self.models.index(row["model"])
+            row["mean"], row["mean_rank"] = _known(self.means[index]), _rank(places[index])
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """What the pool target adds to the JSON of `compete rank --json`."""
+        return {
+            "pool": self.rows(),
+            "pool_labels": self.labels,
+            "pool_images": self.images,
+            "pool_population": self.population,
+            "pool_document_frequencies": self.table,
+            "pool_beats": _nullable(self.uncertainty.beats),
+            "pool_notes": list(self.notes),
+        }
+
+
+def ranking_rows(models: Sequence[str], scores: Floats, found: Uncertainty) -> list[dict[str, Any]]:
+    """One dictionary a model, best first; None where there is no value or no interval."""
+    places = mid_ranks(scores)
+    return [
+        {
+            "model": models[index],
+            "score": _known(scores[index]),
+            "low": _known(found.low[index]),
+            "high": _known(found.high[index]),
+            "rank": _rank(places[index]),
+            "rank_low": int(found.rank_low[index]) if found.ranked and not np.isnan(scores[index]) else None,
+            "rank_high": int(found.rank_high[index]) if found.ranked and not np.isnan(scores[index]) else None,
+            "first": _known(found.first[index]) if found.ranked else None,
+        }
+        for index in best_first(places)
+    ]
+
+
+def best_first(places: Floats) -> list[int]:
+    """Model indices by rank; models without one come last."""
+    return [int(index) for index in np.argsort(places, kind="stable")]
+
+
+def rank_models(pairwise: PairwiseScores, level: float = 0.95, seed: int = 0) -> RankingResult:
+    """Rank the models where they differ most (Eq. 7), by the labels there are."""
+    names, m = pairwise.models, len(pairwise.models)
+    matrices = pairwise_dominance(pairwise.matrix(pairwise.weights[None])[0])
+    ranked = connection(matrices.f)  # (m,) models that labelled pairs connect
+    if ranked.sum() < 2:
+        raise StateError("no two models have labelled images in common; label more images first")
+    finite = not pairwise.complete
+    among = pairwise.among(ranked)
+    estimate = ranking_estimate(among, finite)
+    found = uncertainty(estimate, level, seed)
+    scores = np.full(m, np.nan)
+    scores[ranked] = np.exp(estimate.value)
+    f_low, f_high = dominance_intervals(pairwise, level, finite)
     return RankingResult(
         metric=pairwise.metric,
-        models=pairwise.models,
+        models=names,
         dominance=matrices,
         scores=scores,
-        ranks=ranks(scores),
-        replicates=bootstrap(pairwise, replicates, seed),
-        strengths=fit_bradley_terry(wins_by_metric(pairwise)),
+        uncertainty=_spread_out(_of_scores(found, estimate), ranked),
+        f_low=f_low,
+        f_high=f_high,
+        strengths=_strengths(pairwise, ranked),
         level=level,
-        notes=(*_coverage_notes(pairwise), *_single_note(pairwise), *_smoothing_note(matrices)),
+        population="labelled set" if finite else "similar images",
+        table=pairwise.table,
+        notes=(*_coverage_notes(pairwise, ranked), *_interval_notes(names, ranked, found), *_smoothing_note(matrices)),
     )
 
 
-def bootstrap(pairwise: PairwiseScores, replicates: int = 1000, seed: int = 0) -> RankingReplicates:
-    """Rank `replicates` times with random image weights; the same seed gives the same result."""
-    weights = exponential_weights(replicates, len(pairwise.images), seed)
-    f = ratios(pairwise.matrix(weights))
-    scores = ranking_vectors(f)
-    beats = np.where(np.isnan(f[0]), np.nan, (f > 1).mean(axis=0) + 0.5 * (f == 1).mean(axis=0))
-    np.fill_diagonal(beats, np.nan)
-    return RankingReplicates(scores, ranks(scores), beats)
+def rank_pool(
+    metric: str, models: Sequence[str], scores: Floats, sample: PoolSample, table: str = "", level: float = 0.95
+) -> PoolRanking:
+    """Rank the models on the whole pool from the scores (n, m) of the labelled images of a sample."""
+    finite = not sample.complete
+    estimate = pool_estimate(scores, sample, finite)
+    found = uncertainty(estimate, level)
+    every = np.ones(len(models), np.bool_)
+    return PoolRanking(
+        metric=metric,
+        models=tuple(models),
+        estimate=estimate,
+        uncertainty=found,
+        means=scores.mean(axis=0),
+        labels=len(scores),
+        images=sample.images,
+        population="labelled set" if finite else "similar images",
+        table=table,
+        notes=tuple(_interval_notes(tuple(models), every, found)),
+    )
+
+
+def ranking_estimate(pairwise: PairwiseScores, finite: bool) -> JointEstimate:
+    """log q with the jackknife's terms: what leaving out one image changes."""
+    value, terms = _jackknife(pairwise, finite)
+    own = [len({image for pair in pairwise.pairs if model in pair.models for image in pair.images.tolist()})
+           for model in range(len(pairwise.models))]  # fmt: skip
+    labels = float(np.mean(own))
+    weakest = min(pair_support(pairwise, pair) for pair in pairwise.pairs if len(pair.images))
+    if float(np.mean(pairwise.labelled[pairwise.labelled > 0])) < FEWEST:
+        weakest = 0.0
+    support = np.full(len(value), weakest)  # every score of Eq. 7 depends on every ratio
+    return JointEstimate(value, terms, terms, labels, labels, support)
+
+
+def pair_support(pairwise: PairwiseScores, pair: PairStatistics) -> float:
+    """From how many labels the weaker of the two scores on D_ij comes."""
+    return float(effective_number(pairwise.weights[pair.images, None] * np.nan_to_num(pair.per_image)).min())
+
+
+def dominance_intervals(pairwise: PairwiseScores, level: float, finite: bool) -> tuple[Floats, Floats]:
+    """Intervals of every f_ij: two matrices (m, m), NaN where none can be given."""
+    m = len(pairwise.models)
+    low, high = np.full((m, m), np.nan), np.full((m, m), np.nan)
+    kept = _kept(pairwise, finite)
+    for pair in pairwise.pairs:
+        n = len(pair.images)
+        if n < FEWEST or pair_support(pairwise, pair) < SUPPORT:
+            continue
+        totals = np.tensordot(pairwise.weights[pair.images], pair.statistics, axes=1)  # (2, s)
+        without = totals - pairwise.weights[pair.images, None, None] * pair.statistics  # (n, 2, s)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(pairwise.value(np.concatenate([without, totals[None]])))  # (n + 1, 2)
+        ratio = logs[:, 0] - logs[:, 1]
+        terms = (ratio[:-1] - ratio[-1]) * np.sqrt((n - 1) / n) * kept[pair.images]
+        half = student_quantile(level, n) * np.sqrt((terms**2).sum())
+        if np.isfinite(half):
+            i, j = pair.models
+            low[i, j], high[i, j] = np.exp(ratio[-1] - half), np.exp(ratio[-1] + half)
+            low[j, i], high[j, i] = 1 / high[i, j], 1 / low[i, j]
+    return low, high
+
+
+def _kept(pairwise: PairwiseScores, finite: bool) -> Floats:
+    """(images,) what is left of an image's part of the error in a finite set: sqrt(1 - pi)."""
+    if not finite or pairwise.probability is None:
+        return np.ones(len(pairwise.images))
+    return np.sqrt(1 - pairwise.probability)
+
+
+def _jackknife(pairwise: PairwiseScores, finite: bool) -> tuple[Floats, Floats]:
+    """log q (m,), and by how much it changes without each labelled image (n, m), scaled to add up to its variance."""
+    used = np.flatnonzero(pairwise.membership.any(axis=1))
+    weights = np.tile(pairwise.weights, (len(used) + 1, 1))
+    weights[np.arange(len(used)), used] = 0.0
+    p = pairwise.matrix(weights)
+    logs = np.log(ranking_vectors(ratios(p)))
+    typical = max(float(np.mean(pairwise.labelled[pairwise.labelled > 0])), 1.0)  # labels of a pair
+    terms = (logs[:-1] - logs[-1]) * np.sqrt((typical - 1) / typical)
+    terms = terms * _kept(pairwise, finite)[used, None]
+    return logs[-1], np.nan_to_num(terms, nan=np.inf)
 
 
 def read_external_scores(path: Path, metric: str = "cider") -> ExternalScores:
@@ -158,33 +304,93 @@ def read_external_scores(path: Path, metric: str = "cider") -> ExternalScores:
 def rank_changes(result: RankingResult, external: ExternalScores) -> dict[str, tuple[int, int, int]]:
     """External rank, rank here, and their difference (Wan 2022 Tables 3-4) of the models with an external score."""
     metric = result.metric
-    known = [name for name in result.models if metric in external.get(name, {})]
+    ranked = {name for name, score in zip(result.models, result.scores, strict=True) if not np.isnan(score)}
+    known = [name for name in result.models if metric in external.get(name, {}) and name in ranked]
     old = ranks(np.array([external[name][metric] for name in known]))
     new = ranks(np.array([result.scores[result.models.index(name)] for name in known]))
     return {name: (int(was), int(now), int(was - now)) for name, was, now in zip(known, old, new, strict=True)}
 
 
-def _coverage_notes(pairwise: PairwiseScores) -> list[str]:
-    """Say which pairs are labelled only in part: they count with the labels they have."""
+def _strengths(pairwise: PairwiseScores, ranked: NDArray[np.bool_]) -> Strengths:
+    """Bradley-Terry among the ranked models: strengths of others mean nothing beside theirs."""
+    found = fit_bradley_terry(wins_by_metric(pairwise.among(ranked)))
+    strength, error = np.full((2, len(ranked)), np.nan)
+    strength[ranked], error[ranked] = found.strength, found.error
+    return Strengths(strength, error, wins_by_metric(pairwise))
+
+
+def _of_scores(found: Uncertainty, estimate: JointEstimate) -> Uncertainty:
+    """Intervals of the scores q from those of log q, on the scale of log q - log(1 - q), which keeps them in (0, 1)."""
+    q = np.minimum(np.exp(estimate.value), 1 - 1e-12)  # 1 where every other score is nothing beside it
+    half = (found.high - found.low) / 2 / (1 - q)
+    middle = estimate.value - np.log1p(-q)
+    return replace(found, low=1 / (1 + np.exp(half - middle)), high=1 / (1 + np.exp(-half - middle)))
+
+
+def _spread_out(found: Uncertainty, ranked: NDArray[np.bool_]) -> Uncertainty:
+    """The intervals of all models: nothing is known of those that are not ranked."""
+    m = len(ranked)
+
+    def vector(values: Floats) -> Floats:
+        whole = np.full(m, np.nan)
+        whole[ranked] = values
+        return whole
+
+    def matrix(values: Floats) -> Floats:
+        whole = np.full((m, m), np.nan)
+        whole[np.ix_(ranked, ranked)] = values
+        return whole
+
+    given = np.zeros(m, np.bool_)
+    given[ranked] = found.given
+    return Uncertainty(
+        low=vector(found.low),
+        high=vector(found.high),
+        rank_low=np.nan_to_num(vector(found.rank_low.astype(float)), nan=1).astype(np.int64),
+        rank_high=np.nan_to_num(vector(found.rank_high.astype(float)), nan=m).astype(np.int64),
+        first=vector(found.first),
+        beats=matrix(found.beats),
+        difference_low=matrix(found.difference_low),
+        difference_high=matrix(found.difference_high),
+        given=given,
+        ranked=found.ranked,
+    )
+
+
+def _coverage_notes(pairwise: PairwiseScores, ranked: NDArray[np.bool_]) -> list[str]:
+    """Say which pairs are labelled only in part, and which models cannot be ranked yet."""
+    notes = []
     partly = [pair for pair in pairwise.pairs if len(pair.images) < pair.wanted]
-    if not partly:
+    if partly:
+        worst = min(partly, key=lambda pair: len(pair.images))
+        names = " and ".join(pairwise.models[model] for model in worst.models)
+        empty = sum(not len(pair.images) for pair in partly)
+        unknown = f", {empty} of them not at all (they are filled in from the other pairs)" if empty else ""
+        notes.append(
+            f"{len(partly)} of {len(pairwise.pairs)} pairs are not fully labelled{unknown}; "
+            f"fewest: {names}, {len(worst.images)} of {worst.wanted} images"
+        )
+    for model in np.flatnonzero(~ranked):
+        own = [pair for pair in pairwise.pairs if model in pair.models]
+        notes.append(
+            f"{pairwise.models[model]} has no number yet: its own images need labels, about "
+            f"{sum(min(ENOUGH, pair.wanted) for pair in own)} of them for a first one"
+        )
+    return notes
+
+
+def _interval_notes(names: Sequence[str], ranked: NDArray[np.bool_], found: Uncertainty) -> list[str]:
+    """Say where no interval is given, and how many labels it would take."""
+    if not found.ranked:
+        return [f"no intervals: they need at least {ENOUGH} labelled images of every comparison"]
+    without = [name for name, given in zip(np.array(names)[ranked], found.given, strict=True) if not given]
+    if not without:
         return []
-    worst = min(partly, key=lambda pair: len(pair.images))
-    names = " and ".join(pairwise.models[model] for model in worst.models)
-    empty = sum(not len(pair.images) for pair in partly)
-    unknown = f", {empty} of them not at all (they are filled in from the other pairs)" if empty else ""
+    who = "any score" if len(without) == int(ranked.sum()) else ", ".join(without)
     return [
-        f"{len(partly)} of {len(pairwise.pairs)} pairs are not fully labelled{unknown}; "
-        f"fewest: {names}, {len(worst.images)} of {worst.wanted} images"
+        f"no interval for {who}: fewer than {ENOUGH} labelled images a pair, or a score that comes from one or two "
+        "images alone; it takes more labels"
     ]
-
-
-def _single_note(pairwise: PairwiseScores) -> list[str]:
-    """Weighting a single image changes nothing, so that its pair adds nothing to an interval."""
-    single = int((pairwise.labelled == 1).sum())
-    if not single:
-        return []
-    return [f"{single} of {len(pairwise.pairs)} pairs have one labelled image, over which there is no interval"]
 
 
 def _smoothing_note(matrices: Dominance) -> list[str]:
@@ -194,4 +400,13 @@ def _smoothing_note(matrices: Dominance) -> list[str]:
 
 
 def _nullable(matrix: Floats) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+    return [[_known(value) for value in row] for row in matrix]
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _rank(place: float) -> int | float | None:
+    """A rank for people and scripts: whole where it is no tie."""
+    return None if np.isnan(place) else int(place) if place == int(place) else float(place)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 from threading import Lock, local
 
 import numpy as np
@@ -29,7 +28,7 @@ from captrial.compete.selection.ngram_similarity import ANYTHING, KEY, UNITS, Ca
 from captrial.compete.selection.registry import CaptionSimilarity
 from captrial.compete.selection.token_rows import TokenEncoder, Tokenizer
 from captrial.compete.storage.caption_pool import Block, CaptionSource, gather
-from captrial.compete.storage.selection_files import Pair, PairSelection
+from captrial.compete.storage.selection_files import Pair, PairSelection, all_pairs
 from captrial.errors import InputError
 
 CAPTION_OVERLAP = 0.8  # Jaccard index of two captions' words from which on they count as near-duplicates
@@ -51,7 +50,7 @@ class SearchOptions:
     seed: int = 0  # decides between images with equal similarities
     similarity: CaptionSimilarity | None = None  # None: NGSM
     tokenize: Tokenizer | None = None  # None: the PTB tokeniser
-    exclude: frozenset[str] = frozenset()  # images that are left out
+    exclude: Sequence[frozenset[str]] = ()  # by model: images that are left out of its pairs, and of no others
     workers: int = 1  # threads
     progress: Callable[[], None] = lambda: None  # called after each block
 
@@ -70,15 +69,6 @@ class RankedImages:
 
 
 Ranker = Callable[[CaptionSource, int, SearchOptions], list[RankedImages]]  # as `rank_images`
-
-
-def all_pairs(models: int) -> list[Pair]:
-    """Index pairs (i, j), i < j.
-
-    >>> all_pairs(3)
-    [(0, 1), (0, 2), (1, 2)]
-    """
-    return list(combinations(range(models), 2))
 
 
 def select(
@@ -148,13 +138,17 @@ class _Search:
         self.best = [nothing] * len(pairs)
         self.limits = np.full((len(pairs), KEY), ANYTHING)
         self._own, self._lock = local(), Lock()
-        self._exclude = pa.array(sorted(options.exclude), pa.string())
+        self._exclude = [  # by model searched
+            pa.array(sorted(options.exclude[model]), pa.string()) if model < len(options.exclude) else None
+            for model in self.models
+        ]
 
     def visit(self, index: int) -> None:
         """Compare the captions of one block and keep what may be among the best."""
         if not len(self.pairs):
             return
-        block = self._without_excluded(self.pool.block(index, self.models))
+        block = self.pool.block(index, self.models)
+        excluded = self._excluded(block.ids)
         tokens = self._encoder().encode(pa.concat_arrays(block.captions))
         similarity = self.options.similarity
         given = None if similarity is None else _similarities(similarity, block, self.pairs)
@@ -164,14 +158,22 @@ class _Search:
             with self._lock:
                 limits = self.limits.copy()
             stop = size if limits[0, 0] < ANYTHING else min(start + _FIRST, size)
-            self._keep(block.ids, compare(captions, limits, start, stop))
+            self._keep(block.ids, self._allowed(compare(captions, limits, start, stop), excluded))
             start = stop
 
-    def _without_excluded(self, block: Block) -> Block:
-        if not len(self._exclude):
-            return block
-        keep = pc.invert(pc.is_in(block.ids, value_set=self._exclude))
-        return Block(block.ids.filter(keep), tuple(captions.filter(keep) for captions in block.captions))
+    def _excluded(self, ids: pa.Array) -> NDArray[np.bool_] | None:
+        """(images, models) whether an image is left out of a model's pairs."""
+        if not any(images is not None and len(images) for images in self._exclude):
+            return None
+        none = pa.array([], pa.string())
+        columns = [pc.is_in(ids, value_set=none if images is None else images) for images in self._exclude]
+        return np.stack([column.to_numpy(zero_copy_only=False) for column in columns], axis=1)
+
+    def _allowed(self, found: Matches, excluded: NDArray[np.bool_] | None) -> Matches:
+        if excluded is None:
+            return found
+        either = excluded[found.rows[:, None], self.pairs[found.pairs]].any(axis=1)
+        return Matches(found.pairs[~either], found.rows[~either], found.keys[~either])
 
     def _encoder(self) -> TokenEncoder:
         if not hasattr(self._own, "encoder"):

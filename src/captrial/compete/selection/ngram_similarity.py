@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from captrial.compete.selection.token_rows import TokenRows
+from captrial.kernels import kernel
 
 UNITS = 1e12  # similarities are rounded to 12 decimals
 ANYTHING = np.iinfo(np.int64).max  # a limit that lets every key pass
@@ -117,7 +117,7 @@ def _joined(found: list[Matches]) -> Matches:
     )
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _bits(value: np.uint64) -> np.uint64:
     """Number of set bits; the compiler knows this idiom and makes it one instruction."""
     value = value - ((value >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -126,7 +126,7 @@ def _bits(value: np.uint64) -> np.uint64:
     return (value * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _compare(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -187,7 +187,7 @@ def _compare(
     return count, stop
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _count_shared(
     pairs: NDArray[np.int32], masks: NDArray[np.uint64], width: int, shared: NDArray[np.int64], n: int
 ) -> None:
@@ -199,7 +199,7 @@ def _count_shared(
         shared[pair, n - 1] = common
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _most_tokens(offsets: NDArray[np.int64], models: int, images: int, start: int, stop: int) -> int:
     """The largest number of tokens that the captions of one image have together."""
     most = 0
@@ -212,7 +212,7 @@ def _most_tokens(offsets: NDArray[np.int64], models: int, images: int, start: in
     return most
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _mark(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -274,7 +274,7 @@ def _mark(
     return (known + 63) >> 6
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _slot(name: np.uint64, stamp: int, table: NDArray[np.uint64], stamps: NDArray[np.int64]) -> np.int64:
     """Where `name` is in the table, or the free slot where it belongs."""
     mixed = name * _SPREAD
@@ -284,7 +284,7 @@ def _slot(name: np.uint64, stamp: int, table: NDArray[np.uint64], stamps: NDArra
     return slot
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _passing(
     lengths: NDArray[np.int64],
     image: int,
@@ -309,19 +309,19 @@ def _passing(
     return passing
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _total(first: int, second: int, n: int) -> int:
     """U_n of both captions together."""
     return max(first - n + 1, 0) + max(second - n + 1, 0)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _ratio(total: int, shared: int) -> np.int64:
     """Eq. 1, rounded; 1 where neither caption has an n-gram."""
     return np.int64(np.rint(UNITS * (shared / (total - shared)))) if total else np.int64(UNITS)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _fill_key(first: int, second: int, shared: NDArray[np.int64], pair: int, keys: NDArray[np.int64], row: int) -> None:
     """S and NGSM_1..4. The product of fractions is one fraction, so that equal products are equal numbers."""
     top, bottom = 1.0, 1.0
@@ -334,7 +334,7 @@ def _fill_key(first: int, second: int, shared: NDArray[np.int64], pair: int, key
     keys[row, 0] = np.int64(np.rint(UNITS * np.sqrt(np.sqrt(top / bottom))))  # Eq. 4, n = 4
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _within(keys: NDArray[np.int64], row: int, limits: NDArray[np.int64], pair: int) -> bool:
     for index in range(keys.shape[1]):
         if keys[row, index] != limits[pair, index]:

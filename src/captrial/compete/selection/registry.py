@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module, util
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,20 +46,11 @@ def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
     return np.asarray((there + back) / 2)
 
 
-def sentence_embedding(first: Sequence[str], second: Sequence[str]) -> Floats:
-    """Cosine of sentence embeddings, where `sentence-transformers` is installed."""
-    import numpy as np
+def meaning_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
+    """The `semantic` metric between two captions: cosine of sentence embeddings, sentence by sentence, in [0, 1]."""
+    from captrial.metrics.semantic.semantic import sentence_similarity
 
-    encoder = _sentence_encoder()
-    one, two = (encoder.encode(list(texts), normalize_embeddings=True) for texts in (first, second))
-    return np.asarray((one * two).sum(axis=1), np.float64)
-
-
-@cache
-def _sentence_encoder() -> Any:
-    if util.find_spec("sentence_transformers") is None:
-        raise MissingExtraError("similarity by sentence embeddings (sentence-transformers)", "hf")
-    return import_module("sentence_transformers").SentenceTransformer("all-MiniLM-L6-v2")
+    return sentence_similarity(first, second)
 
 
 @dataclass(frozen=True)
@@ -81,7 +71,7 @@ SIMILARITIES: dict[str, SimilarityEntry] = {
         SimilarityEntry("nouns", "noun IoU", "soft overlap of nouns by word vectors", noun_overlap),
         SimilarityEntry("spice", "SPICE", "F of the two scene graphs", scene_graph_overlap, "pycocoevalcap"),
         SimilarityEntry(
-            "embedding", "embeddings", "cosine of sentence embeddings", sentence_embedding, "sentence-transformers"
+            "semantic", "semantic", "cosine of sentence embeddings", meaning_overlap, "pip install 'captrial[semantic]'"
         ),
     )
 }

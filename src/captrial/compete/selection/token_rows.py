@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from captrial.kernels import kernel
 from captrial.language import tokenize_all
 
 _LONGEST = 16
@@ -97,7 +97,7 @@ def string_buffers(texts: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
     return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), ends.astype(np.int64)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _scan(
     data: NDArray[np.uint8],
     ends: Ints,
@@ -143,7 +143,7 @@ def _scan(
     return row
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _slot(low: np.uint64, high: np.uint64, slots: NDArray[np.int32], keys: NDArray[np.uint64]) -> np.int64:
     """Where a word is in the table, or the free slot where it belongs."""
     mixed = (low ^ (high * _OTHER_SPREAD)) * _SPREAD
@@ -153,7 +153,7 @@ def _slot(low: np.uint64, high: np.uint64, slots: NDArray[np.int32], keys: NDArr
     return slot
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _rehash(keys: NDArray[np.uint64], count: int, slots: NDArray[np.int32]) -> None:
     for number in range(count):
         slots[_slot(keys[number, 0], keys[number, 1], slots, keys)] = number + 1
@@ -245,7 +245,7 @@ class TokenEncoder:
         return flat[real], offsets.astype(np.int64)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _assemble(
     words: NDArray[np.int32],
     word_offsets: Ints,

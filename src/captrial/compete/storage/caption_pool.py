@@ -6,7 +6,7 @@ same order and the same row groups. Adding a model adds a file and touches no ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import local
@@ -16,9 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from captrial.errors import InputError
-from captrial.files import atomic_path
+from captrial.compete.storage.manifest import REMAKE
+from captrial.data.image_ids import ImageIds, MatchedIds
+from captrial.errors import DamagedError, InputError, damage_named
+from captrial.folders import check_files
 
+POOL = "pool.parquet"
 BLOCK = 16384  # images a block: some 10 MB of captions for nine models
 
 
@@ -86,12 +89,24 @@ class CaptionPool:
 
 
 class StoredPool:
-    """The pool of a competition on disk; any number of threads may read blocks."""
+    """The pool of a competition on disk; any number of threads may read blocks.
+
+    Files of another length than recorded raise a `DamagedError`; `check` reads all of them.
+    """
 
     def __init__(self, directory: Path, models: Sequence[str]) -> None:
         self._directory, self._names, self._own = directory, tuple(models), local()
-        metadata = pq.read_metadata(directory / "pool.parquet")
+        check_files(directory, REMAKE, self._files(), only_length=True)
+        with damage_named(directory / POOL, REMAKE):
+            metadata = pq.read_metadata(directory / POOL)
         self._rows, self._groups = metadata.num_rows, metadata.num_row_groups
+
+    def check(self) -> None:
+        """Raise a `DamagedError` where a file does not match its checksum."""
+        check_files(self._directory, REMAKE, self._files())
+
+    def _files(self) -> list[str]:
+        return [POOL, *(_file(model) for model in range(len(self._names)))]
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -108,18 +123,41 @@ class StoredPool:
 
     def block(self, index: int, models: Sequence[int]) -> Block:
         """Read one block with the captions of these models."""
-        captions = tuple(self._column(f"captions/{model}.parquet", index) for model in models)
-        return Block(self._column("pool.parquet", index), captions)
+        ids, captions = self._column(POOL, index), tuple(self._column(_file(model), index) for model in models)
+        for model, texts in zip(models, captions, strict=True):
+            if len(texts) != len(ids):
+                raise DamagedError(self._directory / _file(model), f"has {len(texts)} captions, not {len(ids)}", REMAKE)
+        return Block(ids, captions)
 
     def ids(self) -> pa.Array:
         """All image ids."""
-        return pq.read_table(self._directory / "pool.parquet")["id"].combine_chunks()
+        with damage_named(self._directory / POOL, REMAKE):
+            return pq.read_table(self._directory / POOL)["id"].combine_chunks()
+
+    def match(self, ids: Iterable[str]) -> MatchedIds:
+        """The images of the pool that ids of other files mean (see `captrial.data.image_ids`)."""
+        given = list(ids)
+        if not given:
+            return MatchedIds({}, {})
+        own = self.ids()
+        if pc.all(pc.is_in(pa.array(given, pa.string()), value_set=own)).as_py():
+            return MatchedIds({one: one for one in given}, {"exact": len(given)})
+        return ImageIds(own.to_pylist()).match(given)
 
     def _column(self, file: str, index: int) -> pa.Array:
         opened = self._own.__dict__.setdefault("files", {})
-        if file not in opened:
-            opened[file] = pq.ParquetFile(self._directory / file)
-        return opened[file].read_row_group(index, use_threads=False).column(0).combine_chunks()
+        with damage_named(self._directory / file, REMAKE):
+            if file not in opened:
+                opened[file] = pq.ParquetFile(self._directory / file)
+            values = opened[file].read_row_group(index, use_threads=False).column(0).combine_chunks()
+            values.validate(full=True)  # e.g. bytes that are no UTF-8
+        if not pa.types.is_string(values.type) or values.null_count:
+            raise DamagedError(self._directory / file, "is not a column of texts", REMAKE)
+        return values
+
+
+def _file(model: int) -> str:
+    return f"captions/{model}.parquet"
 
 
 def gather(pool: CaptionSource, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -137,8 +175,6 @@ def gather(pool: CaptionSource, wanted: Sequence[str]) -> dict[str, tuple[str, .
 
 
 def write_column(path: Path, name: str, values: pa.Array) -> None:
-    """Write one column in row groups of a block each, whole or not at all."""
-    with atomic_path(path) as temporary:
-        pq.write_table(
-            pa.table({name: values}), temporary, row_group_size=BLOCK, compression="lz4", use_dictionary=False
-        )
+    """Write one column in row groups of a block each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({name: values}), path, row_group_size=BLOCK, compression="lz4", use_dictionary=False)

@@ -8,14 +8,16 @@ captioner under the same name is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
-from captrial.errors import MismatchError
+from captrial.errors import DamagedError, MismatchError
 from captrial.files import atomic_write, stamps
+from captrial.folders import lock_folder
 
 SPEED_OPTIONS = ("backbone", "batch", "concurrency", "device", "timeout")  # options that change no caption
 
@@ -28,19 +30,22 @@ def run_captioners(directory: Path, sources: Mapping[str, str], images: Path) ->
 
     found = [sample.image for sample in read_folder(images)]
     files = {name: _folder(directory) / f"{name}.jsonl" for name in sources}
-    for name, source in sources.items():
-        _check_source(files[name], source)  # before any captioner is run
-    for name, source in sources.items():
-        captioner = loading.load_captioner(source)
-        _note_source(files[name], source)
-        caption_to_file(captioner, found, files[name])
+    with lock_folder(_folder(directory), "folder of captions"):
+        for name, source in sources.items():
+            _check_source(files[name], source)  # before any captioner is run
+        for name, source in sources.items():
+            captioner = loading.load_captioner(source)
+            _note_source(files[name], source)
+            caption_to_file(captioner, found, files[name])
     return files
 
 
 def captioning_costs(directory: Path) -> dict[str, dict[str, Any]]:
     """Images, seconds, memory and tokens of each captioner that was run here."""
+    from captrial.captioners.batch_captioning import read_cost
+
     found = {path.name.removesuffix(".cost.json"): path for path in sorted(_folder(directory).glob("*.cost.json"))}
-    return {name: orjson.loads(path.read_bytes()) for name, path in found.items()}
+    return {name: asdict(read_cost(path)) for name, path in found.items()}
 
 
 def describe_source(source: str) -> dict[str, str]:
@@ -72,7 +77,15 @@ def _check_source(captions: Path, source: str) -> None:
     """
     if not (captions.exists() and _note(captions).exists()):
         return
-    before, now = orjson.loads(_note(captions).read_bytes()), describe_source(source)
+    now = describe_source(source)
+    try:
+        before = {str(name): str(value) for name, value in orjson.loads(_note(captions).read_bytes()).items()}
+        if "source" not in before:
+            raise ValueError("it names no source")
+    except (OSError, ValueError, AttributeError) as error:
+        raise DamagedError(
+            _note(captions), f"cannot be read ({error})", "`captrial compete` after removing it"
+        ) from None
     if before != now:
         same = before["source"] == now["source"]
         raise MismatchError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from captrial.compete.storage.caption_pool import StoredPool, write_column
-from captrial.compete.storage.manifest import MANIFEST, Manifest, ModelEntry, fingerprint
+from captrial.compete.storage.caption_pool import POOL, StoredPool, write_column
+from captrial.compete.storage.manifest import COMPETITION, MANIFEST, Manifest, ModelEntry, fingerprint
 from captrial.data import read_captions
 from captrial.data.captions.rows import CAPTION_NAMES, pick_columns
+from captrial.data.image_ids import ImageIds
 from captrial.errors import InputError, MismatchError, StateError
-from captrial.files import atomic_path
+from captrial.folders import foreign_files, kind_marks, lock_folder, write_checked
+from captrial.language.english import language_note, not_english
 from captrial.language.sentences import first_sentence
 from captrial.progress import track
 
-# What an interrupted `new` may leave: finished files, and hidden ones named after what they were to become.
-_FINISHED = re.compile(r"pool\.parquet|captions/\d+\.(parquet|broken\.jsonl)")
-_UNFINISHED = re.compile(r"\.(pool\.parquet|competition\.json)\..+|captions/\.\d+\.(parquet|broken\.jsonl)\..+")
+_log = logging.getLogger(__name__)
 _UNKNOWN_WORD = r"(?i)(^|[^a-z])<?unk>?($|[^a-z])"
+_LANGUAGE_SAMPLE = 5000  # captions a model that are checked
+_FOREIGN_SHARE = 0.02  # of them is worth a remark
 _VERBOSE = 2.0  # captions this many times longer than another model's are worth a warning
 
 
@@ -39,47 +42,47 @@ def create(
     common: bool = False,
 ) -> Manifest:
     """Create a competition from caption files; `common` keeps only the images that all of them share."""
-    check_empty(directory)
-    if len(captions) < 2:
-        raise InputError("a competition needs the captions of at least two models; give --captions NAME=FILE twice")
-    if images is not None and not images.is_dir():
-        raise InputError(f"{images}: no such folder of images")
-    made = not directory.exists()
-    try:
-        pool = _shared_images(captions) if common else None
-        entries = []
-        for number, (name, path) in enumerate(track(captions.items(), "reading captions")):
-            entry, part = _entry(name, path), import_captions(path)  # one model at a time: memory stays bounded
-            part = part if pool is None or not common else restrict(part, pool)
-            pool = part.ids if pool is None else pool
-            texts = align(name, part, pool)
-            texts = first_sentences(texts) if first_sentence else texts
-            entries.append(_write_model(directory, number, entry, part, texts, pool))
-        write_column(directory / "pool.parquet", "id", pool)
-    except BaseException:
-        _remove_files(directory, made)
-        raise
-    root = str(images.resolve()) if images else None
-    manifest = Manifest(seed, 0 if pool is None else len(pool), root, first_sentence, tuple(entries))
-    manifest.save(directory)
+    with lock_folder(directory, COMPETITION):
+        check_empty(directory)
+        if len(captions) < 2:
+            raise InputError("a competition needs the captions of at least two models; give --captions NAME=FILE twice")
+        if images is not None and not images.is_dir():
+            raise InputError(f"{images}: no such folder of images")
+        with write_checked(directory, overwrite=False) as staging:  # a failure leaves the directory as it was
+            pool = _shared_images(captions) if common else None
+            entries = []
+            for number, (name, path) in enumerate(track(captions.items(), "reading captions")):
+                entry, part = _entry(name, path), import_captions(path)  # one model at a time: memory stays bounded
+                part = part if pool is None or not common else restrict(part, pool)
+                pool = part.ids if pool is None else pool
+                texts = align(name, part, pool)
+                texts = first_sentences(texts) if first_sentence else texts
+                entries.append(_write_model(staging, number, entry, part, texts, pool))
+            write_column(staging / POOL, "id", pool)
+        root = str(images.resolve()) if images else None
+        manifest = Manifest(seed, 0 if pool is None else len(pool), root, first_sentence, tuple(entries))
+        manifest.save(directory)
     return manifest
 
 
-def add_model(directory: Path, manifest: Manifest, name: str, path: Path) -> Manifest:
+def add_model(directory: Path, name: str, path: Path) -> Manifest:
     """Add a model (Algorithm 2): its captions and its entry; nothing that was there changes."""
-    known = {entry.name: entry for entry in manifest.models}
-    entry = _entry(name, path)
-    if name in known:
-        if known[name].fingerprint == entry.fingerprint:
-            return manifest
-        raise StateError(f"model {name} is in this competition with other captions; add it under another name")
-    imported = import_captions(path)
-    pool = StoredPool(directory, list(known)).ids()
-    texts = align(name, _only_known(imported, pool), pool)
-    texts = first_sentences(texts) if manifest.first_sentence else texts
-    described = _write_model(directory, len(manifest.models), entry, imported, texts, pool)
-    manifest = replace(manifest, models=(*manifest.models, described))
-    manifest.save(directory)
+    with lock_folder(directory, COMPETITION):
+        manifest = Manifest.load(directory)  # not one read before the lock: another process may have added a model
+        known = {entry.name: entry for entry in manifest.models}
+        entry = _entry(name, path)
+        if name in known:
+            if known[name].fingerprint == entry.fingerprint:
+                return manifest
+            raise StateError(f"model {name} is in this competition with other captions; add it under another name")
+        imported = import_captions(path)
+        pool = StoredPool(directory, list(known)).ids()
+        texts = align(name, _only_known(imported, pool), pool)
+        texts = first_sentences(texts) if manifest.first_sentence else texts
+        with write_checked(directory) as staging:
+            described = _write_model(staging, len(manifest.models), entry, imported, texts, pool)
+        manifest = replace(manifest, models=(*manifest.models, described))
+        manifest.save(directory)
     return manifest
 
 
@@ -97,7 +100,7 @@ def verbosity_note(manifest: Manifest) -> str | None:
 
 
 def check_empty(directory: Path) -> None:
-    """Refuse a directory that holds a competition or other files; remove what an interrupted `new` left."""
+    """Refuse a directory that holds a competition or other files; what an interrupted `new` left is no such file."""
     if (directory / MANIFEST).exists():
         raise StateError(
             f"{directory} is a competition already; see `captrial compete status {directory}`, add a model with "
@@ -105,38 +108,14 @@ def check_empty(directory: Path) -> None:
         )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory} is a file; choose another directory")
-    names = {_inside(path, directory): path for path in _entries(directory)}
-    foreign = sorted(name for name in names if not (_FINISHED.fullmatch(name) or _UNFINISHED.fullmatch(name)))
+    foreign = kind_marks(directory) or list(islice(foreign_files(directory), 3))
     if foreign:
-        raise InputError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose an empty or new directory")
-    for name, path in names.items():
-        if _UNFINISHED.fullmatch(name):
-            path.unlink()
+        raise InputError(f"{directory} holds other files ({', '.join(foreign)}); choose an empty or new directory")
 
 
 def _shared_images(captions: Mapping[str, Path]) -> pa.Array:
     """The images that every file has, in the order of the first; only ids are kept of each."""
     return common_ids([import_captions(path).ids for path in captions.values()])
-
-
-def _remove_files(directory: Path, made: bool) -> None:
-    """After an error, remove the files that `create` wrote, and no others."""
-    for path in _entries(directory):
-        if _FINISHED.fullmatch(_inside(path, directory)):
-            path.unlink()
-    for folder in (directory / "captions", directory):
-        if made and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def _entries(directory: Path) -> list[Path]:
-    """The files of the directory and of its folder `captions`; other folders are not searched."""
-    folder = directory / "captions"
-    return [path for path in [*directory.glob("*"), *folder.glob("*")] if path != folder]
-
-
-def _inside(path: Path, directory: Path) -> str:
-    return path.relative_to(directory).as_posix()
 
 
 def _entry(name: str, path: Path) -> ModelEntry:
@@ -149,7 +128,7 @@ def _entry(name: str, path: Path) -> ModelEntry:
 
 def _only_known(imported: ImportedCaptions, pool: pa.Array) -> ImportedCaptions:
     """Only the captions of images in the pool: a new model may have captioned more."""
-    keep = pc.is_in(imported.ids, value_set=pool)
+    keep = pc.is_in(spelled_as(imported.ids, pool)[0], value_set=pool)
     return ImportedCaptions(imported.ids.filter(keep), imported.texts.filter(keep), imported.problems)
 
 
@@ -164,14 +143,26 @@ def _write_model(
     write_column(directory / "captions" / f"{number}.parquet", "caption", texts)
     broken = _list_broken(directory, number, entry.name, texts, pool)
     problems = [*part.problems, *([f"{broken} broken captions (see captions/{number}.broken.jsonl)"] if broken else [])]
+    foreign = _language_problem(pool, texts)
+    problems += [foreign] if foreign else []
     return replace(entry, mean_words=mean_words(texts), problems=tuple(problems))
+
+
+def _language_problem(pool: pa.Array, texts: pa.Array) -> str | None:
+    """What to say about captions that are not English, from evenly spaced ones where there are many."""
+    step = -(-len(texts) // _LANGUAGE_SAMPLE)
+    sample = list(zip(pool.to_pylist()[::step], texts.to_pylist()[::step], strict=True))
+    if len(not_english([text for _, text in sample])) < _FOREIGN_SHARE * len(sample):
+        return None
+    note = language_note("language", sample)
+    return note.removeprefix("language: ").replace("these metrics are", "similarity and metrics are") if note else None
 
 
 def _list_broken(directory: Path, number: int, name: str, texts: pa.Array, pool: pa.Array) -> int:
     """List empty captions and those with an unknown-word mark in `captions/<number>.broken.jsonl`."""
     empty = pc.equal(pc.utf8_trim_whitespace(texts), "")
     rows = pc.indices_nonzero(pc.or_(empty, pc.match_substring_regex(texts, _UNKNOWN_WORD)))
-    with atomic_path(directory / "captions" / f"{number}.broken.jsonl") as temporary, temporary.open("wb") as stream:
+    with (directory / "captions" / f"{number}.broken.jsonl").open("wb") as stream:
         for image, text in zip(pool.take(rows).to_pylist(), texts.take(rows).to_pylist(), strict=True):
             kind = "unknown word" if text.strip() else "empty"
             stream.write(orjson.dumps({"model": name, "id": image, "kind": kind, "caption": text}) + b"\n")
@@ -202,6 +193,10 @@ def align(name: str, captions: ImportedCaptions, pool: pa.Array) -> pa.Array:
     """The model's captions in the order of the pool; an id too many or too few is an error that names it."""
     if captions.ids.equals(pool):
         return captions.texts
+    ids, matched = spelled_as(captions.ids, pool)
+    captions = replace(captions, ids=ids)
+    if matched:
+        _log.warning("captions of %s: %s", name, matched)
     places = pc.index_in(pool, value_set=captions.ids)
     if places.null_count:
         missing = pool.filter(pc.is_null(places))
@@ -212,11 +207,23 @@ def align(name: str, captions: ImportedCaptions, pool: pa.Array) -> pa.Array:
     return captions.texts.take(places)
 
 
+def spelled_as(ids: pa.Array, known: pa.Array) -> tuple[pa.Array, str]:
+    """Ids in the spelling of the known ones, where they mean one of them, and what was matched, in words.
+
+    >>> spelled_as(pa.array(["000000000139.jpg", "7"]), pa.array(["139", "8"]))[0].to_pylist()
+    ['139', '7']
+    """
+    if pc.all(pc.is_in(ids, value_set=known)).as_py():
+        return ids, ""
+    matched = ImageIds(known.to_pylist()).match(ids.to_pylist())
+    return pa.array([matched.known.get(one, one) for one in ids.to_pylist()], pa.string()), matched.report()
+
+
 def common_ids(several: Sequence[pa.Array]) -> pa.Array:
     """The ids that all arrays hold, in the order of the first."""
     ids = several[0]
     for other in several[1:]:
-        ids = ids.filter(pc.is_in(ids, value_set=other))
+        ids = ids.filter(pc.is_in(ids, value_set=spelled_as(other, ids)[0]))
     if not len(ids):
         raise MismatchError("no image has a caption of every model; check that the files name images the same way")
     return ids
@@ -224,7 +231,8 @@ def common_ids(several: Sequence[pa.Array]) -> pa.Array:
 
 def restrict(captions: ImportedCaptions, ids: pa.Array) -> ImportedCaptions:
     """Only the captions of these images, in their order."""
-    return ImportedCaptions(ids, captions.texts.take(pc.index_in(ids, value_set=captions.ids)), captions.problems)
+    places = pc.index_in(ids, value_set=spelled_as(captions.ids, ids)[0])
+    return ImportedCaptions(ids, captions.texts.take(places), captions.problems)
 
 
 def first_sentences(texts: pa.Array) -> pa.Array:

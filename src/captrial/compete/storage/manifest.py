@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from captrial.errors import InputError, StateError
-from captrial.files import atomic_write
+from captrial.errors import DamagedError, InputError, StateError
+from captrial.files import content_hash
+from captrial.folders import check_files, write_checked
 
 FORMAT = 2
 MANIFEST = "competition.json"
+COMPETITION = "competition"  # in messages about its lock
+REMAKE = "`captrial compete new` and the same caption files"
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,29 @@ class SelectionSettings:
 
 
 @dataclass(frozen=True)
+class Wave:
+    """A part of the pool's sample: how likely each image was drawn, and how many are labelled at its end."""
+
+    models: tuple[str, ...]  # those whose disagreement makes an image likelier
+    weighted: bool  # False: all images were equally likely
+    labels: int  # images of the sample in all, those of earlier waves included
+    similarity: str = "ngsm"  # of the selection when the wave was drawn (see `selection.agreement`)
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """The design of the labels, and the sample of the pool that belongs to it (see `selection.design`)."""
+
+    design: str
+    waves: tuple[Wave, ...] = ()
+
+    @property
+    def labels(self) -> int:
+        """How many images the sample has."""
+        return self.waves[-1].labels if self.waves else 0
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The content of `competition.json`."""
 
@@ -69,10 +96,14 @@ class Manifest:
     models: tuple[ModelEntry, ...]
     selection: SelectionSettings | None = None
     format: int = FORMAT
+    sample: SampleSettings | None = None  # None: D alone is labelled
+    id: str = ""  # tells it from other competitions: an annotation database belongs to one of them
 
     def save(self, directory: Path) -> None:
         """Write the file, whole or not at all."""
-        atomic_write(directory / MANIFEST, orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+        record = {**asdict(self), "id": self.id or _identity(self.seed, self.models, directory)}
+        with write_checked(directory) as staging:
+            (staging / MANIFEST).write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:
@@ -80,10 +111,11 @@ class Manifest:
         path = directory / MANIFEST
         if not path.is_file():
             raise StateError(f"{directory} is not a competition; make one with `captrial compete new {directory} ...`")
+        check_files(directory, REMAKE, [MANIFEST])
         try:
             return cls._parse(orjson.loads(path.read_bytes()))
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise StateError(f"{path}: cannot be read as a competition ({error}); restore it from a copy") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DamagedError(path, f"cannot be read as a competition ({error})", REMAKE) from None
 
     @classmethod
     def _parse(cls, record: dict[str, Any]) -> Manifest:
@@ -93,6 +125,8 @@ class Manifest:
                 "with `captrial compete new` and the same caption files"
             )
         models = tuple(ModelEntry(**{**model, "problems": tuple(model["problems"])}) for model in record["models"])
+        if not all(isinstance(model.name, str) and isinstance(model.source, str) for model in models):
+            raise TypeError("a model without a name or a source")
         settings = record["selection"]
         return cls(
             record["seed"],
@@ -101,7 +135,25 @@ class Manifest:
             record["first_sentence"],
             models,
             SelectionSettings(**settings) if settings else None,
+            sample=_parse_sample(record.get("sample")),
+            id=record.get("id") or _identity(record["seed"], models),  # older ones have none
         )
+
+
+def _identity(seed: int, models: Sequence[ModelEntry], directory: Path | None = None) -> str:
+    """The id of a competition: the same for the same command, another one in another directory."""
+    made_from = [(entry.name, entry.fingerprint) for entry in models[:2]]  # `add` changes neither
+    return content_hash(repr((seed, made_from, str(directory.resolve()) if directory else None)))
+
+
+def _parse_sample(record: dict[str, Any] | None) -> SampleSettings | None:
+    if record is None:  # a competition of before there were designs: D alone is labelled
+        return None
+    waves = (
+        Wave(tuple(wave["models"]), wave["weighted"], wave["labels"], wave.get("similarity", "ngsm"))
+        for wave in record["waves"]
+    )
+    return SampleSettings(record["design"], tuple(waves))
 
 
 def fingerprint(path: Path) -> str:

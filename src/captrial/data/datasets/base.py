@@ -35,7 +35,7 @@ class ReadOptions:
 class DatasetReader:
     """One data set format: how it is called, recognised and read."""
 
-    name: str  # the value of `form=` and `--form`
+    name: str  # the value of `format=` and `--format`
     title: str
     description: str
     needs: str  # the path to give

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from captrial.data.datasets.base import (
     read_json,
     safe_join,
 )
-from captrial.data.datasets.samples import select_split
+from captrial.data.datasets.samples import join, reject_duplicates, replace_regions, select_split
 from captrial.errors import DatasetError
 from captrial.records import Box, ImageRef, Region, Sample
 
@@ -69,17 +69,76 @@ def read_coco(
     return select_split([_finish(item) for item in gathered.values()], split, paths[0])
 
 
+def read_coco_folder(
+    folder: Path | str, *, images: Path | str | None = None, split: str | None = None, masks: bool = False
+) -> list[Sample]:
+    """Read the official files of a folder together: `captions_val2017.json` with `instances_val2017.json`, and so on.
+
+    `folder` is the one with the files, or one that holds it as `annotations`. Where files of several years or splits
+    are there, `train2017` is the split `train`, `val2017` `val`. Images are in `images`, in its folder `val2017`, in
+    `val2017` beside the folder of the files (the official layout), or in `images` beside the files.
+    """
+    root = _annotations_folder(Path(folder))
+    groups = official_files(root)
+    if not groups:
+        raise DatasetError(f"{root}: no files captions_*.json and instances_*.json; name the file to read")
+    samples: list[Sample] = []
+    for name, paths in groups.items():
+        found = read_coco(*paths, images=_folder_images(root, name, images), masks=masks)
+        given = name.rstrip("0123456789") if len(groups) > 1 else None
+        samples += [sample if sample.split or not given else replace(sample, split=given) for sample in found]
+    reject_duplicates(samples, root)
+    return select_split(samples, split, root)
+
+
+def official_files(folder: Path) -> dict[str, list[Path]]:
+    """The official caption and instance files of a folder, by what stands behind: `val2017`."""
+    found: dict[str, list[Path]] = {}
+    for kind in ("captions", "instances"):
+        for path in sorted(folder.glob(f"{kind}_*.json")):
+            found.setdefault(path.stem.removeprefix(f"{kind}_"), []).append(path)
+    return found
+
+
+def _annotations_folder(folder: Path) -> Path:
+    below = folder / "annotations"
+    return below if not official_files(folder) and below.is_dir() else folder
+
+
+def _folder_images(root: Path, name: str, images: Path | str | None) -> Path | None:
+    if images is not None:
+        below = Path(images) / name
+        return below if below.is_dir() else Path(images)
+    candidates = (root.parent / name, root / name, root / "images")
+    return next((folder for folder in candidates if folder.is_dir()), None)
+
+
 def read_boxes(path: Path | str) -> list[Sample]:
     """Read `{"image id": [[x1, y1, x2, y2, "class"(, score)], ...]}` as samples that have only regions.
 
-    Empty boxes are left out and listed in `extra["problems"]`. `join(captions, boxes)` adds them to captions.
+    Empty boxes are left out and listed in `extra["problems"]`. `join(captions, boxes)` adds them to captions. The file
+    may also be COCO's instances, whose masks can be decoded then (`masked_regions`).
     """
     document = expect(read_json(path), dict, f"{path}: the file")
+    if isinstance(document.get("images"), list) and "annotations" in document:
+        return read_coco(path)
     return [
         Sample(ImageRef(identity), regions=regions, extra={"problems": wrong} if wrong else {})
         for identity, rows in document.items()
         for regions, wrong in [labelled_boxes(rows, f"{path}: image {identity!r}")]
     ]
+
+
+def with_boxes(samples: Sequence[Sample], path: Path | str) -> list[Sample]:
+    """The samples with the regions of a file that `read_boxes` reads, in place of their own.
+
+    Ids of the file that are none of the samples are ignored; `DatasetError` if all are.
+    """
+    known = {sample.id for sample in samples}
+    found = [other for other in read_boxes(path) if other.id in known]
+    if not found:
+        raise DatasetError(f"{path}: none of its ids is an image of the data, such as {samples[0].id!r}")
+    return join([replace_regions(sample, ()) for sample in samples], found)
 
 
 def labelled_boxes(rows: object, where: str) -> tuple[tuple[Region, ...], tuple[str, ...]]:
@@ -231,25 +290,58 @@ def _finish(item: _Gathered) -> Sample:
 
 def with_masks(samples: Iterable[Sample]) -> list[Sample]:
     """Samples of `read_coco` with the masks of all regions decoded; regions without a segmentation stay unchanged."""
-    return [_with_masks(sample) for sample in samples]
+    return [replace(sample, regions=tuple(masked_regions(sample, sample.regions))) for sample in samples]
 
 
-def _with_masks(sample: Sample) -> Sample:
-    segmentations = sample.extra.get("segmentations", ())
-    if not isinstance(segmentations, tuple) or len(segmentations) != len(sample.regions):
-        return sample
-    regions = tuple(
-        region
-        if segmentation is None
-        else replace(region, mask=_mask(segmentation, sample.image, f"image {sample.id}"))
-        for region, segmentation in zip(sample.regions, segmentations, strict=True)
-    )
-    return replace(sample, regions=regions)
+def masked_regions(sample: Sample, regions: Sequence[Region]) -> list[Region]:
+    """Some regions of a sample of `read_coco` with their masks decoded; those without a segmentation as they are."""
+    segmentations = _segmentations(sample)
+    if not segmentations:
+        return list(regions)
+    same = {id(region): found for region, found in zip(sample.regions, segmentations, strict=True)}
+    equal = dict(zip(sample.regions, segmentations, strict=True))  # two objects may have the same box and label
+    where = f"image {sample.id}"
+    return [
+        region if region.mask is not None or found is None else replace(region, mask=_mask(found, sample.image, where))
+        for region in regions
+        for found in [same.get(id(region), equal.get(region))]
+    ]
+
+
+def _segmentations(sample: Sample) -> tuple[object, ...]:
+    """One segmentation a region, as in the file; nothing if the sample has none."""
+    found = sample.extra.get("segmentations", ())
+    return found if isinstance(found, tuple) and len(found) == len(sample.regions) else ()
+
+
+def region_shapes(sample: Sample, regions: Sequence[Region], *, masks: bool) -> list[Region]:
+    """Some regions of a sample with their masks decoded or, without `masks`, as boxes alone."""
+    return masked_regions(sample, regions) if masks else [replace(region, mask=None) for region in regions]
+
+
+def check_masks(samples: Iterable[Sample], option: str) -> None:
+    """Raise `DatasetError` if no region of the samples has a mask, so that `option` would change nothing."""
+    if not any(map(_has_masks, samples)):
+        raise DatasetError(
+            f"{option}: no region of these images has a mask, only boxes; give a data set with masks (COCO's "
+            "instances_*.json, also by --boxes; the toy world), or leave it out"
+        )
+
+
+def _has_masks(sample: Sample) -> bool:
+    of_phrases = (region for phrases in sample.phrases for phrase in phrases for region in phrase.regions)
+    decoded = any(region.mask is not None for region in (*sample.regions, *of_phrases))
+    return decoded or any(found is not None for found in _segmentations(sample))
 
 
 def _is_coco(probe: Probe) -> bool:
     document = probe.document
     return isinstance(document, dict) and isinstance(document.get("images"), list) and "annotations" in document
+
+
+def _has_pairs(folder: Path) -> bool:
+    """Whether captions and instances of the same images are in a folder."""
+    return any(len(paths) > 1 for paths in official_files(folder).values())
 
 
 def _is_boxes(probe: Probe) -> bool:
@@ -269,6 +361,15 @@ COCO = DatasetReader(
     read=lambda path, options: read_coco(path, images=options.images),
     takes_images=True,
     in_folders=True,
+)
+COCO_FOLDER = DatasetReader(
+    name="coco-folder",
+    title="COCO folder",
+    description="captions_*.json with instances_*.json",
+    needs="the folder with the files, or the one that holds it as `annotations`",
+    recognise=lambda probe: probe.is_folder and _has_pairs(_annotations_folder(probe.path)),
+    read=lambda path, options: read_coco_folder(path, images=options.images),
+    takes_images=True,
 )
 BOXES = DatasetReader(
     name="boxes",

@@ -8,13 +8,15 @@ line.
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 from captrial.data.datasets.base import (
     DatasetReader,
+    Probe,
     image_root,
     is_empty,
     natural_key,
@@ -22,7 +24,9 @@ from captrial.data.datasets.base import (
     read_lines,
     safe_join,
 )
+from captrial.data.datasets.karpathy import read_karpathy
 from captrial.data.datasets.samples import select_split
+from captrial.data.images import image_size
 from captrial.errors import DatasetError
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
 
@@ -43,16 +47,34 @@ class _Annotations:
     without_box: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
+    def scale(self, across: float, down: float) -> None:
+        """Scale all boxes to another size of the image; a change of its shape is noted as a problem."""
+        if not 0.95 < across / down < 1.05:
+            self.problems.append(f"{self.filename}: the image is {across:.2f} x {down:.2f} of the XML's size")
+        moved = {
+            id(region): replace(
+                region, box=Box(*(side * by for side, by in zip(region.box, (across, down) * 2, strict=True)))
+            )
+            for region in self.regions
+        }
+        self.regions = [moved[id(region)] for region in self.regions]
+        self.boxes = {name: [moved[id(region)] for region in regions] for name, regions in self.boxes.items()}
+
 
 def read_entities(root: Path | str, *, images: Path | str | None = None, split: str | None = None) -> list[Sample]:
-    """Read a folder with `Sentences`, `Annotations` and, for splits, `train.txt`, `val.txt`, `test.txt`.
+    """Read a folder with `Sentences` and `Annotations`, or one that holds such a folder and one of the photographs.
 
-    The id of an image is its file name (`36979.jpg`, as in Karpathy's file). Captions are the lines without brackets;
-    `extra["tokens"]` are their words as the file separates them, and the indices of every `Phrase` count in these. The
-    entity of a phrase is the number after `EN#` (`"0"`: not visual), its kinds those of the bracket, plus `scene` and
-    `nobox` from the XML. The XML counts pixels from 1 and includes the last: `x1 = xmin - 1`, `x2 = xmax`.
+    Photographs are found by name (`36979.jpg`) or by number (`36979_8bf2c8b5.jpg`, as Flickr8k names them); the id of
+    an image is the name of its file. Boxes are scaled where a file has another size than the XML. Splits are those of
+    `train.txt`, `val.txt` and `test.txt`, else of a Karpathy file beside the folder of the images.
+
+    Captions are the lines without brackets; those that `UNRELATED_CAPTIONS` lists are left out. `extra["tokens"]` are
+    their words as the file separates them, and the indices of every `Phrase` count in these. The entity of a phrase is
+    the number after `EN#` (`"0"`: not visual), its kinds those of the bracket, plus `scene` and `nobox` from the XML.
+    The XML counts pixels from 1 and includes the last: `x1 = xmin - 1`, `x2 = xmax`.
     """
-    root = Path(root)
+    given = Path(root)
+    root = entities_folder(given)
     sentences = sorted((root / "Sentences").glob("*.txt"), key=lambda path: natural_key(path.name))
     if not sentences:
         raise DatasetError(f"{root / 'Sentences'}: no sentence files; expected e.g. 36979.txt")
@@ -60,9 +82,60 @@ def read_entities(root: Path | str, *, images: Path | str | None = None, split: 
     orphans = sorted(path.name for path in (root / "Annotations").glob("*.xml") if path.stem not in known)
     if orphans:
         raise DatasetError(f"{root / 'Annotations' / orphans[0]}: no Sentences file for it ({len(orphans)} such files)")
-    folder, splits = image_root(root / "Sentences", images), _splits(root, known)
-    samples = [_sample(path, root / "Annotations" / f"{path.stem}.xml", folder, splits) for path in sentences]
-    return select_split(samples, split, root)
+    folder = image_root(root / "Sentences", images)
+    photographs = Photographs(folder if folder or root == given else _images_beside(root, known))
+    reader = _Reader(root, photographs, _splits(root, known) or photographs.splits(), _unrelated(root))
+    return select_split([reader.sample(path) for path in sentences], split, root)
+
+
+def entities_folder(path: Path) -> Path:
+    """The folder with `Sentences`: `path` itself or, if it has none, the only one of its folders that has."""
+    if (path / "Sentences").is_dir():
+        return path
+    inside = sorted(folder.parent for folder in path.glob("*/Sentences") if folder.is_dir()) if path.is_dir() else []
+    if len(inside) > 1:
+        raise DatasetError(f"{inside[0]} and {inside[1]} both have `Sentences`; name the one to read")
+    return inside[0] if inside else path
+
+
+def _images_beside(root: Path, known: set[str]) -> Path | None:
+    """The folder `images` of a neighbour of the Entities folder that holds photographs of these numbers."""
+    found = [
+        folder
+        for folder in sorted(root.parent.glob("*/images"))
+        if folder.is_dir() and not known.isdisjoint(Photographs(folder).numbers)
+    ]
+    if len(found) > 1:
+        raise DatasetError(f"{found[0]} and {found[1]} hold photographs of these sentences; say which with --images")
+    return found[0] if found else None
+
+
+class Photographs:
+    """The files of an image folder by name and by number, the part of a name before `_` or its suffix."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.names = {entry.name for entry in os.scandir(folder) if entry.is_file()} if folder else set()
+        self.numbers: dict[str, list[str]] = {}
+        for name in sorted(self.names):
+            self.numbers.setdefault(re.split(r"[_.]", name, maxsplit=1)[0], []).append(name)
+
+    def find(self, name: str, number: str, where: str) -> str:
+        """The file of an image: of this name or, if there is none, of this number; the name where neither is here."""
+        found = self.numbers.get(number, [])
+        if name in self.names or not found:
+            return name
+        if len(found) > 1:
+            raise DatasetError(f"{where}: {found[0]} and {found[1]} both begin with {number}; keep one")
+        return found[0]
+
+    def splits(self) -> dict[str, str]:
+        """Splits by number from the Karpathy files (`dataset_*.json`) beside the folder; empty where there is none."""
+        found: dict[str, str] = {}
+        for path in sorted(self.folder.parent.glob("dataset_*.json")) if self.folder else []:
+            for sample in read_karpathy(path):
+                found[re.split(r"[_.]", sample.id, maxsplit=1)[0]] = sample.split or ""
+        return found
 
 
 def _splits(root: Path, known: set[str]) -> dict[str, str]:
@@ -78,22 +151,60 @@ def _splits(root: Path, known: set[str]) -> dict[str, str]:
     return found
 
 
-def _sample(sentences: Path, xml: Path, images: Path | None, splits: dict[str, str]) -> Sample:
-    annotations = _annotations(xml, sentences.stem)
-    lines = [(number, line) for number, line in enumerate(read_lines(sentences), 1) if line.strip()]
-    parsed = [parse_entities(line, f"{sentences}: line {number}") for number, line in lines]
-    path = safe_join(images, annotations.filename, str(xml)) if images else None
-    extra: dict[str, object] = {"tokens": tuple(tokens for tokens, _ in parsed)}
-    if annotations.problems:
-        extra["problems"] = tuple(annotations.problems)
-    return Sample(
-        ImageRef(annotations.filename, path, annotations.width, annotations.height),
-        tuple(" ".join(tokens) for tokens, _ in parsed),
-        splits.get(sentences.stem),
-        tuple(annotations.regions),
-        tuple(tuple(_link(phrase, annotations) for phrase in phrases) for _, phrases in parsed),
-        extra,
-    )
+def _unrelated(root: Path) -> dict[str, set[int]]:
+    """Captions that are not about their image, by number of the image; captions are numbered from 1."""
+    path, found = root / "UNRELATED_CAPTIONS", dict[str, set[int]]()
+    for number, line in enumerate(read_lines(path) if path.is_file() else [], 1):
+        parts = line.split("#")[0].split()
+        if parts and (len(parts) != 2 or not parts[1].isdecimal()):
+            raise DatasetError(f"{path}: line {number} must be `image caption`, such as `36979 5`; found {line[:60]!r}")
+        if parts:
+            found.setdefault(parts[0], set()).add(int(parts[1]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads the samples of one folder."""
+
+    root: Path
+    photographs: Photographs
+    splits: dict[str, str]
+    unrelated: dict[str, set[int]]
+
+    def sample(self, sentences: Path) -> Sample:
+        number, xml = sentences.stem, self.root / "Annotations" / f"{sentences.stem}.xml"
+        annotations = _annotations(xml, number)
+        lines = [(place, line) for place, line in enumerate(read_lines(sentences), 1) if line.strip()]
+        skipped = self.unrelated.get(number, set())
+        kept = [(place, line) for order, (place, line) in enumerate(lines, 1) if order not in skipped]
+        parsed = [parse_entities(line, f"{sentences}: line {place}") for place, line in kept]
+        image = self._image(annotations, number, xml)
+        extra: dict[str, object] = {"tokens": tuple(tokens for tokens, _ in parsed)}
+        if len(kept) < len(lines):
+            extra["unrelated"] = tuple(line for order, (_, line) in enumerate(lines, 1) if order in skipped)
+        if annotations.problems:
+            extra["problems"] = tuple(annotations.problems)
+        return Sample(
+            image,
+            tuple(" ".join(tokens) for tokens, _ in parsed),
+            self.splits.get(number) or None,
+            tuple(annotations.regions),
+            tuple(tuple(_link(phrase, annotations) for phrase in phrases) for _, phrases in parsed),
+            extra,
+        )
+
+    def _image(self, annotations: _Annotations, number: str, xml: Path) -> ImageRef:
+        """The image; the boxes of the annotations are scaled to the size of its file."""
+        name = self.photographs.find(annotations.filename, number, str(xml))
+        path = safe_join(self.photographs.folder, name, str(xml)) if self.photographs.folder else None
+        width, height = annotations.width, annotations.height
+        if path is None or name not in self.photographs.names:
+            return ImageRef(name, path, width, height)
+        size = image_size(path)
+        if width and height and size != (width, height):
+            annotations.scale(size[0] / width, size[1] / height)
+        return ImageRef(name, path, *size)
 
 
 def parse_entities(line: str, where: str = "sentence") -> tuple[tuple[str, ...], tuple[Phrase, ...]]:
@@ -187,12 +298,18 @@ def _number(item: ElementTree.Element, name: str, where: object) -> int | None:
     return int(text)
 
 
+def _recognise(probe: Probe) -> bool:
+    if not probe.is_folder:
+        return False
+    return (probe.path / "Sentences").is_dir() or len(list(probe.path.glob("*/Sentences"))) == 1
+
+
 ENTITIES = DatasetReader(
     name="entities",
     title="Flickr30k Entities",
     description="a folder with Sentences and Annotations",
-    needs="the folder",
-    recognise=lambda probe: (probe.path / "Sentences").is_dir(),
+    needs="the folder, or one that holds it and the photographs",
+    recognise=_recognise,
     read=lambda path, options: read_entities(path, images=options.images),
     takes_images=True,
 )

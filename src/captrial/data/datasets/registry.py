@@ -1,7 +1,7 @@
 """The registry of data set readers: `detect` recognises what a path holds, `read_dataset` reads it.
 
 To add a format, write one file with a `DatasetReader` (see `captrial.data.datasets.base`) and add it to `READERS`.
-Error messages, `captrial data forms` and the table of docs/datasets.md read the registry.
+Error messages, `captrial data formats` and the table of docs/datasets.md read the registry.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from captrial.data.datasets import (
     image_sequences,
     karpathy,
     toyworld,
+    visual_genome,
     webdataset,
 )
 from captrial.data.datasets.base import DatasetReader, Probe, ReadOptions
@@ -33,6 +34,8 @@ READERS: dict[str, DatasetReader] = {
         toyworld.TOYWORLD,
         flickr30k_entities.ENTITIES,
         webdataset.SHARDS,
+        visual_genome.VISUAL_GENOME,
+        coco.COCO_FOLDER,
         image_sequences.SEQUENCES,
         karpathy.KARPATHY,
         flickr8k.FLICKR8K,
@@ -52,7 +55,7 @@ class DetectedDataset:
     path: Path
 
     @property
-    def form(self) -> str:
+    def format(self) -> str:
         """The name of the reader, a key of `READERS`."""
         return self.reader.name
 
@@ -61,15 +64,15 @@ class DetectedDataset:
 
 
 def read_dataset(
-    path: Path | str, *, split: str | None = None, images: Path | str | None = None, form: str | None = None
+    path: Path | str, *, split: str | None = None, images: Path | str | None = None, format: str | None = None
 ) -> list[Sample]:
     """Read a data set in any of the formats of `READERS`.
 
-    The format is recognised from the content unless `form`, a key of `READERS`, names it; it is logged at level INFO.
+    The format is recognised from the content unless `format`, a key of `READERS`, names it; it is logged at level INFO.
     `split` selects samples by split, or by several (`"train+restval"`). `images` is the folder of the images where it
     is not `images` beside the annotations. Raises `DatasetError` with file, line or id for malformed data.
     """
-    found = find_reader(path, form)
+    found = find_reader(path, format)
     log.info("reading %s", found)
     if images is not None and not found.reader.takes_images:
         raise DatasetError(f"{found}; it takes no image folder")
@@ -77,13 +80,13 @@ def read_dataset(
     return select_split(samples, split, found.path)
 
 
-def find_reader(path: Path | str, form: str | None = None) -> DetectedDataset:
-    """The reader named by `form`, or else the one that recognises the path."""
-    if form is None:
+def find_reader(path: Path | str, format: str | None = None) -> DetectedDataset:
+    """The reader named by `format`, or else the one that recognises the path."""
+    if format is None:
         return detect(path)
-    if form not in READERS:
-        raise DatasetError(f"no form {form!r}; there are {', '.join(READERS)}")
-    return DetectedDataset(READERS[form], Path(path))
+    if format not in READERS:
+        raise DatasetError(f"no format {format!r}; there are {', '.join(READERS)}")
+    return DetectedDataset(READERS[format], Path(path))
 
 
 def detect(path: Path | str) -> DetectedDataset:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 from captrial.errors import DatasetError
-from captrial.records import Sample
+from captrial.records import Region, Sample
+
+ALIGNED = ("iscrowd", "segmentations")  # extras of COCO that have one entry a region
 
 
 def select_split(samples: list[Sample], split: str | None, source: Path | str) -> list[Sample]:
@@ -55,6 +57,12 @@ def _join_one(sample: Sample, other: Sample) -> Sample:
         elif extra.setdefault(key, value) != value:
             raise DatasetError(f"image {sample.id!r}: the two data sets disagree on {key!r}")
     return replace(sample, regions=sample.regions + other.regions, extra=extra)
+
+
+def replace_regions(sample: Sample, regions: Sequence[Region], extra: Mapping[str, object] | None = None) -> Sample:
+    """The sample with other regions, with `extra` added, and without what was aligned with the regions it had."""
+    kept = {name: value for name, value in sample.extra.items() if name not in ALIGNED}
+    return replace(sample, regions=tuple(regions), extra={**kept, **(extra or {})})
 
 
 def problems(samples: Iterable[Sample]) -> list[str]:

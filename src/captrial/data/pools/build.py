@@ -27,16 +27,8 @@ from captrial.data.pools.duplicates import DRAFT, SIGNATURE_BYTES, exact_duplica
 from captrial.data.pools.image_pool import MANIFEST, SUMMARY, ImagePool, count_classes
 from captrial.data.pools.sources import PoolCandidate, iterate_folder, iterate_shard, read_url_list
 from captrial.errors import DatasetError, InputError
-from captrial.files import (
-    LOCK,
-    atomic_path,
-    atomic_write,
-    content_hash,
-    lock_folder,
-    read_checksums,
-    without_passwords,
-    write_checked,
-)
+from captrial.files import atomic_path, atomic_write, content_hash, without_passwords
+from captrial.folders import LOCK, lock_folder, read_checksums, write_checked
 from captrial.progress import progress_bar, track
 
 NEAR_DUPLICATE_DISTANCE = 10  # of 64 bits; measured in docs/data.md

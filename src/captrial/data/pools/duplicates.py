@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from captrial.errors import InputError
+from captrial.kernels import kernel
 
+Array = NDArray[Any]
 BANDS, BAND_BITS = 4, 16
 MAX_DISTANCE = 15
 MIN_CORRELATION = 0.93  # between 16 x 16 grey thumbnails; with distance 10, measured in docs/data.md
@@ -87,10 +89,18 @@ def near_duplicates(
     return found
 
 
-@numba.njit(cache=True, nogil=True)
-def _first_earlier(  # type: ignore[no-untyped-def]
-    hashes, signatures, skip, bands, members, filed, starts, masks, distance
-):
+@kernel()
+def _first_earlier(
+    hashes: Array,
+    signatures: Array,
+    skip: Array,
+    bands: Array,
+    members: Array,
+    filed: Array,
+    starts: Array,
+    masks: Array,
+    distance: int,
+) -> Array:
     count = len(hashes)
     model = np.full(count, -1, np.int64)
     for i in range(count):
@@ -113,8 +123,8 @@ def _first_earlier(  # type: ignore[no-untyped-def]
     return model
 
 
-@numba.njit(cache=True, nogil=True)
-def _bits(word):  # type: ignore[no-untyped-def]
+@kernel()
+def _bits(word: Any) -> Any:
     """Bits set in a 64-bit word: pairs, fours, eights, then their sum in the top byte."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -122,8 +132,8 @@ def _bits(word):  # type: ignore[no-untyped-def]
     return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@numba.njit(cache=True, nogil=True)
-def _similar(a, b):  # type: ignore[no-untyped-def]
+@kernel()
+def _similar(a: Array, b: Array) -> bool:
     """Whether two thumbnails correlate, or both have the same single colour."""
     size = len(a) - 3
     sum_a = sum_b = sum_aa = sum_bb = sum_ab = 0.0
@@ -142,4 +152,4 @@ def _similar(a, b):  # type: ignore[no-untyped-def]
                 return False
         return variance_a < FLAT_VARIANCE and variance_b < FLAT_VARIANCE
     covariance = sum_ab / size - sum_a * sum_b / size / size
-    return covariance >= MIN_CORRELATION * np.sqrt(variance_a * variance_b)
+    return bool(covariance >= MIN_CORRELATION * np.sqrt(variance_a * variance_b))

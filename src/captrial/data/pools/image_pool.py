@@ -23,7 +23,8 @@ from PIL import Image
 from captrial.data.images import MAX_BYTES, open_image
 from captrial.data.pools.sources import PoolCandidate
 from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError
-from captrial.files import FolderVerifier, VerifiedFolder, check_files, output_path
+from captrial.files import output_path
+from captrial.folders import FolderVerifier, VerifiedFolder, check_files
 from captrial.progress import track
 from captrial.records import ImageRef
 

@@ -6,20 +6,23 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import PART, InputPart, entry_parts, open_rows
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.engines.shards import OutputFolder, key_of, rows_of
-from captrial.errors import DatasetError, InputError
-from captrial.files import atomic_write, stamps
+from captrial.engines.shards import REMAKE, OutputFolder, key_of, read_shard, rows_of
+from captrial.errors import DamagedError, DatasetError, InputError, damage_named
+from captrial.files import atomic_write, is_changed, stamps
+from captrial.folders import lock_folder
 from captrial.records import Sample
+
+if TYPE_CHECKING:
+    from captrial.vision.features.feature_store import FeatureWriter
 
 GATHERED = "gathered.json"  # in a store: the parts that it holds
 TOGETHER = 64  # images that are added to the store, and synced, at once
@@ -55,7 +58,7 @@ class FeatureJob(Job):
             boxes = np.zeros((len(elements), 4), np.float16)
             if features.boxes is not None:
                 boxes = features.boxes[number][inside].half().cpu().numpy()
-            note = orjson.dumps(notes[number]).decode() if notes else None
+            note = orjson.dumps({**(notes[number] if notes else {}), "image": rows[number].get("source")}).decode()
             answers.append({"elements": elements.tobytes(), "boxes": boxes.tobytes(), "notes": note})
         return answers
 
@@ -77,9 +80,15 @@ def extract_all(
 
     Returns how many images the store holds, how many of them are new, and by id why others could not be opened.
     """
+    with lock_folder(store, "feature store"):
+        return _extract_all(parts, Path(store), backbone, engine, batch)
+
+
+def _extract_all(
+    parts: Sequence[InputPart], store: Path, backbone: str, engine: Engine, batch: int
+) -> tuple[int, int, dict[str, str]]:
     from captrial.vision.registry import load_backbone
 
-    store = Path(store)
     vision, shards = load_backbone(backbone).describe(), OutputFolder(store / "shards")
     before = len(_ids_in(store, vision))
     if shards.is_whole():  # of a run that was killed as it gathered
@@ -96,18 +105,22 @@ def extract_all(
     return len(done), len(done) - before, refused
 
 
-def _ids_in(store: Path, vision: Mapping[str, Any]) -> set[str]:
-    """The images of a store; one that was made by another backbone is refused before any work is done."""
+def _ids_in(store: Path, vision: Mapping[str, Any]) -> dict[str, object]:
+    """The images of a store with their sources; one of another backbone is refused before any work is done."""
     from captrial.vision.features.feature_store import FeatureWriter
 
     with FeatureWriter(store, vision) as writer:
-        return writer.done
+        return dict(writer.sources)
 
 
-def _missing(parts: Sequence[InputPart], read: Container[str], done: Container[str]) -> Iterator[InputPart]:
-    """What is to be done: files that were not read to their end, and images by name that are not in the store."""
+def _missing(parts: Sequence[InputPart], read: Container[str], done: Mapping[str, object]) -> Iterator[InputPart]:
+    """What is to be done: files that were not read to their end, and images by name that the store lacks."""
     for part in parts:
-        entries = tuple(entry for entry in part.entries if entry[0] not in done)
+        entries = tuple(
+            (name, place)
+            for name, place in part.entries
+            if name not in done or (part.kind == "files" and is_changed(place, done[name]))
+        )
         if entries or (part.in_file and part.key not in read):
             yield replace(part, entries=entries)
 
@@ -135,25 +148,47 @@ def gather(shards: OutputFolder, store: Path, vision: Mapping[str, Any]) -> dict
     with FeatureWriter(store, vision) as writer:
         for shard in shards.shards():
             refused = read[key_of(shard)] = dict[str, str]()
-            rows = (row for row in _fine(shard, refused) if row["id"] not in writer.done)
+            rows = _new_rows(shard, refused, writer)
             while some := list(islice(rows, TOGETHER)):
-                notes = [orjson.loads(row["notes"] or "{}") for row in some]
-                writer.add([row["id"] for row in some], _stacked(some, vision), notes)
+                with damage_named(shard, REMAKE, "holds no features"):
+                    notes, stacked = [_notes(row) for row in some], _stacked(some, vision)
+                writer.add([row["id"] for row in some], stacked, notes)
     atomic_write(store / GATHERED, orjson.dumps(read))
     return {name: why for shard in shards.shards() for name, why in read[key_of(shard)].items()}
+
+
+def _new_rows(shard: Path, refused: dict[str, str], writer: FeatureWriter) -> Iterator[Row]:
+    with damage_named(shard, REMAKE, "holds no features"):
+        yield from (row for row in _fine(shard, refused) if _is_new(row, writer))
+
+
+def _is_new(row: Row, writer: FeatureWriter) -> bool:
+    """Whether the store lacks the features of this content of an image."""
+    kept = writer.sources.get(row["id"])
+    source = _notes(row).get("image")
+    return row["id"] not in writer.done or bool(kept and source and kept[1:] != source[1:])
+
+
+def _notes(row: Row) -> dict[str, Any]:
+    return dict(orjson.loads(row["notes"] or "{}"))
 
 
 def gathered_parts(store: Path) -> dict[str, dict[str, str]]:
     """By key of each part that was gathered into a store: its images that could not be opened, and why."""
     path = store / GATHERED
-    return dict(orjson.loads(path.read_bytes())) if path.exists() else {}
+    try:
+        return {str(key): dict(refused) for key, refused in orjson.loads(path.read_bytes()).items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedError(path, f"is no list of parts ({error})", "`captrial features` after removing it") from None
 
 
 def _refuse_repeated(shards: OutputFolder) -> None:
     """Refuse two images of one id: a store has one entry an id, and the second would be lost silently."""
     seen: set[str] = set()
     for shard in shards.shards():
-        ids, errors = pq.read_table(shard, columns=["id", "error"], partitioning=None).columns
+        ids, errors = read_shard(shard, ["id", "error"]).columns
         for name in ids.filter(errors.is_null()).to_pylist():
             if name in seen:
                 raise InputError(

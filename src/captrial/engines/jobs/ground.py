@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 import pyarrow as pa
 
-from captrial.data.images import size_of
+from captrial.data.datasets import masks
+from captrial.data.datasets.coco import region_shapes
+from captrial.data.sample_sizes import size_of
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import entry_parts
 from captrial.engines.job import Job, JobSpec, Row
-from captrial.engines.shards import OutputFolder
-from captrial.errors import DatasetError
+from captrial.engines.shards import REMAKE, OutputFolder
+from captrial.errors import DatasetError, damage_named
 from captrial.files import stamps
+from captrial.grounding.presence import NOUN_ODDS
+from captrial.grounding.regions import ELEMENTS, dataset_regions, element_regions
 from captrial.grounding.score import Grounder
-from captrial.grounding.study import BATCH, GroundedImage, GroundingResult, ground_batch
+from captrial.grounding.study import BATCH, GroundedImage, GroundingResult, RegionChoice, ground_batch, ground_dataset
+from captrial.grounding.study_data import StudyAttribution, StudyImages, StudyModel, features_heading
 from captrial.language.similarity import SimilaritySettings
 from captrial.records import Box, ImageRef, Region, Sample
+
+if TYPE_CHECKING:
+    from captrial.vision.features.feature_store import FeatureStore
 
 PART = 128  # images a part: attributions take a second each on a processor
 
@@ -36,6 +44,7 @@ class GroundJobSettings:
     labels: tuple[str, ...] = ()  # of regions
     similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     threshold: float | None = None  # tau_g; None for the calibrated one
+    choice: RegionChoice = field(default_factory=RegionChoice)  # of the top region of a word
 
     def grounder(self) -> Grounder:
         """Compares nouns with the labels."""
@@ -55,25 +64,34 @@ class GroundJob(Job):
         loaded = Checkpoint.from_pretrained(settings.checkpoint)
         store = FeatureStore(settings.features, loaded.vision)
         self.attributor = DatasetAttributor("", loaded, store, settings.method, settings.beam)
-        self.grounder = settings.grounder()
+        self.grounder, self.choice = settings.grounder(), settings.choice
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
         """The grounding of every image, as a line of a study."""
-        found = ground_batch(self.attributor, [read_sample(row["id"], row["item"]) for row in rows], self.grounder)
+        samples = [read_sample(row["id"], row["item"]) for row in rows]
+        found = ground_batch(self.attributor, samples, self.grounder, self.choice)
         return [{"grounded": orjson.dumps(image.to_dict()).decode()} for image in found]
 
 
-def write_sample(sample: Sample) -> str:
-    """An image's size and labelled boxes as JSON."""
-    boxes = [[*region.box, region.label, region.score] for region in sample.regions]
-    return orjson.dumps({"size": size_of(sample), "regions": boxes}).decode()
+def write_sample(sample: Sample, choice: RegionChoice) -> str:
+    """An image's size, labelled boxes and, where they are chosen, masks (run-length encoded) as JSON."""
+    shapes = region_shapes(sample, sample.regions, masks=choice.masks)
+    boxes = [[*region.box, region.label, region.score] for region in shapes]
+    encoded = [None if region.mask is None else masks.encode(region.mask) for region in shapes]
+    extra = {name: sample.extra[name] for name in (NOUN_ODDS, "sequence") if name in sample.extra}
+    record = {"size": size_of(sample), "regions": boxes, "extra": extra, **({"masks": encoded} if choice.masks else {})}
+    return orjson.dumps(record).decode()
 
 
 def read_sample(name: str, line: str) -> Sample:
     """Read what `write_sample` wrote."""
     record = orjson.loads(line)
-    regions = tuple(Region(Box(*box), label, score) for *box, label, score in record["regions"])
-    return Sample(ImageRef(name, None, *record["size"]), regions=regions)
+    encoded = record.get("masks", [None] * len(record["regions"]))
+    regions = tuple(
+        Region(Box(*box), label, score, None if mask is None else masks.decode(mask, name))
+        for (*box, label, score), mask in zip(record["regions"], encoded, strict=True)
+    )
+    return Sample(ImageRef(name, None, *record["size"]), regions=regions, extra=record["extra"])
 
 
 def ground_all(
@@ -83,16 +101,84 @@ def ground_all(
 
     An image that cannot be done is in `failed` and in a note of the tables; it does not end the run.
     """
-    parts = entry_parts("items", ((sample.id, write_sample(sample)) for sample in samples), PART)
+    parts = entry_parts("items", ((sample.id, write_sample(sample, settings.choice)) for sample in samples), PART)
     files = stamps(model=settings.checkpoint, vectors=settings.similarity.vectors)
     run(JobSpec(GroundJob, {"settings": settings}, BATCH, files), parts, out, engine)
-    result = GroundingResult(name, features, settings.method, settings.grounder().description)
-    for row in OutputFolder(out).rows():
-        if row["error"]:
-            result.failed[row["id"]] = row["error"]
-        else:
-            result.images.append(GroundedImage.from_dict(orjson.loads(row["grounded"])))
+    grounder = settings.grounder()
+    choice = settings.choice
+    result = GroundingResult(
+        name, features, settings.method, grounder.description, grounder=grounder, rule=choice.rule, masks=choice.masks
+    )
+    read_rows(OutputFolder(out), result)
     if not result.images:
         image, why = next(iter(result.failed.items()), ("", "there is none"))
         raise DatasetError(f"no image could be grounded, such as {image}: {why}")
     return result
+
+
+def read_rows(output: OutputFolder, result: GroundingResult) -> None:
+    """Add the images of a finished output to a result."""
+    for row in output.rows():
+        with damage_named(output.folder, REMAKE, f"holds no grounding of image {row.get('id')}"):
+            if row["error"]:
+                result.failed[row["id"]] = row["error"]
+            else:
+                result.images.append(GroundedImage.from_dict(orjson.loads(row["grounded"])))
+
+
+@dataclass(frozen=True)
+class GroundingStudy:
+    """A data set grounded with several captioners and methods, in this process or on an engine."""
+
+    out: Path  # nouns/<captioner>-<method>.jsonl are written there; a stopped study continues
+    attribution: StudyAttribution
+    similarity: SimilaritySettings
+    choice: RegionChoice
+    threshold: float | None  # tau_g; None for the calibrated one
+    regions: str  # "data", a detector's name, or "elements"
+    stamps: Mapping[str, str] = field(default_factory=dict)  # of further files that results depend on
+
+    def run(
+        self,
+        found: StudyImages,
+        models: Sequence[StudyModel],
+        methods: Sequence[str],
+        features: Path | None = None,
+        engine: Engine | None = None,
+    ) -> list[GroundingResult]:
+        """One result a captioner and method; `features` is a store for all captioners."""
+        detected = None
+        if self.regions != ELEMENTS:
+            detected = dataset_regions(found.samples, found.labels, self.regions, self.out)
+        results = []
+        for model in models:
+            store = model.features(found.samples, features, self.out)
+            samples, labels = detected or element_regions(found.samples, store)
+            for method in methods:
+                heading = features_heading(model.checkpoint.vision) + ", pixels" * self.attribution.by_pixels(method)
+                keep = self.out / "nouns" / f"{self.attribution.file_stem(model.name, method)}.jsonl"
+                if engine is not None:
+                    job = self._job(model, store, method, labels)
+                    results.append(ground_all(model.name, heading, samples, job, keep.with_suffix(".parts"), engine))
+                    continue
+                attributor = self.attribution.attributor(model, store, method, found.samples)
+                grounder = Grounder(labels, self.similarity.load(), self.threshold)
+                results.append(
+                    ground_dataset(attributor, samples, grounder, heading, keep, self._made_with(model), self.choice)
+                )
+        return results
+
+    def _job(self, model: StudyModel, store: FeatureStore, method: str, labels: Sequence[str]) -> GroundJobSettings:
+        checkpoint, folder = (str(path.absolute()) for path in (model.path, store.directory))
+        beam = self.attribution.beam
+        return GroundJobSettings(
+            checkpoint, folder, method, beam, tuple(labels), self.similarity, self.threshold, self.choice
+        )
+
+    def _made_with(self, model: StudyModel) -> dict[str, Any]:
+        return {
+            "regions": self.regions,
+            "beam": self.attribution.beam,
+            **self.stamps,
+            **stamps(checkpoint=model.path),
+        }

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,9 +21,11 @@ from numpy.typing import NDArray
 from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import InputPart, entry_parts, parquet_parts
 from captrial.engines.job import Job, JobSpec, Row, digest
+from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
 from captrial.files import atomic_path, stamps
+from captrial.folders import work_folder
 from captrial.language.similarity import SimilaritySettings
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
@@ -33,7 +34,8 @@ from captrial.metrics.scores import Candidates, References, State
 from captrial.metrics.scoring import ScoreTable
 
 Floats = NDArray[np.float64]
-SLICE = 4096  # images a part: some seconds of METEOR and nouns
+SLICE = 512  # images a part: some seconds of METEOR and SPICE
+FREQUENCY_SLICE = 32 * SLICE  # counting takes no time beside scoring; a small input is counted in this process
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -124,7 +126,7 @@ def score_all(
     Metrics whose statistics are not additive are computed in this process.
     """
     if work is None:
-        with TemporaryDirectory(prefix="captrial-score-") as temporary:
+        with work_folder("score") as temporary:
             return score_all(systems, references, metrics, engine, temporary, options)
     options, work = options or MetricOptions(), Path(work).absolute()
     if isinstance(options.similarity, SimilaritySettings):
@@ -159,8 +161,11 @@ def _statistics(
     }
     vectors = options.similarity.vectors if isinstance(options.similarity, SimilaritySettings) else None
     tables = {"frequencies": frequencies, "vectors": vectors}  # workers read these
-    read = {name: digest(path) for name, path in tables.items() if path} | stamps(clip=options.clip)
-    run(JobSpec(ScoreJob, arguments, 1024, read), parquet_parts([images], SLICE), work / "scores", engine)
+    read = {name: digest(path) for name, path in tables.items() if path} | stamps(
+        clip=options.clip, encoder=options.encoder
+    )
+    parts = [replace(part, stamp="") for part in parquet_parts([images], SLICE)]  # written anew; the fingerprint tells
+    run(JobSpec(ScoreJob, arguments, 1024, read), parts, work / "scores", engine)
     folder = OutputFolder(work / "scores")
     with folder.all_needed():
         return gather_statistics(folder.tables()), options
@@ -230,14 +235,15 @@ def _frequencies(images: Path, fingerprint: str, count: int, given: DocumentFreq
     work = images.parent
     path = work / "frequencies.npz"
     if given is None:
-        slices = [f"{first}:{min(first + SLICE, count)}" for first in range(0, count, SLICE)]
+        engine = engine if count > FREQUENCY_SLICE else LocalEngine()
+        slices = [f"{first}:{min(first + FREQUENCY_SLICE, count)}" for first in range(0, count, FREQUENCY_SLICE)]
         parts = entry_parts("items", ((f"images {one}", one) for one in slices), 1)
         spec = JobSpec(FrequencyJob, {"images": str(images), "fingerprint": fingerprint}, batch=1)
         run(spec, parts, work / "frequencies", engine)
         folder = OutputFolder(work / "frequencies")
         with folder.all_needed():
             given = DocumentFrequencies.merge(list(_tables(folder.rows())))
-    given.save(path)
+    given.save(path, overwrite=True)
     return path
 
 

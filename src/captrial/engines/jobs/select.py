@@ -39,7 +39,7 @@ class SelectJobSettings:
     seed: int
     pairs: tuple[Pair, ...]
     similarity: str
-    exclude: tuple[str, ...]
+    exclude: tuple[tuple[str, ...], ...]  # by model
 
 
 class SelectJob(Job):
@@ -56,7 +56,7 @@ class SelectJob(Job):
 
     def __init__(self, settings: SelectJobSettings) -> None:
         self.pool, self.depth = StoredPool(Path(settings.directory), settings.models), settings.depth
-        similarity, exclude = similarity_named(settings.similarity), frozenset(settings.exclude)
+        similarity, exclude = similarity_named(settings.similarity), [frozenset(images) for images in settings.exclude]
         self.options = SearchOptions(list(settings.pairs), settings.seed, similarity, exclude=exclude)
 
     def __call__(self, rows: Sequence[Row]) -> list[Row]:
@@ -116,7 +116,7 @@ class EngineRanker:
             options.seed,
             tuple(pairs),
             self.similarity,
-            tuple(sorted(options.exclude)),
+            tuple(tuple(sorted(images)) for images in options.exclude),
         )
         folder = self.directory / "selection" / f"slices-{content_hash(repr(settings))}"
         slices = [f"{first}:{min(first + BLOCKS, pool.blocks)}" for first in range(0, pool.blocks, BLOCKS)]

@@ -8,9 +8,9 @@ notices a change in a function's own file only.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from captrial.kernels import kernel
 from captrial.metrics.meteor.matching import Captions, Ints, Lexicon, Matchable, Phrases
 
 Longs = NDArray[np.int64]
@@ -45,7 +45,7 @@ def align_pairs(matchable: Matchable, first: Ints, second: Ints) -> Ints:
     return statistics
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _align_pairs(
     captions: Captions,
     lexicon: Lexicon,
@@ -71,7 +71,7 @@ def _align_pairs(
         _count(words_1, words_2, lexicon.function, chosen, statistics[k])
 
 
-@njit(cache=True)
+@kernel()
 def _same(words_1: Ints, words_2: Ints, exact: Ints) -> bool:
     if len(words_1) != len(words_2):
         return False
@@ -81,7 +81,7 @@ def _same(words_1: Ints, words_2: Ints, exact: Ints) -> bool:
     return equal == len(words_1)
 
 
-@njit(cache=True)
+@kernel()
 def _paraphrases(phrases: Phrases, a: int, b: int, heads: Ints, exact_only: bool) -> Ints:
     """All paraphrase matches: second to first, then first to second, so a pair can be there twice (quirk)."""
     rows = np.empty((0, _FIELDS), np.int32)
@@ -96,7 +96,7 @@ def _paraphrases(phrases: Phrases, a: int, b: int, heads: Ints, exact_only: bool
     return rows
 
 
-@njit(cache=True)
+@kernel()
 def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_first: bool, rows: Ints, row: int) -> int:
     """Count, and given room write from `row` on, where phrases of `source` have a paraphrase in `target`.
 
@@ -128,7 +128,7 @@ def _meet(phrases: Phrases, source: int, target: int, heads: Ints, source_is_fir
     return found
 
 
-@njit(cache=True)
+@kernel()
 def _chain(rows: Ints, positions: int) -> Ints:
     chain = np.full(positions + len(rows), -1, np.int32)
     for r in range(len(rows) - 1, -1, -1):
@@ -137,7 +137,7 @@ def _chain(rows: Ints, positions: int) -> Ints:
     return chain
 
 
-@njit(cache=True)
+@kernel()
 def _list_matches(related: Bytes, paraphrases: Ints, chain: Ints, at: int, matches: Ints) -> int:
     """Write the matches that start at a position of the second caption to `matches`, module by module; how many."""
     positions, words = related.shape
@@ -162,7 +162,7 @@ def _list_matches(related: Bytes, paraphrases: Ints, chain: Ints, at: int, match
     return count
 
 
-@njit(cache=True)
+@kernel()
 def _relate(words_1: Ints, words_2: Ints, lexicon: Lexicon, exact_only: bool) -> Bytes:
     """By which modules each word of the second caption matches each of the first, one bit a module; (second, first)."""
     related = np.empty((len(words_2), len(words_1)), np.uint8)
@@ -183,7 +183,7 @@ def _relate(words_1: Ints, words_2: Ints, lexicon: Lexicon, exact_only: bool) ->
     return related
 
 
-@njit(cache=True)
+@kernel()
 def _share(sets: Ints, start: Ints, a: int, b: int) -> bool:
     """Do two sorted sets have a member in common?"""
     i, j = start[a], start[b]
@@ -197,7 +197,7 @@ def _share(sets: Ints, start: Ints, a: int, b: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel()
 def _fix(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chosen: Ints) -> bool:
     """Choose the matches that nothing competes with; `chosen[j]` has length 0 where there is none. Is any left open?"""
     cover_1, cover_2 = np.zeros(related.shape[1], np.int32), np.zeros(related.shape[0], np.int32)
@@ -224,7 +224,7 @@ def _fix(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chosen: 
     return is_open
 
 
-@njit(cache=True)
+@kernel()
 def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chosen: Ints) -> None:
     """Complete `chosen` by the best path from left to right over the second caption."""
     length, words = related.shape
@@ -267,12 +267,12 @@ def _search(related: Bytes, paraphrases: Ints, chain: Ints, matches: Ints, chose
         row = trace[row, _FIELDS]
 
 
-@njit(cache=True)
+@kernel()
 def _better(score: Long, distance: Long, than_score: Long, than_distance: Long) -> bool:
     return bool(score < than_score or (score == than_score and distance < than_distance))
 
 
-@njit(cache=True)
+@kernel()
 def _extend(
     paths: Longs,
     now: int,
@@ -315,7 +315,7 @@ def _extend(
     return _enqueue(queue, order, queued, score + (last >= 0), distance, none, p, none)
 
 
-@njit(cache=True)
+@kernel()
 def _enqueue(
     queue: Longs,
     order: Longs,
@@ -345,7 +345,7 @@ def _enqueue(
     return min(queued + 1, BEAM)
 
 
-@njit(cache=True)
+@kernel()
 def _advance(
     paths: Longs, now: int, matches: Ints, queue: Longs, order: Longs, queued: int, trace: Ints, traced: int
 ) -> int:
@@ -367,7 +367,7 @@ def _advance(
     return traced
 
 
-@njit(cache=True)
+@kernel()
 def _count(words_1: Ints, words_2: Ints, function: NDArray[np.bool_], chosen: Ints, row: Ints) -> None:
     """The statistics of an alignment, in the original's order."""
     row[0], row[1] = len(words_1), len(words_2)

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from captrial.kernels import kernel
 from captrial.metrics.meteor.resources import MeteorResources, ParaphraseTable
 from captrial.metrics.meteor.stem import stem
 from captrial.metrics.wordnet import WordNet
@@ -130,7 +130,7 @@ def _phrases(captions: Captions, vocabulary: list[str], table: ParaphraseTable |
     return _with_partners(counts, finds, table)
 
 
-@njit(cache=True)
+@kernel()
 def _walk(words: Ints, start: Ints, known: Ints, first_child: Ints, last_word: Ints, counts: Ints, finds: Any) -> None:
     """Count the phrases in every caption; given room, also write down (position, length, node) of each."""
     found = 0

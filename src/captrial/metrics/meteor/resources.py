@@ -20,6 +20,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.arrays import map_npy
 from captrial.errors import InputError
 from captrial.files import atomic_path, atomic_write, cache_directory
 from captrial.metrics.wordnet import WordNet, read_wordnet
@@ -132,9 +133,36 @@ class ParaphraseTable:
         listing = directory / "words.txt"  # written last: when it exists, the index is whole
         if not listing.exists():
             _build(source, directory)
-        words = listing.read_text(encoding="utf-8").split("\n")
-        arrays = (np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS)
-        return cls(dict(zip(words, range(len(words)), strict=True)), *arrays)
+        try:
+            return cls._open(directory)
+        except (OSError, ValueError, InputError):  # damaged: it is only a cache
+            _build(source, directory)
+            return cls._open(directory)
+
+    @classmethod
+    def _open(cls, directory: Path) -> ParaphraseTable:
+        words = (directory / "words.txt").read_text(encoding="utf-8").split("\n")
+        table = cls(
+            dict(zip(words, range(len(words)), strict=True)),
+            *(np.asarray(map_npy(directory / f"{name}.npy")) for name in _ARRAYS),
+        )
+        if not table.is_consistent():
+            raise ValueError(f"{directory}: the arrays do not fit each other")
+        return table
+
+    def is_consistent(self) -> bool:
+        """Whether all numbers are in range: the kernel that follows them does not check."""
+        nodes = len(self.last_word)
+        limits = [
+            (self.first_child, nodes + 1, nodes),
+            (self.last_word, nodes, len(self.words) - 1),
+            (self.first_target, nodes + 1, len(self.targets)),
+            (self.targets, len(self.targets), nodes - 1),
+        ]
+        return nodes >= len(self.words) and all(
+            values.dtype == np.int32 and values.shape == (size,) and 0 <= values.min() <= values.max() <= largest
+            for values, size, largest in limits
+        )
 
 
 def index_directory(source: Path) -> Path:

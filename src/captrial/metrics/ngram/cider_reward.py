@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from captrial.errors import InputError
+from captrial.kernels import kernel
 from captrial.language.vocabulary import EOS, Vocabulary
 from captrial.metrics.ngram.cider import SIGMA
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies, TokenReferences, reference_tokens
@@ -123,7 +123,7 @@ def _count_references(table: DocumentFrequencies, tokens: TokenArrays, of_image:
     return CountedReferences(first, gram[order_of], count[order_of], norm, tokens.lengths, of_image)
 
 
-@njit(cache=True)
+@kernel()
 def _find(values: Any, start: int, stop: int, wanted: int) -> int:
     """Index of `wanted` in the ascending values[start:stop], or -1."""
     while start < stop:
@@ -137,7 +137,7 @@ def _find(values: Any, start: int, stop: int, wanted: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel()
 def _same(words: Any, i: int, j: int, order: int) -> bool:
     for k in range(order):  # noqa: SIM110 (compiled: no generators)
         if words[i + k] != words[j + k]:
@@ -145,7 +145,7 @@ def _same(words: Any, i: int, j: int, order: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _count_distinct(words: Any, places: int, order: int, counts: Any) -> None:
     """counts[i]: how often the n-gram at place i occurs, at its first place; 0 at later ones."""
     for i in range(places):
@@ -157,7 +157,7 @@ def _count_distinct(words: Any, places: int, order: int, counts: Any) -> None:
                 break
 
 
-@njit(cache=True)
+@kernel()
 def _number(words: Any, places: int, order: int, trie: Trie, numbers: Any) -> None:
     """Go one level down the trie: numbers[i] of order - 1 becomes that of `order`, -1 where the n-gram is unknown."""
     for i in range(places):
@@ -167,7 +167,7 @@ def _number(words: Any, places: int, order: int, trie: Trie, numbers: Any) -> No
             numbers[i] = _find(trie.last, trie.first[numbers[i]], trie.stop[numbers[i]], words[i + order - 1])
 
 
-@njit(cache=True)
+@kernel()
 def _product(
     counts: Any, numbers: Any, places: int, reference: int, trie: Trie, references: CountedReferences
 ) -> float:
@@ -182,7 +182,7 @@ def _product(
     return product
 
 
-@njit(cache=True)
+@kernel()
 def _norm(counts: Any, numbers: Any, places: int, trie: Trie) -> float:
     total = 0.0
     for i in range(places):
@@ -191,7 +191,7 @@ def _norm(counts: Any, numbers: Any, places: int, trie: Trie) -> float:
     return float(np.sqrt(total))
 
 
-@njit(cache=True)
+@kernel()
 def _rewards(tokens: Any, lengths: Any, images: Any, trie: Trie, references: CountedReferences) -> Any:
     rewards = np.zeros(len(tokens))
     counts = np.zeros(tokens.shape[1] + 1, dtype=np.int64)

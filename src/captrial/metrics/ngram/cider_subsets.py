@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.kernels import kernel
 from captrial.metrics.ngram.cider import SIGMA
 from captrial.metrics.ngram_counts import ORDERS, Level, TokenArrays, levels
 
@@ -85,7 +85,7 @@ def _count(level: Level, text_of: Ints, texts: int, systems_end: int, image_of: 
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _add_order(
     grams: Ints,
     counts: Floats,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from captrial.arrays import read_npz
 from captrial.errors import InputError, MismatchError
-from captrial.files import atomic_path, content_hash
+from captrial.files import content_hash, output_path
 from captrial.language.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram_counts import ORDERS, Ints, TokenArrays, find, levels
@@ -156,9 +156,9 @@ class DocumentFrequencies:
                 raise InputError(f"{path}: not a table of document frequencies ({order}-grams: {problem})")
             prefixes = len(keys)
 
-    def save(self, path: Path | str) -> None:
-        """Write the table (`.npz`, no pickle)."""
-        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Write the table (`.npz`, no pickle); a file of others is replaced only with `overwrite`."""
+        with output_path(path, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
             self.write(stream)
 
     def write(self, stream: BinaryIO) -> None:

@@ -2,12 +2,13 @@
 
 CLIPScore = 2.5 * max(cos(image, caption), 0). RefCLIPScore = harmonic mean of CLIPScore and
 max(0, max over references of cos(caption, reference)). Texts are prefixed by "A photo depicts ", as in the original.
-Both use captions as they were written where the corpus has them, not their PTB tokens.
+Both use captions as they were written where the corpus has them, not their PTB tokens. CLIP reads 77 tokens: a longer
+text is encoded in consecutive chunks of whole words, and its vector is their mean, weighted by words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.data import open_image
 from captrial.errors import InputError, MissingExtraError
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
@@ -86,19 +86,45 @@ class ClipEncoder:
 
     def images(self, paths: Sequence[Path]) -> Floats:
         """(n, d) unit vectors of image files."""
-        return self._encoded(paths, self._image_batch)
+        from captrial.data.images import pixel_batches  # image libraries are loaded for CLIPScore only
+
+        return self._encoded(pixel_batches(paths, largest=BATCH), self._image_batch)
 
     def texts(self, texts: Sequence[str]) -> Floats:
-        """(n, d) unit vectors of texts, prompt prefixed, cut at the model's length."""
-        return self._encoded(texts, self._text_batch)
+        """(n, d) unit vectors of texts, prompt prefixed; those longer than the model reads in chunks."""
+        chunks = [self._chunks(text) for text in texts]
+        vectors = self._encoded(_batches(list(chain.from_iterable(chunks))), self._text_batch)
+        weights = np.array([max(len(chunk.split()), 1) for of_text in chunks for chunk in of_text], np.float64)
+        if not len(weights) or len(weights) == len(texts):
+            return vectors
+        sizes = [len(of_text) for of_text in chunks]
+        return _unit(np.add.reduceat(vectors * weights[:, None], np.cumsum([0, *sizes[:-1]])))
 
-    def _encoded(self, items: Sequence[Any], encode: Any) -> Floats:
-        rows = [encode(batch) for batch in _batches(items)]
+    def _chunks(self, text: str) -> list[str]:
+        """The text itself where the model reads all of it, else runs of its words that fit."""
+        longest = self._model.config.text_config.max_position_embeddings
+        if len(self._tokenizer(PROMPT + text)["input_ids"]) <= longest:
+            return [text]
+        room = longest - len(self._tokenizer(PROMPT)["input_ids"])
+        chunks: list[list[str]] = [[]]
+        used = 0
+        for word in text.split():
+            size = len(self._tokenizer(word, add_special_tokens=False)["input_ids"])
+            if used + size > room and chunks[-1]:
+                chunks.append([])
+                used = 0
+            chunks[-1].append(word)
+            used += size
+        return [" ".join(words) for words in chunks]
+
+    def _encoded(self, batches: Iterable[Sequence[Any]], encode: Any) -> Floats:
+        rows = [encode(batch) for batch in batches]
         vectors = np.concatenate(rows) if rows else np.zeros((0, self._model.config.projection_dim))
-        unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return unit
+        return _unit(vectors)
 
     def _image_batch(self, paths: Sequence[Path]) -> Floats:
+        from captrial.data.images import open_image
+
         images = [open_image(path) for path in paths]
         inputs = self._processor(images=images, return_tensors="pt")
         return self._features(self._model.get_image_features, inputs)
@@ -115,6 +141,11 @@ class ClipEncoder:
         features = getattr(output, "pooler_output", output)  # transformers 5 wraps what 4 returned bare
         vectors: Floats = features.double().numpy()
         return vectors
+
+
+def _unit(vectors: Floats) -> Floats:
+    unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit
 
 
 def _image_processor() -> Any:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata, util
 from typing import Any
 
-from captrial.language.nouns import PIPELINES, pipeline
+from captrial.language.nouns import pipeline
 from captrial.metrics.spice.lemmatizer import MorphaLemmatizer
 
 
@@ -80,13 +79,6 @@ class Parse:
 
 
 _LONGEST = 250  # words of one parse; more (a paragraph in place of a caption) is parsed in pieces
-
-
-@cache
-def parser_version() -> str:
-    """Names the parser without loading it: parses of different ones must not be mixed."""
-    name = next((name for name in PIPELINES if util.find_spec(name)), "none")
-    return "-".join([name, *(metadata.version(part) for part in (name, "spacy") if part != "none")])
 
 
 @cache

@@ -17,15 +17,17 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from captrial.errors import damage_named
 from captrial.files import content_hash
+from captrial.language.nouns import pipeline_name
 from captrial.language.text_cache import TextCache
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.scores import Candidates, MeanState, References, Scores
-from captrial.metrics.spice.dependencies import universal
-from captrial.metrics.spice.parser import Parse, lemmatizer, parse, parser_version
+from captrial.metrics.spice.dependencies import Graph, universal
+from captrial.metrics.spice.parser import Parse, lemmatizer, parse
 from captrial.metrics.spice.parser_corrections import correct_parse
 from captrial.metrics.spice.synonym_graph import Concept, SceneGraph, SynonymVocabulary, Tuples
-from captrial.metrics.spice.tuple_patterns import SceneTuple, extract
+from captrial.metrics.spice.tuple_patterns import LocatedTuple, SceneTuple, extract, extract_located
 from captrial.metrics.spice.wordlists import COLORS, COUNTS, SIZES
 from captrial.metrics.wordnet import default_wordnet
 
@@ -49,6 +51,7 @@ CATEGORIES: dict[str, Callable[[GraphTuple], bool]] = {
 """SPICE and its sub-scores, in the order of the columns of `Counts`."""
 
 NAMES = ("spice", "spice_object", "spice_attribute", "spice_relation", "spice_color", "spice_count", "spice_size")
+NOT_JAVA = "spice: parsed by spaCy, not by the Java tool, whose values differ a little (docs/spice.md)"
 Counts = NDArray[np.int64]
 """Per category: matched candidate tuples, candidate tuples, reference tuples; shape (7, 3), or (images, 7, 3)."""
 
@@ -100,8 +103,16 @@ def scene_tuples(texts: Sequence[str]) -> list[list[SceneTuple]]:
 
     A text is parsed once: results are kept in the cache directory by content, for this parser and these rules.
     """
-    lines = TextCache(f"spice-{version()}", "parsing captions for SPICE").complete(texts, _lines)
-    return [[tuple(item) for item in orjson.loads(line)] for line in lines]
+    cache = TextCache(f"spice-{version()}", "parsing captions for SPICE")
+    lines = cache.complete(texts, _lines)
+    with damage_named(cache.path, "the same command after removing it"):
+        return [[_scene_tuple(item) for item in orjson.loads(line)] for line in lines]
+
+
+def _scene_tuple(words: Sequence[str]) -> SceneTuple:
+    if not 1 <= len(words) <= 3 or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{words} are no object, attribute or relation")
+    return tuple(words)
 
 
 def caption_graph(tuples: Iterable[SceneTuple]) -> CaptionGraph:
@@ -121,20 +132,31 @@ def caption_graph(tuples: Iterable[SceneTuple]) -> CaptionGraph:
 
 def tuples_of(parses: Iterable[Parse]) -> list[SceneTuple]:
     """The tuples of the parses of one text, which are changed on the way."""
-    lemma = lemmatizer().lemma
-    found: list[SceneTuple] = []
+    return [item for tree in parses for item in extract(_graph(tree))]
+
+
+def located_tuples(parses: Iterable[Parse]) -> list[LocatedTuple]:
+    """The same, each with the numbers of the words that it came from, counted in the text."""
+    found: list[LocatedTuple] = []
+    before = 0
     for tree in parses:
-        correct_parse(tree)
-        lemmas = [lemma(word, tag) for word, tag in zip(tree.words, tree.tags, strict=True)]
-        found += extract(universal(tree, lemmas))
+        found += [(item, tuple(before + word for word in words)) for item, words in extract_located(_graph(tree))]
+        before += len(tree)
     return found
+
+
+def _graph(tree: Parse) -> Graph:
+    """The dependencies of a parse, which is corrected on the way."""
+    lemma = lemmatizer().lemma
+    correct_parse(tree)
+    return universal(tree, [lemma(word, tag) for word, tag in zip(tree.words, tree.tags, strict=True)])
 
 
 @cache
 def version() -> str:
     """Fingerprint of the parser and of our rules: what another one produced is not used."""
     rules = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    return f"{parser_version()}-{content_hash(rules)}"
+    return f"{pipeline_name()}-{content_hash(rules)}"
 
 
 def _lines(texts: list[str]) -> Iterator[str]:
@@ -153,7 +175,7 @@ class SpiceState(MeanState):
     @classmethod
     def from_counts(cls, counts: Counts) -> Self:
         """From `spice_counts`, shape (n, 7, 3)."""
-        return cls(dict(zip(NAMES, np.ascontiguousarray(f_scores(counts).T), strict=True)))
+        return cls(dict(zip(NAMES, np.ascontiguousarray(f_scores(counts).T), strict=True)), (NOT_JAVA,))
 
 
 def spice(candidates: Candidates | Corpus, references: References | None = None, *, synonyms: bool = True) -> Scores:

@@ -12,8 +12,17 @@ SceneTuple = tuple[str, ...]
 """`(object,)`, `(object, attribute)` or `(subject, object, predicate)`."""
 
 
+LocatedTuple = tuple[SceneTuple, tuple[int, ...]]
+"""A tuple, and the words of the caption that it came from."""
+
+
 def extract(graph: Graph) -> list[SceneTuple]:
     """The tuples of one parsed caption; changes the graph."""
+    return [item for item, _ in extract_located(graph)]
+
+
+def extract_located(graph: Graph) -> list[LocatedTuple]:
+    """The tuples of one parsed caption with their words; changes the graph."""
     _quantifiers(graph)
     _pronouns(graph)
     return _Patterns(graph).tuples()
@@ -97,12 +106,12 @@ class _Patterns:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.found: list[SceneTuple] = []
+        self.found: list[LocatedTuple] = []
         self._out: dict[int, list[Edge]] = {}
         for edge in graph.edges:
             self._out.setdefault(edge.head, []).append(edge)
 
-    def tuples(self) -> list[SceneTuple]:
+    def tuples(self) -> list[LocatedTuple]:
         heads = sorted(self._out)  # a pattern starts at a word that governs another
         patterns = (
             (self._subject_object, self._clause),
@@ -125,11 +134,12 @@ class _Patterns:
     def _lemma(self, word: int) -> str:
         return self.graph.lemmas[word]
 
-    def _relation(self, subject: int, target: int, predicate: str) -> None:
-        self.found.append((self._lemma(subject), self._lemma(target), predicate))
+    def _relation(self, subject: int, target: int, predicate: str, *words: int) -> None:
+        """Add a relation; `words` are those of the predicate."""
+        self.found.append(((self._lemma(subject), self._lemma(target), predicate), (subject, target, *words)))
 
-    def _attribute(self, head: int, attribute: str) -> None:
-        self.found.append((self._lemma(head), attribute))
+    def _attribute(self, head: int, attribute: int) -> None:
+        self.found.append(((self._lemma(head), self._lemma(attribute)), (head, attribute)))
 
     def _predicate_name(self, verb: int) -> str:
         particles = [self.graph.words[e.child] for e in self._edges(verb, "compound:prt")]
@@ -154,13 +164,13 @@ class _Patterns:
         if not self._edges(verb, "cop"):
             for subject in self._subjects(verb):
                 for target, name in self._objects(verb):
-                    self._relation(subject, target, name)
+                    self._relation(subject, target, name, verb)
 
     def _clause(self, head: int) -> None:
         for edge in self._edges(head, "acl"):
             if self.graph.tags[edge.child].startswith("V"):
                 for target, name in self._objects(edge.child):
-                    self._relation(head, target, name)
+                    self._relation(head, target, name, edge.child)
 
     def _predicate(self, word: int) -> None:
         """A subject with a predicate that has no noun object: a relation by its case words, else an attribute."""
@@ -169,18 +179,18 @@ class _Patterns:
         for subject in self._subjects(word):
             cases = self._edges(word, "case")
             if cases:
-                self._relation(subject, word, cases[0].words or self.graph.words[cases[0].child])
+                self._relation(subject, word, cases[0].words or self.graph.words[cases[0].child], cases[0].child)
             elif self._lemma(word) != "be":
-                self._attribute(subject, self._lemma(word))
+                self._attribute(subject, word)
 
     def _modified(self, head: int) -> None:
         for edge in self._edges(head, "amod"):
-            self._attribute(head, self._lemma(edge.child))
+            self._attribute(head, edge.child)
 
     def _adjective(self, word: int) -> None:
         if self.graph.tags[word].startswith("J"):
             for edge in self._edges(word, "nsubj"):
-                self._attribute(edge.child, self._lemma(word))
+                self._attribute(edge.child, word)
 
     def _prepositional(self, word: int) -> None:
         if self.graph.noun(word):
@@ -193,14 +203,14 @@ class _Patterns:
             for agent in self._edges(word, "nmod:agent"):
                 for subject in self._edges(word, "nsubjpass"):
                     if self.graph.noun(agent.child) and self.graph.noun(subject.child):
-                        self._relation(agent.child, subject.child, self._predicate_name(word))
+                        self._relation(agent.child, subject.child, self._predicate_name(word), word)
 
     def _counted(self, word: int) -> None:
         if self.graph.tags[word] in ("NNS", "NNPS"):
             numbers = [e.child for e in self._edges(word, "nummod") if e.child < word]
             numbers = numbers or [e.child for e in self._edges(word, "det:qmod")]
             for number in numbers[:1]:
-                self._attribute(word, self._lemma(number))
+                self._attribute(word, number)
 
     def _nouns(self) -> None:
         """Compounds as attributes, then every noun outside a compound as an object."""
@@ -208,8 +218,8 @@ class _Patterns:
         for head in sorted(self._out):
             for edge in self._edges(head, "compound"):
                 if self.graph.noun(head) and self.graph.noun(edge.child):
-                    self._attribute(head, self._lemma(edge.child))
+                    self._attribute(head, edge.child)
                     marked |= {head, edge.child}
         self.found += [
-            (self._lemma(i),) for i in range(len(self.graph.words)) if self.graph.noun(i) and i not in marked
+            ((self._lemma(i),), (i,)) for i in range(len(self.graph.words)) if self.graph.noun(i) and i not in marked
         ]

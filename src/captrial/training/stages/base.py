@@ -22,7 +22,14 @@ from captrial.decoding.protocol import BOS, PAD, StepModel
 from captrial.errors import InputError
 from captrial.language.vocabulary import UNK
 from captrial.training.data import Batch
-from captrial.training.losses import baseline, cross_entropy, doubly_stochastic, self_critical, supervised_attention
+from captrial.training.losses import (
+    at_least_float32,
+    baseline,
+    cross_entropy,
+    doubly_stochastic,
+    self_critical,
+    supervised_attention,
+)
 from captrial.training.parallel import WEIGHT
 from captrial.training.schedules import Schedule
 
@@ -176,7 +183,7 @@ def log_probs_of(forced: TeacherForced, tokens: Tensor) -> Tensor:
     """
     never = torch.zeros(forced.logits.shape[-1], dtype=torch.bool, device=forced.logits.device)
     never[list(NEVER_SAMPLED)] = True
-    logits = forced.logits.masked_fill(never, float("-inf"))
+    logits = at_least_float32(forced.logits).masked_fill(never, float("-inf"))
     chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
     return (chosen - logits.logsumexp(-1)).masked_fill(tokens == PAD, 0.0)
 

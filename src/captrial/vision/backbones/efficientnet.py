@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +16,90 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 from captrial.errors import InputError, MismatchError, MissingExtraError
 from captrial.files import content_hash
 from captrial.vision.backbones.base import Backbone, grid_boxes
-from captrial.vision.descriptions import BackboneName
+from captrial.vision.descriptions import BackboneName, yes_or_no
 from captrial.vision.preprocess import Preprocess
 
 PREFIX = "efficientnet-lite"
 STRIDE = 32
+_BLOCKS = "-blocks"  # in the name of a backbone whose elements are the last block's output
 WEIGHTS = {0: "c28fcf2579daa481", 1: "9839f47f9c15f7a6", 2: "5a3869a5dc2be121"}  # the files' content: see `_load`
 _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 on bytes
 
 
+@dataclass(frozen=True)
+class LiteGrid:
+    """Which cells of the network are elements."""
+
+    stride: int = STRIDE  # pixels between two cells; with 16 the last stage is dilated, with the same weights
+    head: bool = True  # the last convolution, 1280 wide; else the output of the last block before it (320 or 352)
+
+    def __post_init__(self) -> None:
+        if self.stride not in (STRIDE, STRIDE // 2):
+            raise InputError(f"{PREFIX}: stride={self.stride}: there are {STRIDE} and {STRIDE // 2}")
+
+    def suffix(self) -> str:
+        """What the name of the backbone gets, empty for the usual cells.
+
+        >>> LiteGrid(16, head=False).suffix()
+        '-stride16-blocks'
+        """
+        return f"-stride{self.stride}" * (self.stride != STRIDE) + _BLOCKS * (not self.head)
+
+
 class EfficientNetLite(Backbone):
-    """Cells of the last convolution, 1280 wide, one every 32 pixels."""
+    """Cells of the last convolution, 1280 wide, one every 32 pixels; `grid` chooses others."""
 
-    width = 1280
-
-    def __init__(self, version: int = 2, size: int = 224, mode: str = "stretch") -> None:
+    def __init__(self, version: int = 2, size: int = 224, mode: str = "stretch", grid: LiteGrid | None = None) -> None:
         super().__init__()
-        self.name = f"{PREFIX}{version}"
+        self.grid = grid or LiteGrid()
+        self.name = f"{PREFIX}{version}{self.grid.suffix()}"
         self.preprocess = Preprocess(size, mode, 256 * size // 224, _MEAN, _STD)  # type: ignore[arg-type]
         self.network = _load(version)
+        if self.grid.stride != STRIDE:
+            _dilate_last_stage(self.network)
+        last = self.network._conv_head
+        assert isinstance(last, nn.Conv2d)
+        self.width = last.out_channels if self.grid.head else last.in_channels
+        if not self.grid.head:
+            self.network._conv_head = nn.Identity()  # not used: only its weights would be kept in memory
         self.requires_grad_(False).eval()
 
     def elements(self, pixels: Tensor) -> Tensor:
-        """(b, 3, size, size) -> (b, rows x columns, 1280)."""
-        cells: Tensor = self.network.extract_features(pixels)  # type: ignore[operator]  # (b, 1280, rows, columns)
-        return cells.flatten(2).transpose(1, 2)
+        """(b, 3, size, size) -> (b, rows x columns, width)."""
+        if self.grid.head:
+            cells: Tensor = self.network.extract_features(pixels)  # type: ignore[operator]
+        else:
+            cells = self._blocks(pixels)
+        return cells.flatten(2).transpose(1, 2)  # cells (b, width, rows, columns)
+
+    def _blocks(self, pixels: Tensor) -> Tensor:
+        """The output of the last block, which the network itself does not return."""
+        network: Any = self.network
+        cells: Tensor = network._swish(network._bn0(network._conv_stem(pixels)))
+        for block in network._blocks:
+            cells = block(cells)
+        return cells
 
     def cells(self) -> Tensor:
         """A square grid."""
-        side = math.ceil(self.preprocess.size / STRIDE)
+        side = math.ceil(self.preprocess.size / self.grid.stride)
         return grid_boxes(side, side)
 
 
 def load_lite(name: BackboneName) -> EfficientNetLite:
-    """By name: `efficientnet-lite2?size=448&mode=crop`."""
+    """By name: `efficientnet-lite2?size=448&mode=crop`, `efficientnet-lite2?stride=16&head=no`."""
     size, mode = name.take("size", int, 224), name.take("mode", str, "stretch")
-    return EfficientNetLite(int(name.kind.removeprefix(PREFIX)), size, mode)
+    grid = LiteGrid(name.take("stride", int, STRIDE), name.take("head", yes_or_no, True))
+    return EfficientNetLite(int(name.kind.removeprefix(PREFIX)), size, mode, grid)
 
 
 def restore_lite(vision: Mapping[str, Any]) -> EfficientNetLite:
     """From a description."""
-    how = vision["preprocess"]
-    return EfficientNetLite(int(vision["backbone"].removeprefix(PREFIX)), int(how["size"]), str(how["mode"]))
+    how, name = vision["preprocess"], str(vision["backbone"]).removeprefix(PREFIX)
+    version, _, rest = name.partition("-")
+    stride = STRIDE // 2 if rest.startswith("stride") else STRIDE
+    grid = LiteGrid(stride, head=not name.endswith(_BLOCKS))
+    return EfficientNetLite(int(version), int(how["size"]), str(how["mode"]), grid)
 
 
 def _load(version: int) -> torch.nn.Module:
@@ -92,3 +135,20 @@ def _fold_norms(network: torch.nn.Module) -> torch.nn.Module:
             )
             setattr(module, after, nn.Identity())
     return network
+
+
+def _dilate_last_stage(network: torch.nn.Module) -> None:
+    """Cells every 16 pixels instead of 32: the last stride becomes 1, and what follows it is dilated by 2.
+
+    Every second cell, down and across, is exactly the cell of the undilated network; the others lie between them.
+    """
+    depthwise: list[Any] = [block._depthwise_conv for block in network._blocks]  # type: ignore[union-attr]
+    last = max(number for number, conv in enumerate(depthwise) if conv.stride[0] > 1)
+    depthwise[last].stride = (1, 1)
+    before, _, above, _ = depthwise[last].static_padding.padding
+    around = depthwise[last].kernel_size[0] - 1  # what keeps the size; the side before stays, so that cells do
+    depthwise[last].static_padding = nn.ZeroPad2d((before, around - before, above, around - above))
+    for conv in depthwise[last + 1 :]:
+        conv.dilation = (2, 2)
+        left, right, above, below = (2 * side for side in conv.static_padding.padding)
+        conv.static_padding = nn.ZeroPad2d((left, right, above, below))

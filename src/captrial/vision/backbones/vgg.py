@@ -67,8 +67,14 @@ def load_vgg(name: BackboneName) -> VGG19:
 
 
 def restore_vgg(vision: Mapping[str, Any]) -> VGG19:
-    """From a description."""
-    return VGG19(vision["source"], Preprocess.from_description(vision["preprocess"]))
+    """From a description; it may come from somebody else, so only weights that cannot be a pickle are read."""
+    source = vision["source"]
+    if source is not None and Path(source).suffix != ".safetensors":
+        raise InputError(
+            f"{source}: a checkpoint names these VGG-19 weights, and only .safetensors files are read on its word; "
+            "convert them, train on them, or extract features with --backbone vgg19:FILE"
+        )
+    return VGG19(source, Preprocess.from_description(vision["preprocess"]))
 
 
 class VGG19Convolutions(nn.Module):

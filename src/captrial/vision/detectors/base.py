@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch import Tensor
 from captrial.errors import InputError, MismatchError
 from captrial.records import Box, Region
 from captrial.vision.backbones.base import Backbone
-from captrial.vision.box_overlap import pool_cells
+from captrial.vision.boxes import pool_cells, relative_boxes
 from captrial.vision.features.visual_features import Features, stack_features
 from captrial.vision.preprocess import Preprocess
 
@@ -69,6 +70,15 @@ class GridDetector(Detector, Protocol):
         self, features: Features, sizes: Sequence[tuple[int, int]], images: Sequence[Image.Image] | None = None
     ) -> list[list[Detection]]:
         """The regions on grid features of images of these (width, height); `images` where it needs them, too."""
+        ...
+
+
+@runtime_checkable
+class NounDetector(Detector, Protocol):
+    """A detector that also tells which nouns are in an image at all, wherever they are."""
+
+    def detect_nouns(self, image: Image.Image) -> tuple[list[Detection], dict[str, float] | None]:
+        """The regions of an image, and log-odds of nouns; None where these were not learnt."""
         ...
 
 
@@ -172,7 +182,7 @@ def pool_regions(
     grid: Backbone, features: Features, found: Sequence[Sequence[Detection]], sizes: Sequence[tuple[int, int]]
 ) -> list[list[Detection]]:
     """The regions `found` in images of these (width, height), each with a feature pooled from those of the `grid`."""
-    boxes = [relative_boxes(each, size) for each, size in zip(found, sizes, strict=True)]
+    boxes = [box_tensor(each, size) for each, size in zip(found, sizes, strict=True)]
     padded = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
     padded[padded.sum(-1) == 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])  # padding: pooled, then left out
     pooled = pool_cells(features.elements, grid.cells().to(features.elements), padded.to(features.elements)).cpu()
@@ -192,14 +202,13 @@ def pack_regions(regions: Sequence[Sequence[Detection]], sizes: Sequence[tuple[i
             raise InputError(f"image {number} of the batch: no feature of {missing}")
         elements = torch.stack(features).float().unsqueeze(0)
         mask = torch.ones(elements.shape[:2], dtype=torch.bool)
-        packed.append(Features(elements, mask, relative_boxes(each, size).unsqueeze(0)))
+        packed.append(Features(elements, mask, box_tensor(each, size).unsqueeze(0)))
     return stack_features(packed)
 
 
-def relative_boxes(regions: Sequence[Region], size: tuple[int, int]) -> Tensor:
-    """Boxes (k, 4) of regions in an image of (width, height), relative to it and cut off at its border."""
-    boxes = torch.tensor([region.box for region in regions], dtype=torch.float32).reshape(-1, 4)
-    return (boxes / torch.tensor([*size, *size])).clamp(0, 1)
+def box_tensor(regions: Sequence[Region], size: tuple[int, int]) -> Tensor:
+    """`relative_boxes` (k, 4) as a tensor of single precision."""
+    return torch.from_numpy(relative_boxes(regions, size, np.float32))
 
 
 def region_notes(regions: Sequence[Sequence[Detection]]) -> list[dict[str, Any]]:

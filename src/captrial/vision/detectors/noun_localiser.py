@@ -27,11 +27,11 @@ from scipy import ndimage
 from torch import Tensor, nn
 from torch.nn import functional
 
-from captrial.errors import DatasetError, InputError, MismatchError
+from captrial.errors import DatasetError, InputError, MismatchError, damage_named
 from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.records import Box
 from captrial.vision.backbones.base import Backbone
-from captrial.vision.box_overlap import cell_shares, suppress
+from captrial.vision.boxes import cell_shares, suppress
 from captrial.vision.descriptions import BackboneName, identity, yes_or_no
 from captrial.vision.detectors.base import Detection
 from captrial.vision.features.visual_features import Features
@@ -41,6 +41,7 @@ Floats = NDArray[np.float64]
 SHIPPED = Path(__file__).parent / "weights"
 SHIPPED_NAME = "shipped"
 WEIGHTS, CONFIG = "localiser.safetensors", "localiser.json"
+LARGEST_SIDE = 1024  # of the maps that are searched
 
 
 class Peak(NamedTuple):
@@ -264,17 +265,29 @@ class NounLocaliser(nn.Module):
         directory = SHIPPED if shipped else Path(directory)
         if not (directory / CONFIG).is_file():
             raise DatasetError(f"{directory} holds no noun localiser: there is no {CONFIG}")
-        config = orjson.loads((directory / CONFIG).read_bytes())
-        grid = grid or load_backbone(config["grid"])
-        if identity(grid.describe()) != identity(config["grid"]):
-            raise MismatchError(f"{directory} holds a noun localiser for {config['grid']['backbone']} at another size")
-        finer = load_backbone(config["finer"]) if use_finer and config["finer"] else None
-        settings = {**config["search"], "shares": tuple(config["search"]["shares"])}
-        localiser = cls(config["nouns"], config["adjectives"], grid, finer, Search(**settings), config["people"])
+        with damage_named(directory, "save_pretrained", "cannot be read as a noun localiser"):
+            config = orjson.loads((directory / CONFIG).read_bytes())
+            grid = grid or load_backbone(config["grid"])
+            if identity(grid.describe()) != identity(config["grid"]):
+                name = config["grid"]["backbone"]
+                raise MismatchError(f"{directory} holds a noun localiser for {name} at another size")
+            finer = load_backbone(config["finer"]) if use_finer and config["finer"] else None
+            nouns, adjectives, people = (map(str, config[name]) for name in ("nouns", "adjectives", "people"))
+            localiser = cls(list(nouns), list(adjectives), grid, finer, _search(config["search"]), list(people))
+            weights = load_file(directory / WEIGHTS)
+            localiser.head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         localiser.source = SHIPPED_NAME if shipped else str(directory.resolve())
-        weights = load_file(directory / WEIGHTS)
-        localiser.head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
         return localiser.requires_grad_(False).eval()
+
+
+def _search(stored: Mapping[str, Any]) -> Search:
+    """Stored settings of the search; `ValueError` where one is no number or out of its range."""
+    shares = tuple(float(share) for share in stored["shares"])
+    nouns, side = int(stored["nouns"]), int(stored["side"])
+    parts = {name: float(stored[name]) for name in ("least", "smallest", "same", "alike", "adjective")}
+    if not all(0 <= part <= 1 for part in (*parts.values(), *shares)) or not 1 <= side <= LARGEST_SIDE:
+        raise ValueError("its search has a value out of range")
+    return Search(nouns=nouns, side=side, shares=shares, **parts)
 
 
 def load_localiser(name: BackboneName, features: bool) -> NounLocaliser:

@@ -4,181 +4,45 @@
     for region in detector.detect([Image.open("photo.jpg")])[0]:
         print(region.label, region.attributes, region.score, region.box)
 
-A feature pyramid with strides 16, 32 and 64 predicts at every cell, as FCOS does (Tian et al. 2019), distances to the
-four sides of a box and scores of classes. Things lie inside each other (a shirt on a person on grass), so a cell has
-one box for each of three *slots*: people, animals and vehicles; what they wear and their body parts; everything else.
-The class scores are trained towards the overlap of the box (Li et al. 2020, "Generalized focal loss"). A second layer
-says which noun a person would use for the box, and which adjectives.
-
-`studies.detector_training` trains it; `weights/region_detector.md` is the card of the shipped weights.
+The network (`region_network`) scores cells; here regions are chosen from them, named, calibrated and, for captioners,
+given a feature vector. `studies.detector_training` trains it; `weights/region_detector.md` is the card of the shipped
+weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.records import Box
-from captrial.vision.backbones.efficientnet import EfficientNetLite
-from captrial.vision.box_overlap import suppress
-from captrial.vision.detectors.base import Detection
+from captrial.vision.backbones.base import grid_boxes
+from captrial.vision.boxes import pool_cells, suppress
+from captrial.vision.descriptions import BackboneName
+from captrial.vision.detectors.base import Detection, box_tensor
+from captrial.vision.detectors.noun_presence import CONFIG as PRESENCE
+from captrial.vision.detectors.noun_presence import NounPresence
+from captrial.vision.detectors.region_network import SLOTS, RegionLabels, RegionNetwork, RegionSettings, is_tuned
 
 SHIPPED = Path(__file__).parent / "weights"
 SHIPPED_NAME = "shipped"
 WEIGHTS, CONFIG = "region_detector.safetensors", "region_detector.json"
-STRIDES = (16, 32, 64)
-BLOCKS = {0: (4, 10, 15), 1: (6, 14, 20), 2: (6, 14, 20)}  # last blocks of strides 8, 16 and 32, by version
-CHANNELS = {0: (40, 112, 320), 1: (40, 112, 320), 2: (48, 120, 352)}  # what they give
-SLOTS = ("things", "worn", "surroundings")
-SLOT_OF_TYPE = {
-    "people": 0, "animals": 0, "vehicles": 0, "clothing": 1, "bodyparts": 1, "instruments": 2, "scene": 2, "other": 2,
-}  # fmt: skip
+LARGEST = 4096  # side of the square that an image is stretched to
 CANDIDATES = 200  # cells of a slot that regions are chosen from: those with the best scores
 LEAST = 0.02  # score of a class at such a cell
+SHOWN = 0.3  # least score of a region of a detector alone, for people and verdicts; captioners want more
 PEOPLE = ("person", "group of people", "type:people")  # adjectives of people would be about their clothes or origin
-TYPES = tuple(SLOT_OF_TYPE)  # of Flickr30k Entities
-
-
-@dataclass(frozen=True)
-class RegionLabels:
-    """What the network names: classes that every cell is scored for, nouns and adjectives that describe a box."""
-
-    classes: tuple[str, ...]  # merged nouns, such as "person" for every word for people; before them the eight types
-    slots: tuple[int, ...]  # of the classes
-    nouns: tuple[str, ...]
-    adjectives: tuple[str, ...]
-    parents: tuple[str, ...]  # of each noun, the class or (`type:clothing`) the type that most of its boxes have
-
-    @property
-    def scored(self) -> tuple[str, ...]:
-        """Names of the columns of class scores: `type:people`, ..., then the classes."""
-        return (*(f"type:{name}" for name in TYPES), *self.classes)
-
-    @property
-    def scored_slots(self) -> tuple[int, ...]:
-        """The slot of each column of class scores."""
-        return (*SLOT_OF_TYPE.values(), *self.slots)
-
-
-@dataclass(frozen=True)
-class RegionSettings:
-    """The shape of the network, and how regions are chosen from what it gives."""
-
-    version: int = 2  # of EfficientNet-Lite
-    size: int = 448  # side of the square that an image is stretched to
-    width: int = 128  # channels of the pyramid
-    depth: int = 2  # convolutions before class scores, and before boxes
-    tuned_from: int = 7  # first block of the backbone whose 1 x 1 convolutions are the detector's own
-    threshold: float = 0.1  # least score of a region
-    same: float = 0.5  # IoU above which two boxes of one class are the same
-    alike: float = 0.8  # IoU above which two boxes of a slot are one region: the better one names it
-    adjective: float = 0.4  # probability from which an adjective describes a region
-    most: int = 50  # regions an image
-
-
-class Predictions(NamedTuple):
-    """What the network says of every cell of a batch; cells of all levels in a row."""
-
-    scores: Tensor  # (b, cells, classes) log-odds
-    boxes: Tensor  # (b, cells, slots, 4) x1 y1 x2 y2 in pixels of the square
-    features: Tensor  # (b, cells, width) what nouns are named from
-
-
-class RegionNetwork(nn.Module):
-    """Backbone, feature pyramid and heads."""
-
-    def __init__(self, labels: RegionLabels, settings: RegionSettings) -> None:
-        super().__init__()
-        self.labels, self.settings = labels, settings
-        width = settings.width
-        self.grid = EfficientNetLite(settings.version, settings.size)
-        low, middle, high = CHANNELS[settings.version]
-        self.lateral_low = nn.Conv2d(low, width, 3, 2, 1)  # stride 8 -> 16, for small things
-        self.lateral_middle = nn.Conv2d(middle, width, 1)
-        self.lateral_high = nn.Conv2d(high, width, 1)
-        self.context = nn.Linear(high, width)  # the whole image, at every cell
-        self.smooth = nn.ModuleList(_convolution(width) for _ in STRIDES)
-        self.down = nn.Conv2d(width, width, 3, 2, 1)
-        self.class_tower = nn.Sequential(*(_convolution(width) for _ in range(settings.depth)))
-        self.box_tower = nn.Sequential(*(_convolution(width) for _ in range(settings.depth)))
-        self.class_scores = nn.Conv2d(width, len(labels.scored), 3, padding=1)
-        self.distances = nn.Conv2d(width, 4 * len(SLOTS), 3, padding=1)
-        self.scales = nn.Parameter(torch.full((len(STRIDES),), 1.0))
-        self.nouns = nn.Linear(width, len(SLOTS) * len(labels.nouns))
-        self.adjectives = nn.Linear(width, len(SLOTS) * len(labels.adjectives))
-        self.class_scores.bias.data.fill_(-4.0)  # type: ignore[union-attr]  # almost every cell is empty of almost every class
-        nn.init.normal_(self.class_scores.weight, std=0.01)
-        nn.init.constant_(self.adjectives.bias, -3.0)
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def forward(self, pixels: Tensor) -> Predictions:
-        """Normalised images (b, 3, size, size) -> predictions at all cells of the three levels."""
-        return self.heads(*self.stages(pixels))
-
-    def stages(self, pixels: Tensor) -> list[Tensor]:
-        """Outputs of the backbone at strides 8, 16 and 32: (b, channels, rows, columns) each."""
-        network: Any = self.grid.network
-        current = network._swish(network._conv_stem(pixels.contiguous(memory_format=torch.channels_last)))
-        found = []
-        for number, block in enumerate(network._blocks):
-            current = block(current)
-            if number in BLOCKS[self.settings.version]:
-                found.append(current)
-        return found
-
-    def heads(self, low: Tensor, middle: Tensor, high: Tensor) -> Predictions:
-        """Predictions from the three stages."""
-        top = self.lateral_high(high) + self.context(high.mean((2, 3)))[..., None, None]
-        upper = self.lateral_middle(middle) + functional.interpolate(top, size=middle.shape[2:])
-        levels = [self.smooth[0](upper + self.lateral_low(low)), self.smooth[1](top)]
-        levels.append(self.smooth[2](self.down(levels[1])))
-        scores, boxes, features = [], [], []
-        for level, stride, scale in zip(levels, STRIDES, self.scales, strict=True):
-            named = self.class_tower(level)
-            features.append(named.flatten(2).transpose(1, 2))
-            scores.append(self.class_scores(named).flatten(2).transpose(1, 2))
-            sides = self.distances(self.box_tower(level)).float() * scale
-            sides = functional.softplus(sides) * 2 * stride
-            boxes.append(sides.flatten(2).transpose(1, 2).reshape(len(sides), -1, len(SLOTS), 4))
-        centres = cell_centres(self.settings.size)[0].to(boxes[0])[:, None]  # (cells, 1, 2)
-        sides = torch.cat(boxes, 1)
-        corners = torch.cat([centres - sides[..., :2], centres + sides[..., 2:]], -1)
-        return Predictions(torch.cat(scores, 1).float(), corners, torch.cat(features, 1))
-
-    def name(self, features: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of nouns (n, nouns) and adjectives (n, adjectives) of boxes, by their cells (n, width) and slots."""
-        nouns, adjectives = (
-            layer(features).reshape(len(slots), len(SLOTS), -1)[torch.arange(len(slots)), slots]
-            for layer in (self.nouns, self.adjectives)
-        )
-        return nouns, adjectives
-
-
-def _convolution(width: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(width, width, 3, padding=1, bias=False), nn.GroupNorm(16, width), nn.ReLU())
-
-
-def cell_centres(size: int) -> tuple[Tensor, Tensor]:
-    """Centres (cells, 2) as x, y in pixels of the square, and strides (cells,), in the order of the predictions."""
-    centres, strides = [], []
-    for stride in STRIDES:
-        line = (torch.arange(-(-size // stride)) + 0.5) * stride
-        y, x = torch.meshgrid(line, line, indexing="ij")
-        centres.append(torch.stack([x, y], -1).flatten(0, 1))
-        strides.append(torch.full((len(centres[-1]),), float(stride)))
-    return torch.cat(centres), torch.cat(strides)
 
 
 @dataclass(frozen=True)
@@ -190,6 +54,8 @@ class Seen:
     nouns: NDArray[np.float32]  # (cells, slots, nouns) that a person would call the box so
     adjectives: NDArray[np.float32]  # (cells, slots, adjectives)
     size: tuple[int, int]  # (width, height) of the image
+    named_from: NDArray[np.float32]  # (cells, width): `Predictions.features`
+    stages: tuple[Tensor, ...] = ()  # of the backbone, strides 16 and 32, (channels, rows, columns) each
 
 
 class RegionDetector:
@@ -198,13 +64,22 @@ class RegionDetector:
     The score of a region is an estimate of the probability that a person who mentions such a thing in the image draws
     a box there (IoU of at least 0.5): the logistic function of a weighted sum of two log-odds, that the class is there
     and that the noun fits. `calibration` has two weights and an offset for each slot.
+
+    With `features` a region has a feature vector for captioners: what the backbone gives inside the box at strides 32
+    and 16 (means), what the region was named from, and the scores of all classes and nouns; each number is
+    standardised by its mean and standard deviation over regions of training images.
     """
 
     name = "region-detector"
-    width: int | None = None
 
-    def __init__(self, network: RegionNetwork, calibration: Sequence[Sequence[float]] = ((1, 0, 0),) * 3) -> None:
+    def __init__(
+        self,
+        network: RegionNetwork,
+        calibration: Sequence[Sequence[float]] = ((1, 0, 0),) * 3,
+        features: bool = False,
+    ) -> None:
         self.network, self.settings = network.requires_grad_(False).eval(), network.settings
+        self.features = features
         self.calibration = tuple(tuple(map(float, each)) for each in calibration)
         self.source = SHIPPED_NAME  # where it was loaded from: a folder, or the package
         self._columns = {name: number for number, name in enumerate(network.labels.scored)}
@@ -218,9 +93,42 @@ class RegionDetector:
         labels = self.network.labels
         return (*labels.nouns, *(name for name in labels.classes if name not in labels.nouns))
 
+    @property
+    def width(self) -> int | None:
+        """The width of the regions' features; None without them."""
+        return self.network.feature_width if self.features else None
+
     def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
         """The regions of each image, best first, boxes in its pixels; a region has its likeliest noun as its label."""
         return [self.regions(self.see(image)) for image in images]
+
+    def detect_nouns(self, image: Image.Image) -> tuple[list[Detection], dict[str, float] | None]:
+        """The regions of an image, and of nouns the log-odds that people mention them; None where these are unknown."""
+        seen = self.see(image)
+        presence = self.presence
+        odds = None if presence is None else presence.odds(image, self.best_cells(seen, presence.table.labels))
+        return self.regions(seen), odds
+
+    @cached_property
+    def presence(self) -> NounPresence | None:
+        """Which nouns are in an image at all; None for a detector whose folder has no `noun_presence.json`."""
+        folder = SHIPPED if self.source == SHIPPED_NAME else Path(self.source)
+        return NounPresence.from_pretrained(folder) if (folder / PRESENCE).is_file() else None
+
+    def best_cells(self, seen: Seen, labels: Sequence[str | None]) -> NDArray[np.float64]:
+        """Log-odds of labels and of their classes at the best cell (labels, 2); 0 for None."""
+        classes = log_odds(seen.scores.max(0))  # (classes,)
+        found = np.zeros((len(labels), 2))
+        for row, label in zip(found, labels, strict=True):
+            if label in self._nouns:
+                _, scores = self.cell_scores(seen, str(label), exact=True)
+                row[:] = log_odds(scores.max(keepdims=True))[0], classes[self._columns[self._parent(str(label))]]
+            elif label is not None:
+                row[:] = classes[self._columns[label]]
+        return found
+
+    def _parent(self, noun: str) -> str:
+        return self.network.labels.parents[self._nouns[noun]]
 
     def locate(self, image: Image.Image, label: str) -> list[Detection]:
         """Where an image shows a noun or class, best first, with uncalibrated scores down to 0."""
@@ -229,13 +137,16 @@ class RegionDetector:
     @torch.no_grad()
     def see(self, image: Image.Image) -> Seen:
         """Run the network on one image; `regions` and `find` read the result."""
-        given = self.network(self.network.grid.preprocess(image)[None])
+        stages = self.network.stages(self.network.grid.preprocess(image)[None])
+        given = self.network.heads(*stages)
         nouns, adjectives = (
             layer(given.features[0]).reshape(len(given.features[0]), len(SLOTS), -1)
             for layer in (self.network.nouns, self.network.adjectives)
         )
         scores, boxes = given.scores[0].sigmoid().numpy(), given.boxes[0].numpy()
-        return Seen(scores, boxes, nouns.softmax(-1).numpy(), adjectives.sigmoid().numpy(), image.size)
+        kept = tuple(stage[0] for stage in stages[1:]) if self.features else ()
+        likely = nouns.softmax(-1).numpy(), adjectives.sigmoid().numpy()
+        return Seen(scores, boxes, *likely, image.size, given.features[0].numpy(), kept)
 
     def find(self, seen: Seen, label: str, most: int = 50, exact: bool = False) -> list[Detection]:
         """The regions of one label (see `cell_scores`), best first."""
@@ -263,21 +174,36 @@ class RegionDetector:
         return slot, seen.scores[:, column] * seen.nouns[:, slot, noun]
 
     def regions(self, seen: Seen) -> list[Detection]:
-        """Every region of an image once, calibrated, best first."""
+        """Every region of an image once, calibrated, best first; with features at least one, the best there is."""
         found = [region for *_, region in self.candidates(seen) if region.score >= self.settings.threshold]
-        return found[: self.settings.most]
+        if not self.features:
+            return found[: self.settings.most]
+        found = found or [self.candidates(seen, least=0.0)[0][-1]]
+        return self._with_features(seen, found[: self.settings.most])
 
-    def candidates(self, seen: Seen) -> list[tuple[int, float, float, Detection]]:
+    def candidates(self, seen: Seen, least: float = LEAST) -> list[tuple[int, float, float, Detection]]:
         """Regions before any is left out for its score, best first: slot, probabilities of class and noun, region."""
-        found = [each for slot in range(len(SLOTS)) for each in self._of_slot(seen, slot)]
+        found = [each for slot in range(len(SLOTS)) for each in self._of_slot(seen, slot, least)]
         return sorted(found, key=lambda each: -each[-1].score)
 
-    def _of_slot(self, seen: Seen, slot: int) -> Iterator[tuple[int, float, float, Detection]]:
+    def _with_features(self, seen: Seen, regions: Sequence[Detection]) -> list[Detection]:
+        """The regions, each with what the backbone gives inside its box before what it was named from."""
+        boxes = box_tensor(regions, seen.size)[None]
+        pooled = [
+            pool_cells(stage.flatten(1).T[None], grid_boxes(*stage.shape[1:]), boxes)[0]
+            for stage in reversed(seen.stages)
+        ]
+        named = [region.feature for region in regions if region.feature is not None]
+        network: Any = self.network
+        vectors = (torch.cat([*pooled, torch.stack(named)], 1) - network.feature_mean) / network.feature_std
+        return [replace(region, feature=vector) for region, vector in zip(regions, vectors, strict=True)]
+
+    def _of_slot(self, seen: Seen, slot: int, least: float) -> Iterator[tuple[int, float, float, Detection]]:
         """Of one slot: doubles of a class are suppressed, then boxes of any classes that nearly coincide."""
         columns = self._slot_columns[slot]
         there = seen.scores[:, columns].max(1)
         cells = np.argsort(-there, kind="stable")[:CANDIDATES]
-        cells = cells[there[cells] >= LEAST]
+        cells = cells[there[cells] >= least]
         there, nouns = there[cells], seen.nouns[cells, slot]
         scores = self.calibrate(slot, there, nouns.max(1, initial=0))
         boxes = self._in_pixels(seen.boxes[cells, slot], seen.size)
@@ -290,11 +216,13 @@ class RegionDetector:
 
     def _region(self, seen: Seen, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float) -> Detection:
         labels, likely = self.network.labels, seen.adjectives[cell, slot]
-        if labels.parents[noun] in PEOPLE:
-            return Detection(Box(*box.tolist()), labels.nouns[noun], score)
-        order = np.argsort(-likely, kind="stable")
+        order = np.argsort(-likely, kind="stable").tolist() if labels.parents[noun] not in PEOPLE else []
         words = tuple(labels.adjectives[a] for a in order if likely[a] >= self.settings.adjective)
-        return Detection(Box(*box.tolist()), labels.nouns[noun], score, attributes=words)
+        named = None
+        if self.features:
+            parts = (seen.named_from[cell], seen.scores[cell], seen.nouns[cell, slot])
+            named = torch.from_numpy(np.concatenate(parts))
+        return Detection(Box(*box.tolist()), labels.nouns[noun], score, feature=named, attributes=words)
 
     def calibrate(self, slot: int, there: NDArray[Any], noun: NDArray[Any]) -> NDArray[np.float64]:
         """Scores of regions from the probabilities of their class and of their noun, (n,) each."""
@@ -315,6 +243,7 @@ class RegionDetector:
             "backbone": self.network.grid.describe(),  # before its convolutions were tuned
             "settings": asdict(self.settings),
             "calibration": [list(each) for each in self.calibration],
+            "features": self.features,
             "weights": content_hash(weights),
         }
 
@@ -343,30 +272,58 @@ class RegionDetector:
         atomic_write(directory / CONFIG, orjson.dumps(config, option=orjson.OPT_INDENT_2))
 
     @classmethod
-    def from_pretrained(cls, directory: Path | str = SHIPPED) -> RegionDetector:
-        """The shipped detector, or one of your own from a folder."""
+    def from_pretrained(
+        cls, directory: Path | str = SHIPPED, *, features: bool = False, **changes: Any
+    ) -> RegionDetector:
+        """The shipped detector, or one of your own from a folder; `changes` to `RegionSettings`, such as threshold."""
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         shipped = str(directory) in (SHIPPED_NAME, str(SHIPPED))
         directory = SHIPPED if shipped else Path(directory)
         if not (directory / CONFIG).is_file():
             raise DatasetError(f"{directory} holds no region detector: there is no {CONFIG}")
-        config = orjson.loads((directory / CONFIG).read_bytes())
-        labels = RegionLabels(**{name: tuple(values) for name, values in config["labels"].items()})
-        network = RegionNetwork(labels, RegionSettings(**config["settings"]))
-        weights = {name: value.float() for name, value in load_file(directory / WEIGHTS).items()}
-        absent = network.load_state_dict(weights, strict=False).missing_keys
+        try:
+            config = orjson.loads((directory / CONFIG).read_bytes())
+            labels = RegionLabels(**{name: tuple(values) for name, values in config["labels"].items()})
+            settings = RegionSettings(**{**config["settings"], **changes})
+            weights = {name: value.float() for name, value in load_file(directory / WEIGHTS).items()}
+            _check_sizes(labels, settings, weights)
+            network = RegionNetwork(labels, settings)
+            absent = network.load_state_dict(weights, strict=False).missing_keys
+            detector = cls(network, config["calibration"], features)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DatasetError(f"{directory} cannot be read as a region detector ({reason}); write it again") from None
         if any(not name.startswith("grid.") for name in absent):
             raise DatasetError(f"{directory / WEIGHTS} lacks {absent[0]}; write it again with save_pretrained")
-        detector = cls(network, config["calibration"])
         detector.source = SHIPPED_NAME if shipped else str(directory.resolve())
         return detector
 
 
-def is_tuned(name: str, first: int) -> bool:
-    """Whether a weight of the network is one of the backbone's that training changes: 1 x 1, from a block on."""
-    block = int(name.split("_blocks.")[1].split(".")[0]) if "_blocks." in name else -1
-    return block >= first and ("_expand_conv" in name or "_project_conv" in name)
+def _check_sizes(labels: RegionLabels, settings: RegionSettings, weights: Mapping[str, Tensor]) -> None:
+    """`ValueError` where the settings are not those of the weights, before memory is allocated for them."""
+    given = (settings.width, len(labels.scored), settings.depth)
+    depth = len({name.split(".")[1] for name in weights if name.startswith("class_tower.")})
+    stored = (len(weights["lateral_middle.weight"]), len(weights["class_scores.weight"]), depth)
+    if given != stored:
+        raise ValueError(f"width, classes and depth are {given}, those of the weights {stored}")
+    if not 32 <= settings.size <= LARGEST:
+        raise ValueError(f"an image of {settings.size} pixels a side; at most {LARGEST}")
+
+
+def load_region_detector(name: BackboneName, features: bool) -> RegionDetector:
+    """By name: `region-detector`, or `region-detector:FOLDER?threshold=0.3`."""
+    changes: dict[str, Any] = {} if features else {"threshold": SHOWN}
+    if "threshold" in name.settings:
+        changes["threshold"] = name.take("threshold", float, SHOWN)
+    return RegionDetector.from_pretrained(name.source or SHIPPED, features=features, **changes)
+
+
+def restore_region_detector(description: Mapping[str, Any]) -> RegionDetector:
+    """From a description."""
+    threshold = description["settings"]["threshold"]
+    return RegionDetector.from_pretrained(description["source"], features=description["features"], threshold=threshold)
 
 
 def log_odds(values: NDArray[Any]) -> NDArray[np.float64]:

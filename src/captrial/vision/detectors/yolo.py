@@ -20,7 +20,7 @@ from PIL import Image
 from captrial.errors import InputError, MissingExtraError
 from captrial.files import content_hash
 from captrial.records import Box
-from captrial.vision.box_overlap import suppress
+from captrial.vision.boxes import suppress
 from captrial.vision.descriptions import BackboneName, read_labels
 from captrial.vision.detectors.base import Detection
 

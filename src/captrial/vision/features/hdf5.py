@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from captrial.arrays import MAX_ARRAY_BYTES
 from captrial.errors import DatasetError, MissingExtraError
 from captrial.vision.features.precomputed import PrecomputedFeatures, Stored
 
@@ -34,16 +35,34 @@ class Hdf5Features(PrecomputedFeatures):
 
     @cached_property
     def _ids(self) -> list[str]:
-        return [key.removesuffix(FEATURES) for key in self._file() if key.endswith(FEATURES)]
+        try:
+            return [key.removesuffix(FEATURES) for key in self._file() if key.endswith(FEATURES)]
+        except (OSError, RuntimeError, UnicodeDecodeError) as error:
+            raise DatasetError(f"{self.path} cannot be read as HDF5 ({error}); fetch it again") from None
 
     def __contains__(self, image_id: object) -> bool:
-        return f"{image_id}{FEATURES}" in self._file()
+        try:
+            return f"{image_id}{FEATURES}" in self._file()
+        except (OSError, RuntimeError, ValueError, KeyError):  # damaged, or an id that no key can be
+            return False
 
     def read(self, image_id: str) -> Stored:
         """The arrays of one image."""
         file = self._file()
         if image_id not in self:
             raise self.missing(image_id)
+        try:
+            return self._stored(file, image_id)
+        except (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DatasetError(
+                f"{self.path}: image {image_id} cannot be read ({reason}); fetch the file again"
+            ) from None
+
+    def _stored(self, file: Any, image_id: str) -> Stored:
+        for name in (FEATURES, BOXES, CHANCES):  # a chunked array may declare more than its file can hold
+            if image_id + name in file and file[image_id + name].nbytes > MAX_ARRAY_BYTES // 4:
+                raise ValueError(f"{image_id + name} declares {file[image_id + name].nbytes} bytes")
         chances = np.asarray(file[image_id + CHANCES])[:, 1:] if image_id + CHANCES in file else None
         return Stored(
             np.asarray(file[image_id + FEATURES], np.float32),
@@ -75,5 +94,5 @@ def _open(path: Path) -> Any:
         raise MissingExtraError("Features in an HDF5 file", "models") from None
     try:
         return h5py.File(path, "r")
-    except OSError as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise DatasetError(f"{path} cannot be opened as HDF5 ({error}); fetch it again") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from captrial.errors import DatasetError
+from captrial.arrays import map_npy, read_npz
+from captrial.errors import DatasetError, InputError
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.features.precomputed import PrecomputedFeatures, Stored
 
@@ -54,7 +54,11 @@ class NpzFeatures(PrecomputedFeatures):
         if elements.ndim == 3:
             boxes = grid_boxes(*elements.shape[:2]).numpy() if boxes is None else boxes
             elements = elements.reshape(-1, elements.shape[-1])
-        size = (int(arrays["image_w"]), int(arrays["image_h"])) if {"image_w", "image_h"} <= arrays.keys() else None
+        size = None
+        if {"image_w", "image_h"} <= arrays.keys():
+            if arrays["image_w"].size != 1 or arrays["image_h"].size != 1:
+                raise DatasetError(f"{path}: image_w and image_h are no single numbers; write it anew")
+            size = int(arrays["image_w"].item()), int(arrays["image_h"].item())
         return Stored(elements.astype(np.float32), None if boxes is None else boxes.astype(np.float32), size)
 
     def _boxes(self, image_id: str, arrays: Mapping[str, Any]) -> Any:
@@ -76,13 +80,15 @@ def _file(folder: Path, image_id: str) -> Path | None:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"": found}
-        with found:
-            return {key: found[key] for key in found.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DatasetError(f"{path} cannot be read as arrays ({error}); write it anew") from None
+        arrays = read_npz(path) if path.suffix == ".npz" else {"": np.array(map_npy(path))}
+    except InputError as error:
+        raise DatasetError(f"{error}; write it anew") from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub" or array.ndim > 3 or not array.size:
+            raise DatasetError(
+                f"{path}: {name or 'its array'} is no array of numbers in at most 3 dimensions, or empty"
+            )
+    return arrays
 
 
 def _choose(arrays: Mapping[str, Any], keys: Sequence[str], path: Path) -> Any:

@@ -81,7 +81,7 @@ class PrecomputedFeatures(abc.ABC):
         stored = self.read(image_id)
         notes: dict[str, Any] = {}
         if stored.classes is not None and self.labels is not None:
-            if stored.classes.max(initial=-1) >= len(self.labels):
+            if stored.classes.max(initial=-1) >= len(self.labels) or stored.classes.min(initial=0) < 0:
                 raise DatasetError(
                     f"{self.path}: image {image_id} has class {stored.classes.max()}, but there are only "
                     f"{len(self.labels)} labels; give the labels the detector was trained with"
@@ -96,7 +96,10 @@ class PrecomputedFeatures(abc.ABC):
         """The width of one element, by the first image."""
         if not len(self):
             raise DatasetError(f"{self.path} has no features in it")
-        return int(self.read(self.ids()[0]).elements.shape[-1])
+        shape = self.read(self.ids()[0]).elements.shape
+        if len(shape) != 2 or not shape[1]:
+            raise DatasetError(f"{self.path}: image {self.ids()[0]} has features of shape {shape}, not (n, d)")
+        return int(shape[1])
 
     @property
     def vision(self) -> dict[str, Any]:
@@ -136,13 +139,15 @@ class PrecomputedFeatures(abc.ABC):
     def _relative(self, image_id: str, stored: Stored) -> Floats:
         boxes, size = stored.boxes, stored.size or self.sizes.get(image_id)
         assert boxes is not None
-        if boxes.shape != (len(stored.elements), 4):
+        if boxes.shape != (len(stored.elements), 4) or not np.isfinite(boxes).all():
             count = len(stored.elements)
             raise DatasetError(f"{self.path}: image {image_id} has boxes {boxes.shape} for {count} features")
+        if size is not None and min(size) < 1:
+            raise DatasetError(f"{self.path}: image {image_id} has a size of {size}; repair the file")
+        if boxes.max(initial=0) <= 1 + 1e-4:  # cells of a grid, or a file that has them so: relative already
+            return np.clip(boxes, 0, 1)
         if size is not None:
             return np.clip(boxes / np.array([*size, *size], np.float32), 0, 1)
-        if boxes.max() <= 1:
-            return boxes
         raise DatasetError(
             f"{self.path}: the boxes of image {image_id} are in pixels, and its size is not known; "
             "give the images (--images), or leave boxes out (?boxes=no); in Python: sizes=... or boxes=False"

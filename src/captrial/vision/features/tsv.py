@@ -11,6 +11,7 @@ import binascii
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from captrial.errors import DatasetError
+from captrial.arrays import read_npz
+from captrial.errors import DatasetError, InputError
 from captrial.files import atomic_path, cache_directory, content_hash
 from captrial.vision.features.precomputed import PrecomputedFeatures, Stored
 
@@ -56,8 +58,8 @@ class TsvFeatures(PrecomputedFeatures):
             raise self.missing(image_id)
         part, offset, length = self._places[image_id]
         fields = os.pread(self._file(part), length, offset).rstrip(b"\r\n").split(b"\t")
-        row = dict(zip(COLUMNS[len(fields)], fields, strict=True))
         try:
+            row = dict(zip(COLUMNS[len(fields)], fields, strict=True))
             count = int(row["count"])
             return Stored(
                 _floats(row["features"]).reshape(count, -1),
@@ -66,7 +68,7 @@ class TsvFeatures(PrecomputedFeatures):
                 np.frombuffer(base64.b64decode(row["classes"]), np.int64) if "classes" in row else None,
                 _floats(row["scores"]) if "scores" in row else None,
             )
-        except (ValueError, binascii.Error) as error:
+        except (ValueError, KeyError, binascii.Error) as error:
             raise DatasetError(
                 f"{self.parts[part]}: the line of image {image_id} is damaged ({error}); fetch the file again"
             ) from None
@@ -115,9 +117,9 @@ def _index(path: Path) -> tuple[list[str], NDArray[np.int64]]:
     status = path.stat()
     key = content_hash(f"{path.resolve()} {status.st_size} {status.st_mtime_ns}")
     cached = cache_directory() / "tsv" / f"{key}.npz"
-    if cached.is_file():
-        with np.load(cached, allow_pickle=False) as file:
-            return file["ids"].tolist(), file["table"]
+    with suppress(InputError, KeyError):  # no cached index, or a damaged one
+        arrays = read_npz(cached)
+        return arrays["ids"].tolist(), arrays["table"]
     lines = list(_scan(path))
     ids, table = [line[0] for line in lines], np.array([line[1:] for line in lines], np.int64).reshape(-1, 3)
     with atomic_path(cached) as temporary:
@@ -136,5 +138,5 @@ def _scan(path: Path) -> Iterator[tuple[str, int, int, int]]:
                         f"{path}, line {number}: {columns} columns instead of 6 or 10; the file is no bottom-up TSV, "
                         "or was cut short"
                     )
-                yield line.split(b"\t", 1)[0].decode(), offset, len(line), zlib.crc32(line)
+                yield line.split(b"\t", 1)[0].decode(errors="replace"), offset, len(line), zlib.crc32(line)
             offset += len(line)

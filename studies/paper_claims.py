@@ -1,0 +1,257 @@
+"""What the kept runs of `studies.paper_runs` say about the claims of Cornia 2022 and Wan 2022.
+
+    python -m studies.paper_claims            the table of claims
+    python -m studies.paper_claims write      put it, and the table of runs, into docs/results.md
+
+A claim compares two captioners on the same images, each trained by several seeds. Its interval covers both what other
+images and what other seeds would give. With fewer than three seeds on either side a claim stays undecided, whatever the
+images say: runs of one command have differed by three points of CIDEr (docs/flickr8k.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from captrial.files import atomic_write
+from captrial.metrics.caption_statistics import repetition
+from captrial.metrics.registry import column_title, scale_of
+from captrial.papers.experiments import load_papers
+from studies.data_paths import ROOT
+from studies.paper_runs import RESULTS, WAN, Run, read_captions, read_summaries, table
+
+PAGE = ROOT / "docs" / "results.md"
+SEEDS = 3  # that either side needs for a verdict
+LEVEL = 0.95
+Array = NDArray[np.float64]
+VERDICTS = {True: "holds", False: "does not hold", None: "undecided here"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean difference of two captioners, with what it rests on."""
+
+    value: float
+    low: float
+    high: float
+    seeds: tuple[int, int]
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether the first is larger; None where seeds or images do not decide it."""
+        if min(self.seeds) < SEEDS or self.low <= 0 <= self.high:
+            return None
+        return self.low > 0
+
+
+def compare_runs(first: Array, second: Array, level: float = LEVEL) -> Difference:
+    """The difference of two captioners from scores by seed and image, (seeds, images) each, on the same images.
+
+    Three independent parts make its variance: the images (of the difference of the means over seeds) and the seeds of
+    either side. Degrees of freedom are Welch's and Satterthwaite's. One seed does not show the spread of seeds: the
+    interval then is that of the images alone, and `verdict` is None.
+    """
+    difference = first.mean(0) - second.mean(0)  # (images,)
+    parts = [(difference.var(ddof=1) / len(difference), len(difference) - 1)]
+    parts += [(side.mean(1).var(ddof=1) / len(side), len(side) - 1) for side in (first, second) if len(side) > 1]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts) if variance else math.inf
+    half = float(student.ppf((1 + level) / 2, freedom)) * math.sqrt(variance)
+    value = float(difference.mean())
+    return Difference(value, value - half, value + half, (len(first), len(second)))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a claim: one or several captioners, their features and stage, over all seeds there are."""
+
+    captioners: tuple[str, ...]
+    features: str
+    stage: str
+
+    def runs(self, kept: Sequence[Run]) -> list[list[Run]]:
+        """The kept runs, by seed; seeds that not all of the captioners have are left out."""
+        seeds = sorted({run.seed for run in kept})
+        wanted = [[Run(name, self.features, self.stage, seed) for name in self.captioners] for seed in seeds]
+        return [runs for runs in wanted if set(runs) <= set(kept)]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper: the first side scores more than the second; several captioners by their mean."""
+
+    paper: str
+    text: str
+    first: Side
+    second: Side
+    printed: str = "–"  # the paper's numbers
+    metric: str = "cider"  # a column of the kept captions, or REPETITION
+    images: tuple[str, ...] = ("flickr8k",)  # sets of `studies.paper_runs`
+
+
+REPETITION = "repetition"  # of captions without constraints: whether a word is there three or more times in a row
+_TITLES = {"transformer": "Transformer", "smart": "SMArT", "m2": "M2"}
+_STAGES = {"xe": "cross-entropy", "rl": "self-critical training"}
+
+
+def _printed(features: str, captioner: str) -> str:
+    """CIDEr of Cornia 2022 Table 1, test split; all its captioners had self-critical training."""
+    printed = load_papers()["cornia"].experiment("table-1").printed
+    assert printed is not None
+    place = {"regions": "regions", "grid": "ViT"}[features], _TITLES[captioner], "test"
+    return next(row[printed.columns.index("C")] for row in printed.rows if row[:3] == place)
+
+
+def claims() -> list[Claim]:
+    """All claims, in the order of the papers' tables."""
+    found = []
+    for stage, named in _STAGES.items():
+        for features in ("regions", "grid"):
+            for first, second in (("smart", "transformer"), ("m2", "transformer"), ("m2", "smart")):
+                text = f"{_TITLES[first]} scores more than {_TITLES[second]} on {features}, after {named}"
+                numbers = f"{_printed(features, first)}, {_printed(features, second)}" if stage == "rl" else "–"
+                sides = Side((first,), features, stage), Side((second,), features, stage)
+                found.append(Claim("Cornia 2022 Table 1", text, *sides, numbers))
+        for name in _TITLES:
+            text = f"{_TITLES[name]} scores more on the grid than on regions, after {named}"
+            numbers = f"{_printed('grid', name)}, {_printed('regions', name)}" if stage == "rl" else "–"
+            sides = Side((name,), "grid", stage), Side((name,), "regions", stage)
+            found.append(Claim("Cornia 2022 Table 1", text, *sides, numbers))
+    return [*found, *_wan()]
+
+
+def _wan() -> list[Claim]:
+    """Findings of Wan 2022 that compare captioners with each other, on both sets, after self-critical training."""
+
+    def side(*names: str) -> Side:
+        return Side(names, "regions", "rl")
+
+    others = tuple(name for name in WAN if name != "ort")
+    both = ("flickr8k", "coco")
+    attending, recurrent = ("m2", "x_lan", "aoa"), ("att2in", "top_down", "disc")
+    return [
+        Claim(
+            "Wan 2022 Fig. 9",
+            "M2, X-LAN and AoANet (self-attention) score more than SCST, Top-Down and Disc",
+            side(*attending),
+            side(*recurrent),
+            "ranks 1, 2, 3 against 8, 6, 7",
+            images=both,
+        ),
+        Claim(
+            "Wan 2022 Fig. 9",
+            "Stack-Cap (several stages) scores more than Top-Down",
+            side("stack_cap"),
+            side("top_down"),
+            "ranks 5, 6",
+            images=both,
+        ),
+        Claim(
+            "Wan 2022 Fig. 9",
+            "The other eight score more than ORT on COCO, unlike the training data",
+            side(*others),
+            side("ort"),
+            "ORT is last",
+            images=("coco",),
+        ),
+        Claim(
+            "Wan 2022 Fig. 12",
+            "ORT repeats words more often than the other eight",
+            side("ort"),
+            side(*others),
+            "six times as often",
+            REPETITION,
+            both,
+        ),
+        Claim(
+            "Wan 2022 Fig. 12",
+            "ORT without geometry repeats words more often than with it",
+            side("ort-no-geometry"),
+            side("ort"),
+            "about 900 captions more",
+            REPETITION,
+            both,
+        ),
+    ]
+
+
+def image_scores(run: Run, claim: Claim, results: Path) -> Array:
+    """The metric of a claim for every image (n,) of its sets, in one order for all runs."""
+    rows = [row for row in read_captions(run, results) if row["set"] in claim.images]
+    rows.sort(key=lambda row: (row["set"], row["image_id"]))
+    if claim.metric == REPETITION:
+        captions = [row["free_caption"] for row in rows]
+        return repetition(captions, [[caption] for caption in captions]).per_image
+    return np.array([float(row[claim.metric]) for row in rows])
+
+
+def measure(claim: Claim, kept: Sequence[Run], results: Path = RESULTS) -> Difference | None:
+    """The difference behind a claim; None where a side has no run yet."""
+    sides = []
+    for side in (claim.first, claim.second):
+        scores = [np.mean([image_scores(run, claim, results) for run in runs], 0) for runs in side.runs(kept)]
+        if not scores:
+            return None
+        sides.append(np.array(scores))
+    first, second = sides
+    return compare_runs(first, second)
+
+
+def claims_table(results: Path = RESULTS) -> str:
+    """Every claim with its verdict, effect, interval, seeds and the paper's numbers; Markdown."""
+    kept = list(read_summaries(results))
+    lines = ["| paper | claim | verdict | difference | 95% interval | seeds | in the paper |", "| --- " * 7 + "|"]
+    for claim in claims():
+        found, (factor, decimals) = measure(claim, kept, results), scale_of(claim.metric)
+        if found is None:
+            lines.append(
+                f"| {claim.paper} | {claim.text} | {VERDICTS[None]}: not trained yet | | | | {claim.printed} |"
+            )
+            continue
+        value, low, high = (f"{factor * number:.{decimals}f}" for number in (found.value, found.low, found.high))
+        why = f": fewer than {SEEDS} seeds" if min(found.seeds) < SEEDS else ""
+        interval = f"{low} to {high}{' (images alone)' if min(found.seeds) < 2 else ''}"
+        shown = f"{column_title(claim.metric)} {value} | {interval} | {found.seeds[0]}, {found.seeds[1]}"
+        lines.append(f"| {claim.paper} | {claim.text} | {VERDICTS[found.verdict]}{why} | {shown} | {claim.printed} |")
+    return "\n".join(lines)
+
+
+def sections(results: Path = RESULTS) -> dict[str, str]:
+    """The parts of docs/results.md that are made here, by the name of their marks."""
+    return {"runs": table(results), "claims": claims_table(results)}
+
+
+def replace_sections(page: str, parts: Mapping[str, str]) -> str:
+    """A page with new text between `<!-- NAME -->` and `<!-- end NAME -->`.
+
+    >>> replace_sections("<!-- a -->\\nold\\n<!-- end a -->", {"a": "new"})
+    '<!-- a -->\\nnew\\n<!-- end a -->'
+    """
+    for name, text in parts.items():
+        before, _, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"\n<!-- end {name} -->")
+        if not end:
+            raise SystemExit(f"{PAGE}: has no <!-- {name} --> ... <!-- end {name} -->; put the marks back")
+        page = f"{before}<!-- {name} -->\n{text}{end}{after}"
+    return page
+
+
+def main() -> None:
+    """Print the claims, or write the page's sections."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", nargs="?", choices=("show", "write"), default="show")
+    if parser.parse_args().command == "show":
+        print(claims_table())
+    else:
+        atomic_write(PAGE, replace_sections(PAGE.read_text(), sections()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,409 @@
+"""Which method and which rule find the region of a word, against null models: chosen on half of the images, confirmed
+on the other half.
+
+    python -m studies.region_rules CACHE measure [--methods attention,saliency] [--models ort,m2] [--regions people]
+    python -m studies.region_rules CACHE heads      every layer and head of cross-attention
+    python -m studies.region_rules CACHE tables
+
+Two data sets with boxes of people: the 500 test photographs of Flickr8k with the boxes of Flickr30k Entities (labels:
+merged classes of `studies.region_labels`, else head nouns) and 388 images of COCO. Two kinds of captions: the
+captioner's own, and the first caption that a person wrote of the image, which the captioner is made to read (teacher
+forcing). Writes `results/grounding/rules.json` (GroundingScore(0) of every caption, and of the null models) and
+`heads.json`. CACHE is that of `studies.noun_presence`; maps are kept in it, so that rules are cheap to compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import torch
+from numpy.typing import NDArray
+
+from captrial.attribution.attribution import on_image, region_scores, usable_regions
+from captrial.attribution.dataset_attribution import DatasetAttributor, without_class_token
+from captrial.attribution.methods.cross_attention import attend_heads, recorded_attention
+from captrial.attribution.methods.registry import AttributionSettings
+from captrial.attribution.region_rules import REGION_RULES
+from captrial.attribution.subject import seen_window
+from captrial.data.datasets import read_karpathy
+from captrial.data.sample_sizes import size_of, with_size
+from captrial.files import atomic_write, content_hash
+from captrial.grounding.baselines import NULLS, LabelPrior, null_labels, skill
+from captrial.grounding.regions import dataset_regions
+from captrial.grounding.score import Grounder, Noun
+from captrial.grounding.study_data import DataSource
+from captrial.language.tokenizer import tokenize_all
+from captrial.progress import track
+from captrial.records import Box, ImageRef, Region, Sample
+from captrial.vision.boxes import relative_boxes
+from captrial.vision.registry import DEFAULT_DETECTOR
+from studies.data_paths import COCO, FLICKR8K_CAPTIONS
+from studies.noun_presence import RESULTS, captioner_attributor, captions, measured_captioners
+from studies.region_detector import read_samples
+from studies.region_labels import label_images
+
+Floats = NDArray[np.float64]
+PATH, HEADS = RESULTS / "rules.json", RESULTS / "heads.json"
+GROUP = "group of people"
+PEOPLE = "person"
+SUPERVISED = ("show_attend_tell-implicit", "show_attend_tell-strong")  # attention learnt without and with human boxes
+OWN, HUMAN = "own", "people's"  # whose captions
+STEPS = 8  # of integrated gradients
+DETECTED = 0.3  # least score of a detector's region: as many as people draw
+
+
+# Images, captions and regions -----------------------------------------------------------------------------------------
+
+
+@cache
+def load(name: str) -> list[Sample]:
+    """Images with human boxes, their labels and the captions of people."""
+    if name == "coco":
+        found = DataSource(COCO / "captions_val2017.json", COCO / "images", COCO / "boxes_val2017.json").read()
+        there = [with_size(sample) for sample in found.samples if sample.regions]
+        return [replace(one, image=replace(one.image, id=str(one.image.path and one.image.path.name))) for one in there]
+    written = {sample.id: sample.captions for sample in read_karpathy(FLICKR8K_CAPTIONS, split="test")}
+    samples, paths = read_samples()
+    found_samples = []
+    for image in label_images(samples["test"]):
+        width, height = image.size
+        regions = []
+        for box in image.boxes:
+            classes = sorted(box.classes - {GROUP}) or ([PEOPLE] if GROUP in box.classes else [])
+            names = classes or [noun for noun, _ in box.nouns.most_common(1)]
+            if names:
+                x1, y1, x2, y2 = box.box
+                regions.append(Region(Box(x1 * width, y1 * height, x2 * width, y2 * height), names[0]))
+        path = paths[image.id]
+        reference = ImageRef(path.name, path, width, height)
+        found_samples.append(Sample(reference, written[path.name], regions=tuple(regions)))
+    return [sample for sample in found_samples if sample.regions]
+
+
+def split_of(data: str) -> str:
+    """The name of a data set's images in the cache."""
+    return "test" if data == "entities" else "coco"
+
+
+class Words:
+    """The captions of some images: words and nouns, and how well labels fit these nouns."""
+
+    def __init__(self, texts: Sequence[str], labels: Sequence[str]) -> None:
+        self.grounder = Grounder(sorted(set(labels)))
+        self.words = [text.split() for text in tokenize_all(texts)]
+        self.nouns: list[list[Noun]] = self.grounder.nouns(texts)
+        self.prior = LabelPrior.of([name for nouns in self.nouns for _, name in nouns], self.grounder)
+        self.similar = cache(self.grounder.similarity.sim)
+
+    def score(self, number: int, labels: Sequence[str]) -> float:
+        """GroundingScore(0) of a caption, given the label of the top region of every word."""
+        values = [self.similar(name, labels[place]) for place, name in self.nouns[number]]
+        return float(np.mean(values)) if values else np.nan
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One captioner with captions and regions on one data set."""
+
+    data: str
+    captions: str  # OWN or HUMAN
+    regions: str  # "people" or "detector"
+    model: str
+
+    def texts(self, cache_: Path) -> list[str]:
+        """The caption of every image."""
+        samples = load(self.data)
+        if self.captions == HUMAN:
+            return [sample.captions[0] for sample in samples]
+        spoken = captions(samples, cache_, split_of(self.data), SUPERVISED)
+        return [spoken[self.model][sample.id] for sample in samples]
+
+    def samples(self, cache_: Path) -> tuple[Sequence[Sample], Sequence[str]]:
+        """The images with their regions, and all labels that regions can have."""
+        samples = load(self.data)
+        if self.regions == "people":
+            return samples, [str(region.label) for sample in samples for region in sample.regions]
+        bare = [replace(sample, regions=()) for sample in samples]
+        found, labels = dataset_regions(bare, [], DEFAULT_DETECTOR, cache_ / f"regions-{split_of(self.data)}")
+        return [
+            replace(one, regions=tuple(region for region in one.regions if region.score >= DETECTED)) for one in found
+        ], labels
+
+    def attributor(self, cache_: Path) -> DatasetAttributor:
+        """The captioner on stored features of the images."""
+        folder = Path(measured_captioners(SUPERVISED)[self.model])
+        return captioner_attributor(self.model, folder, load(self.data), cache_, split_of(self.data))
+
+
+# Maps -----------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def all_layers(attributor: DatasetAttributor, image: str, words: Sequence[str]) -> Floats:
+    """Cross-attention averaged over all layers and heads, (w, k)."""
+    heads = attend_heads(
+        attributor.checkpoint.captioner, attributor.features.get([image]), attributor.tokens([[words]])
+    )
+    return np.mean([layer.weights[0, :, 0].mean(0).double().numpy() for layer in heads], 0)[: len(words)]
+
+
+def attention_x_gradient(attributor: DatasetAttributor, image: str, words: Sequence[str]) -> Floats:
+    """Cross-attention times the gradient of the word's logit with respect to it, positive part, summed over heads.
+
+    Chefer et al. 2021, without their propagation through the encoder: a head counts as much as the word needs it.
+    """
+    captioner = attributor.checkpoint.captioner
+    features = attributor.features.get([image])
+    features = replace(features, elements=features.elements.clone().requires_grad_())
+    target = attributor.checkpoint.vocabulary.encode(words, bos=False, eos=False)
+    steps = torch.arange(len(words))
+    with torch.enable_grad(), recorded_attention(captioner) as recorded:
+        logits = captioner(features, attributor.tokens([[words]])).logits[0, 0]
+        scores = logits[steps, torch.tensor(target)]
+        weights = [layer for calls in recorded for layer in calls]  # (1, heads, w, k + slots) each
+        slopes = torch.autograd.grad(scores, weights, torch.eye(len(words)), is_grads_batched=True)
+    elements = features.mask.shape[1]
+    parts = [
+        (weight.detach() * slope)[steps, 0, :, steps, :elements].clamp(min=0).sum(1)
+        for weight, slope in zip(weights, slopes, strict=True)
+    ]
+    return torch.stack(parts).sum(0).double().numpy()
+
+
+OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floats]] = {
+    "all layers": all_layers,
+    "attention x gradient": attention_x_gradient,
+}  # besides those of the registry; of Transformers only
+
+
+def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache_: Path) -> tuple[list[Floats], Floats]:
+    """The scores (w, k) of every caption's words, and the boxes (k, 4) of the elements; kept in a file."""
+    path = cache_ / "maps" / f"{setting.data}-{setting.captions[:3]}-{setting.model}-{method.replace(' ', '_')}.npz"
+    if not path.exists():
+        attributor = setting.attributor(cache_)
+        attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
+        rows = []
+        images = [sample.id for sample in load(setting.data)]
+        for image, text in track(list(zip(images, words, strict=True)), path.stem):
+            if method in OWN_METHODS:
+                rows.append(OWN_METHODS[method](attributor, image, text))
+            else:
+                attributor.method = method
+                rows.append(attributor.attribute([image], [[text]])[0][0].weights)
+        features = attributor.features.get(images[:1])
+        assert features.boxes is not None
+        boxes = without_class_token(np.zeros((0, features.mask.shape[1])), features.boxes[0].numpy()).boxes
+        path.parent.mkdir(exist_ok=True)
+        np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=boxes, words=[len(row) for row in rows])
+    stored = np.load(path)
+    return np.split(stored["rows"].astype(np.float64), np.cumsum(stored["words"])[:-1]), stored["boxes"]
+
+
+# Measuring ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Images:
+    """The regions of every image that its captioner saw, and the elements that it sees; None without any region."""
+
+    samples: Sequence[Sample]
+    setting: Setting
+    boxes: Floats
+    attributor: DatasetAttributor
+
+    def __iter__(self) -> Iterator[tuple[list[Region], Floats, tuple[int, int]]]:
+        for sample in self.samples:
+            size = size_of(sample)
+            elements = on_image(self.boxes, seen_window(self.attributor.preprocess, *size))
+            yield usable_regions(elements, sample.regions, size), elements, size
+
+
+def rule_scores(maps: Sequence[Floats], words: Words, images: Images) -> dict[str, Floats]:
+    """GroundingScore(0) of every caption by rule; NaN without noun or region."""
+    found: dict[str, list[float]] = {rule: [] for rule in REGION_RULES}
+    for number, (regions, elements, size) in enumerate(images):
+        for rule, values in found.items():
+            if not regions or not words.nouns[number]:
+                values.append(np.nan)
+                continue
+            best = region_scores(maps[number], elements, relative_boxes(regions, size), rule).argmax(1)
+            values.append(words.score(number, [str(regions[place].label) for place in best]))
+    return {rule: np.array(values) for rule, values in found.items()}
+
+
+def null_scores(words: Words, images: Images) -> dict[str, Floats]:
+    """The same of the null models."""
+    found: dict[str, list[float]] = {name: [] for name in NULLS}
+    for number, (regions, _, size) in enumerate(images):
+        seed = int(content_hash(images.samples[number].id), 16) % 2**32
+        drawn = null_labels(regions, size, len(words.words[number]), words.prior, seed) if regions else {}
+        for name, values in found.items():
+            rows = drawn.get(name, [])
+            values.append(float(np.mean([words.score(number, row) for row in rows])) if rows else np.nan)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def measure(cache_: Path, chosen: argparse.Namespace) -> None:
+    """GroundingScore(0) of every caption by captioner, method and rule."""
+    document: list[dict[str, Any]] = orjson.loads(PATH.read_bytes()) if PATH.exists() else []
+    done = {(*(row[name] for name in KEYS), row["method"]) for row in document}
+    for setting in settings(chosen):
+        todo = [method for method in (*chosen.methods, "nulls") if (*_key(setting), method) not in done]
+        if "show_attend" in setting.model:
+            todo = [method for method in todo if method not in OWN_METHODS]
+        if not todo:
+            continue
+        samples, labels = setting.samples(cache_)
+        words = Words(setting.texts(cache_), labels)
+        attributor = setting.attributor(cache_)
+        for method in todo:
+            maps, boxes = maps_of(setting, "attention" if method == "nulls" else method, words.words, cache_)
+            images = Images(samples, setting, boxes, attributor)
+            found = null_scores(words, images) if method == "nulls" else rule_scores(maps, words, images)
+            scores = {name: _plain(values) for name, values in found.items()}
+            document.append({**dict(zip(KEYS, _key(setting), strict=True)), "method": method, "scores": scores})
+            atomic_write(PATH, orjson.dumps(document))
+
+
+KEYS = ("data", "captions", "regions", "model")
+
+
+def _key(setting: Setting) -> tuple[str, str, str, str]:
+    return setting.data, setting.captions, setting.regions, setting.model
+
+
+def settings(chosen: argparse.Namespace) -> list[Setting]:
+    """What was asked for, in the order of the tables."""
+    return [
+        Setting(data, texts, regions, model)
+        for regions in chosen.regions
+        for data in chosen.data
+        for texts in (OWN, HUMAN)
+        for model in chosen.models
+    ]
+
+
+def _plain(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else round(float(value), 4) for value in values]
+
+
+def heads(cache_: Path, chosen: argparse.Namespace) -> None:
+    """GroundingScore(0) of every layer and head on images with even and odd numbers, with the prior's."""
+    document = []
+    for setting in settings(chosen):
+        if "show_attend" in setting.model:
+            continue
+        samples, labels = setting.samples(cache_)
+        words = Words(setting.texts(cache_), labels)
+        attributor = setting.attributor(cache_)
+        maps: dict[str, list[Floats]] = {}
+        for sample, text in zip(samples, words.words, strict=True):
+            features = attributor.features.get([sample.id])
+            with torch.no_grad():
+                layers = attend_heads(attributor.checkpoint.captioner, features, attributor.tokens([[text]]))
+            for layer in layers:
+                for head, weights in enumerate(layer.weights[0, :, 0], 1):
+                    maps.setdefault(f"{layer.layer}, {head}", []).append(weights[: len(text)].double().numpy())
+        assert features.boxes is not None
+        images = Images(samples, setting, features.boxes[0].double().numpy(), attributor)
+        prior = null_scores(words, images)["prior"]
+        rows = [
+            [name, rule, *(round(100 * float(np.nanmean(values[half::2])), 2) for half in (0, 1))]
+            for name, own in track(maps.items(), f"{setting.data}, {setting.model}, heads")
+            for rule, values in rule_scores(own, words, images).items()
+        ]
+        means = [round(100 * float(np.nanmean(prior[half::2])), 2) for half in (0, 1)]
+        document.append({**dict(zip(KEYS, _key(setting), strict=True)), "prior": means, "heads": rows})
+        atomic_write(HEADS, orjson.dumps(document))
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def tables(_: Path, __: argparse.Namespace) -> None:
+    """Print the tables of docs/ground.md."""
+    rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
+    values = {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
+    for regions in dict.fromkeys(key[2] for key in values):
+        _print_rules({key: value for key, value in values.items() if key[2] == regions}, regions)
+    print("\nSkill over every null model, rule area: chosen on even images, here on the odd ones\n")
+    _print_skill(values, 1)
+    print("\nThe same on all images\n")
+    _print_skill(values, None)
+    if HEADS.exists():
+        _print_heads()
+
+
+def _arrays(scores: dict[str, list[float | None]]) -> dict[str, Floats]:
+    return {name: np.array([np.nan if one is None else one for one in each]) for name, each in scores.items()}
+
+
+def _print_rules(values: dict[tuple[str, ...], dict[str, Floats]], regions: str) -> None:
+    names = [*REGION_RULES, *NULLS]
+    print(f"\nGroundingScore(0) x100, mean of captioners, regions of {regions}; images with even and odd numbers\n")
+    print("| data | captions | method | half | " + " | ".join(names) + " |\n" + "| --- " * (len(names) + 4) + "|")
+    for data, texts, method in dict.fromkeys((key[0], key[1], key[4]) for key in values if key[4] != "nulls"):
+        own = {key: each for key, each in values.items() if (key[0], key[1], key[4]) == (data, texts, method)}
+        for half in (0, 1):
+            cells = [
+                100
+                * np.mean(
+                    [np.nanmean({**each, **values[(*key[:4], "nulls")]}[name][half::2]) for key, each in own.items()]
+                )
+                for name in names
+            ]
+            shown = " | ".join(f"{cell:.1f}" for cell in cells)
+            print(f"| {data} | {texts} | {method} ({len(own)}) | {('even', 'odd')[half]} | {shown} |")
+
+
+def _print_skill(values: dict[tuple[str, ...], dict[str, Floats]], half: int | None) -> None:
+    part = slice(half, None, 1 if half is None else 2)
+    print("| data | captions | regions | captioner | method | score | " + " | ".join(NULLS) + " |")
+    print("| --- " * (len(NULLS) + 6) + "|")
+    for key, scores in values.items():
+        if key[4] == "nulls":
+            continue
+        own, cells = scores["area"][part], []
+        for name in NULLS:
+            found = skill(own, values[(*key[:4], "nulls")][name][part], list(range(len(own))))
+            cells.append(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
+        print(f"| {' | '.join(key)} | {100 * np.nanmean(own):.1f} | " + " | ".join(cells) + " |")
+
+
+def _print_heads() -> None:
+    print("\nThe best of all heads and rules on even images\n")
+    print("| data | captions | captioner | layer, head | rule | even | odd | prior, even | prior, odd |")
+    print("| --- " * 9 + "|")
+    for row in orjson.loads(HEADS.read_bytes()):
+        name, rule, even, odd = max(row["heads"], key=lambda one: float(one[2]))
+        print(
+            f"| {row['data']} | {row['captions']} | {row['model']} | {name} | {rule} | {even:.1f} | {odd:.1f} | "
+            + " | ".join(f"{value:.1f}" for value in row["prior"])
+            + " |"
+        )
+
+
+def main() -> None:
+    """Measure or print."""
+    names = partial(str.split, sep=",")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("verb", choices=("measure", "heads", "tables"))
+    parser.add_argument("--methods", type=names, default=["attention", *OWN_METHODS, "saliency"])
+    parser.add_argument("--models", type=names, default=list(measured_captioners(SUPERVISED)))
+    parser.add_argument("--data", type=names, default=["entities", "coco"])
+    parser.add_argument("--regions", type=names, default=["people"], help="people, detector")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    {"measure": measure, "heads": heads, "tables": tables}[arguments.verb](arguments.cache, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""Kill a command at random moments, run it again, and compare what it leaves with a run that was never killed.
+
+    python tests/kills.py compete 100 --seed 1
+
+Kinds: compete (new, select, add), features (an extraction into a store) and training (weights, optimiser, log). Each
+kill happens in a forked process, half of them at a random write (before or after a rename, an fsync or a removal), half
+after a random share of the processor time that the work takes. Prints a JSON document with the counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from captrial.captioners.checkpoint import Checkpoint
+from captrial.compete import Competition, SelectionSettings
+from captrial.compete.competition import verify_competition
+from captrial.folders import CHECKSUMS
+from captrial.records import ImageRef, Sample
+from captrial.training.feature_extraction import extract
+from captrial.training.loop import STATE
+from captrial.training.run import TrainingData, train, verify_run
+from captrial.vision.features.feature_store import FeatureStore, verify_store
+from captrial.vision.features.visual_features import Features
+
+EVENTS = ((os, "fsync"), (Path, "replace"), (Path, "unlink"), (Path, "rename"))
+Content = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something to do in a folder, what it leaves, and what `captrial verify` says about it."""
+
+    do: Callable[[Path], None]
+    content: Callable[[Path], Content]
+    problems: Callable[[Path], tuple[str, ...]]
+
+
+def compete(inputs: Path) -> Work:
+    rng = random.Random(0)
+    words = ["a", "dog", "cat", "runs", "sleeps", "on", "the", "red", "green", "sofa", "grass", "boat"]
+    for name in "abc":
+        rows = [{"image_id": n, "caption": " ".join(rng.choices(words, k=6))} for n in range(30)]
+        (inputs / f"{name}.json").write_text(json.dumps(rows))
+
+    def do(folder: Path) -> None:
+        if not (folder / "competition.json").exists():
+            Competition.create(folder, {name: inputs / f"{name}.json" for name in "ab"})
+        competition = Competition.open(folder)
+        competition.select(SelectionSettings(4, 4))
+        competition.add_model("c", inputs / "c.json")
+        competition.select()
+
+    def content(folder: Path) -> Content:
+        found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files_of(folder)}
+        found.pop(CHECKSUMS)  # may allow an older content beside the present one; `problems` checks the files
+        manifest = json.loads(found.pop("competition.json"))
+        return {**found, "manifest": {**manifest, "id": None}}  # the id is another one for each competition
+
+    return Work(do, content, lambda folder: verify_competition(folder).problems)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """All files; a killed process may leave a hidden temporary one."""
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+
+
+class MeanColours:
+    """A small backbone: the mean colour of four quarters of an image."""
+
+    def describe(self) -> dict[str, object]:
+        return {"backbone": "mean colours", "width": 3}
+
+    def extract(self, images: list[Image.Image]) -> Features:
+        small = [np.asarray(image.resize((2, 2)), np.float32).reshape(4, 3) for image in images]
+        elements = torch.from_numpy(np.stack(small)) / 255
+        return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool), torch.zeros(len(images), 4, 4))
+
+
+def features(inputs: Path) -> Work:
+    samples = []
+    for number in range(24):
+        path = inputs / f"{number}.png"
+        Image.linear_gradient("L").resize((8 + number, 9)).convert("RGB").save(path)
+        samples.append(Sample(ImageRef(str(number), path), ("a dog",)))
+
+    def do(folder: Path) -> None:
+        extract(samples, MeanColours(), folder, batch=2)  # type: ignore[arg-type]
+
+    def content(folder: Path) -> Content:
+        store = FeatureStore(folder)
+        return {name: store.get([name]).elements.numpy().tobytes() for name in sorted(store)}
+
+    return Work(do, content, lambda folder: verify_store(folder).problems)
+
+
+class Noise:
+    """Random features of images by id."""
+
+    def get(self, image_ids: list[str]) -> Features:
+        rows = [np.random.default_rng(int(name)).normal(size=(3, 4)) for name in image_ids]
+        elements = torch.tensor(np.stack(rows), dtype=torch.float32)
+        return Features(elements, torch.ones(elements.shape[:2], dtype=torch.bool))
+
+
+def training(_: Path) -> Work:
+    words = ["a", "dog", "cat", "runs", "sleeps", "on", "the", "red", "sofa"]
+    samples = [Sample(ImageRef(str(n)), (" ".join([words[n % 9], words[n % 5], words[n % 7]]),)) for n in range(9)]
+    sizes = {"width": "8", "heads": "2", "hidden": "8", "min_count": "1", "epochs": "2", "batch": "3"}
+    options = {**sizes, "save_every": "0", "scst_epochs": "1", "scst_rate": "1e-4", "average": "0.9"}
+    data = TrainingData(samples, samples[:4], Noise(), {"backbone": "noise", "width": 4})  # type: ignore[arg-type]
+
+    def do(folder: Path) -> None:
+        train("transformer-small", data, folder, options)
+
+    def content(folder: Path) -> Content:
+        best = Checkpoint.from_pretrained(folder / "best").captioner.state_dict()
+        log = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+        return {
+            **{name: tensor.numpy().tobytes() for name, tensor in best.items()},
+            "tensors": _tensors(folder / STATE),
+            "log": [[*cells[:3], *cells[4:-1]] for cells in log],  # without times
+        }
+
+    return Work(do, content, lambda folder: verify_run(folder).problems)
+
+
+def _tensors(path: Path) -> dict[str, bytes]:
+    from safetensors.torch import load_file
+
+    return {name: tensor.numpy().tobytes() for name, tensor in load_file(path).items()}
+
+
+KINDS: dict[str, Callable[[Path], Work]] = {"compete": compete, "features": features, "training": training}
+
+
+def forked(work: Work, folder: Path, prepare: Callable[[], None] = lambda: None) -> int:
+    """Do the work in a child process; its wait status."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with suppress(BaseException):
+            sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+            prepare()
+            work.do(folder)
+            code = 0
+        os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def count_events(work: Work, folder: Path) -> tuple[int, float]:
+    """Writes of one run, and its seconds of processor time."""
+    before = os.times()
+    seen = folder.with_suffix(".events")
+    forked(work, folder, lambda: _at_events(lambda: seen.open("ab").write(b".")))
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return seen.stat().st_size, used
+
+
+def _at_events(call: Callable[[], object], late: bool = False) -> None:
+    """Call a function at every write of this process, before or after it."""
+    for holder, name in EVENTS:
+        real = getattr(holder, name)
+
+        def event(*arguments: object, _real: Callable[..., object] = real, **options: object) -> object:
+            if not late:
+                call()
+            found = _real(*arguments, **options)
+            if late:
+                call()
+            return found
+
+        setattr(holder, name, event)
+
+
+def die_at_event(number: int, late: bool) -> Callable[[], None]:
+    """Prepares a process to kill itself at a write."""
+    left = [number]
+
+    def count() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return lambda: _at_events(count, late)
+
+
+def die_after(seconds: float) -> Callable[[], None]:
+    """Prepares a process to be ended by the system after some processor time."""
+
+    def prepare() -> None:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+    return prepare
+
+
+def attack(kind: str, kills: int, seed: int) -> dict[str, object]:
+    """Kill until `kills` processes died; returns counts and what differed."""
+    rng, problems, killed, by_time = random.Random(seed), list[str](), 0, 0
+    with tempfile.TemporaryDirectory(prefix="captrial-kills-") as name:
+        root = Path(name)
+        (root / "inputs").mkdir()
+        work = KINDS[kind](root / "inputs")
+        assert forked(work, root / "whole") == 0
+        expected = work.content(root / "whole")
+        events, seconds = count_events(work, root / "counted")
+        folder = root / "killed"
+        while killed < kills:
+            timed = rng.random() < 0.5
+            how = die_after(rng.uniform(0.001, 1.1 * seconds)) if timed else None
+            how = how or die_at_event(rng.randrange(events + 1), rng.random() < 0.5)
+            if not os.WIFSIGNALED(forked(work, folder, how)):
+                shutil.rmtree(folder, ignore_errors=True)  # it had finished
+                continue
+            killed, by_time = killed + 1, by_time + timed
+            if rng.random() < 0.3:
+                continue  # kill the continuation, too
+            if forked(work, folder) != 0:
+                problems.append(f"kill {killed}: the next run failed")
+            elif work.content(folder) != expected:
+                problems.append(f"kill {killed}: another result")
+            problems += [f"kill {killed}: {problem}" for problem in work.problems(folder)]
+            shutil.rmtree(folder)
+    return {"kind": kind, "kills": killed, "by time": by_time, "at writes": killed - by_time, "writes": events,
+            "seed": seed, "problems": problems}  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kills", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    print(json.dumps(attack(chosen.kind, chosen.kills, chosen.seed)))

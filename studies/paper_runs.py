@@ -1,7 +1,7 @@
 """The captioners of Wan 2022 and Cornia 2022, trained on Flickr8k: one plan, one resumable command.
 
     python -m studies.paper_runs list                   what there is to train, in order, and how far each run is
-    python -m studies.paper_runs features               make the feature stores; a stopped extraction continues
+    python -m studies.paper_runs features               make all feature stores now; `run` makes those it needs
     python -m studies.paper_runs run ALL                every run that is not finished; or the names of some
     python -m studies.paper_runs table                  the table of docs/results.md, from the kept results
     python -m studies.paper_runs collect FOLDER         copy finished runs that `--results FOLDER` kept elsewhere
@@ -23,7 +23,7 @@ import gzip
 import io
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -193,16 +193,17 @@ def boxed_coco() -> tuple[list[Sample], list[str]]:
     return [sample for sample in read.samples if sample.regions and sample.id in known], list(read.labels)
 
 
-def make_stores(work: Work) -> None:
-    """Extract what the stores lack."""
-    for features, backbone in BACKBONES.items():
-        extract_mirrored(work.store("flickr8k", features), backbone)
-        extract_dataset(coco(), backbone, work.store("coco", features))
+def make_stores(work: Work, kinds: Iterable[str] = tuple(BACKBONES)) -> None:
+    """Extract what the stores of some kinds of features lack."""
+    for features in kinds:
+        extract_mirrored(work.store("flickr8k", features), BACKBONES[features])
+        extract_dataset(coco(), BACKBONES[features], work.store("coco", features))
 
 
 def run_all(runs: Sequence[Run], work: Work) -> None:
     """Train runs in their order; one that another process holds, or that waits for another run, is left for later."""
     left = list(runs)
+    make_stores(work, dict.fromkeys(run.features for run in left if not work.is_finished(run)))
     while left := [run for run in left if not work.is_finished(run)]:
         started = False
         for run in left:

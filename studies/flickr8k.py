@@ -28,10 +28,10 @@ from captrial.decoding import greedy
 from captrial.files import atomic_write
 from captrial.grounding.regions import detect_regions
 from captrial.metrics.caption_statistics import repetition
-from captrial.metrics.meteor import meteor
+from captrial.metrics.meteor.meteor import meteor
 from captrial.metrics.ngram.bleu import bleu
 from captrial.metrics.ngram.cider import cider
-from captrial.metrics.spice import spice
+from captrial.metrics.spice.spice import spice
 from captrial.records import Sample
 from captrial.training.run import TrainingData, train
 from captrial.vision.features.feature_store import FeatureStore

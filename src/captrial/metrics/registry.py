@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal
 from captrial.errors import InputError
 from captrial.metrics.caption_statistics import RepetitionState, StatisticsState
 from captrial.metrics.corpus import Corpus
-from captrial.metrics.meteor import MeteorState
 from captrial.metrics.ngram.bleu import NAMES as BLEU
 from captrial.metrics.ngram.bleu import BleuState
 from captrial.metrics.ngram.cider import CiderPlainState, CiderState
@@ -194,6 +193,12 @@ def _plain(name: str) -> str:
     return "".join(sign for sign in name.lower() if sign.isalnum())
 
 
+def _meteor(corpus: Corpus, _: MetricOptions) -> State:
+    from captrial.metrics.meteor import MeteorState
+
+    return MeteorState.of(corpus)
+
+
 def _spice(corpus: Corpus, _: MetricOptions) -> State:
     from captrial.metrics.spice import SpiceState  # loads the parser's rules only where SPICE is asked for
 
@@ -239,7 +244,7 @@ for _metric in [
            uses=("document_frequencies",), titles={"cider_plain": "CIDEr, plain"}),
     Metric("meteor", "METEOR 1.5",
            "aligned words, stems, synonyms and paraphrases; without its data files `meteor_exact_stem`",
-           ("meteor", "meteor_exact_stem"), lambda corpus, _: MeteorState.of(corpus), by_default=True,
+           ("meteor", "meteor_exact_stem"), _meteor, by_default=True,
            titles={"meteor": "METEOR", "meteor_exact_stem": "METEOR, exact and stem"}),
     Metric("spice", "SPICE 1.0", "F over scene-graph tuples", ("spice",), _spice, by_default=True,
            needs=(package("pycocoevalcap", "meteor"),), titles={"spice": "SPICE"}),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from captrial.errors import InputError, MismatchError
-from captrial.metrics.corpus import Corpus
-from captrial.metrics.meteor import MeteorResources, MeteorState, meteor, meteor_corpus, meteor_scores, meteor_stats
+from captrial.metrics import Corpus, meteor
+from captrial.metrics.meteor import MeteorResources, MeteorState, meteor_corpus, meteor_scores, meteor_stats
 from captrial.metrics.meteor import resources as resources_module
 from captrial.metrics.meteor.meteor import additive
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from captrial.metrics.corpus import Corpus
+from captrial.metrics import Corpus, spice
 from captrial.metrics.spice import (
     CATEGORIES,
     SpiceState,
@@ -16,7 +16,6 @@ from captrial.metrics.spice import (
     counts_of_tuples,
     f_scores,
     scene_tuples,
-    spice,
     spice_counts,
 )
 from captrial.metrics.spice.wordlists import words

@@ -39,7 +39,7 @@ def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
     """SPICE's F between the scene graphs of two captions, the mean of both directions, in [0, 1]."""
     import numpy as np
 
-    from captrial.metrics.spice import spice
+    from captrial.metrics.spice.spice import spice
 
     there = spice(list(first), [[text] for text in second]).per_image
     back = spice(list(second), [[text] for text in first]).per_image

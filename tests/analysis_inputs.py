@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +50,7 @@ from captrial.grounding.own_maps import MapFiles
 from captrial.grounding.regions import detect_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import GroundingResult, ground_dataset
+from captrial.judges import JudgeDescription, MachineVerdict, VerdictFile, read_verdicts
 from captrial.metrics.meteor.resources import ParaphraseTable
 from captrial.papers.experiments import ExperimentResult, FigureFile, PaperClaim, TextTable, load_papers
 from captrial.papers.reproduction import SETTINGS, Reproduction
@@ -333,6 +334,21 @@ def read_sheet(folder: Path) -> None:
         write_toyworld(folder, ToyWorldSettings(2, size=32, shares={"train": 1}))
 
 
+VERDICT = MachineVerdict("tiny", "7", "a", "b", "b", "a", "it says dog", 100, 5, 0.25, "k1")
+
+
+def write_verdicts(folder: Path) -> None:
+    with VerdictFile(folder, JudgeDescription("tiny", "tiny-vlm")) as file:
+        file.append([VERDICT, replace(VERDICT, image="8", preferred=None)])
+
+
+def read_and_extend_verdicts(folder: Path) -> None:
+    for verdict in read_verdicts(folder):
+        assert verdict.outcome in (0, 0.5, 1)
+    write_verdicts(folder)
+    assert read_verdicts(folder)
+
+
 KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
     "grounded captions": (made(ground), ground),
     "regions of a detector": (made(find_regions), find_regions),
@@ -360,6 +376,7 @@ KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
     "captions with quotes": (quoted, read_quoted),
     "index of paraphrases": (made(paraphrases), read_paraphrases),
     "lock": (lambda: {LOCK: dumps({"pid": 1, "host": "h", "command": "c", "since": "s"})}, read_lock),
+    "verdicts of machines": (made(write_verdicts), read_and_extend_verdicts),
     "toy world to continue": (made(read_sheet), read_sheet),
     "dataset visual genome": (
         lambda: {f"{name}.json": dumps(content) for name, content in VISUAL_GENOME.items()},

@@ -28,12 +28,12 @@ RANKS = [
     {"toyworld", "captioners", "metrics"},
     {"training", "attribution", "compete"},
     {"grounding"},
-    {"annotate", "report", "engines"},
+    {"annotate", "judges", "report", "engines"},
     {"studio", "demo", "papers"},
     {"cli"},
 ]
 RANK = {package: rank for rank, packages in enumerate(RANKS) for package in packages}
-WITHOUT_TORCH = ["metrics", "compete", "annotate", "report", "cli", "data", "language", "web"]
+WITHOUT_TORCH = ["metrics", "compete", "annotate", "judges", "report", "cli", "data", "language", "web"]
 
 
 def packages_imported(path: Path) -> set[str]:

@@ -9,6 +9,7 @@
     selection/agreement-*.f4     how much captions agree, image by image (derived)
     references.jsonl             labels by hand, as judgements.jsonl; never written by captrial (see `storage.labels`)
     references.annotated.jsonl   labels by `captrial annotate`, as judgements.annotated.jsonl; derived from its database
+    judges/<name>.jsonl          verdicts of machines (`captrial.judges`); never used as judgements of people
     indescribable.json           images that were marked as impossible to describe
     checksums.json               lengths and checksums of all files but labels
 

@@ -35,6 +35,7 @@ ANNOTATOR_NAMES = ("annotator", "judge", "person")
 POSITIONS = {"model_a": 1.0, "a": 1.0, "model_b": 0.0, "b": 0.0}
 TIES = ("tie", "tie (bothbad)", "bothbad", "both", "neither", "draw", "")
 DERIVED = "captrial annotate: derived from its database and replaced whenever that changes; do not edit"
+MACHINE = "captrial judge: verdicts of a machine, not of people; do not edit"  # the first line of such a file
 COLUMNS = "image, model_a, model_b and winner (or preferred)"
 
 
@@ -132,6 +133,10 @@ def _json_records(content: bytes, name: str) -> Iterator[tuple[str, dict[str, An
             entry = read_line(entry, place)
         if number == 1 and isinstance(entry, dict) and entry.get("derived") == DERIVED:
             continue
+        if number == 1 and isinstance(entry, dict) and entry.get("machine") == MACHINE:
+            raise InputError(
+                f"{name}: holds verdicts of a machine, not of people; they are never ranked as if they were"
+            )
         if not isinstance(entry, dict):
             raise InputError(f"{place}: needs an object with {COLUMNS}")
         yield place, entry

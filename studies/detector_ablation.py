@@ -42,12 +42,12 @@ def measure(
 ) -> dict[str, float]:
     """Figures on validation images and, for people and cars, on the later COCO images."""
     ids = [image.id for image in images]
-    found = gather(lambda each: search_classes(detector, detector.see(open_image(paths[each]))), ids, "validation")
+    found = gather(lambda each: search_classes(detector, detector.predict(open_image(paths[each]))), ids, "validation")
     table = precision_table(found, truths(images), names)
     coco, truth = coco_truth(["person", "car"], first=200)
 
     def search(identity: str) -> dict[str, list[ScoredBox]]:
-        seen = replace(detector.see(open_image(coco[identity])), size=(1, 1))
+        seen = replace(detector.predict(open_image(coco[identity])), size=(1, 1))
         return {name: [ScoredBox("", each.box, each.score) for each in detector.find(seen, name)] for name in truth}
 
     others = precision_table(gather(search, list(coco), "COCO"), truth, truth)

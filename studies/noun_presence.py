@@ -151,7 +151,7 @@ def seen(samples: Sequence[Sample], path: Path, cells: bool) -> dict[str, Any]:
             image = open_image(sample.image.path)
             rows["pooled"].append(pooled(grid.extract([image]).elements)[0].half().numpy())
             if cells:
-                one = detector.see(image)
+                one = detector.predict(image)
                 best = detector.best_cells(one, labels.nouns)
                 rows["nouns"].append(best[:, 0])
                 rows["classes"].append(log_odds(one.scores.max(0)))

@@ -38,7 +38,7 @@ from captrial.records import Box, Sample
 from captrial.vision.boxes import ScoredBox
 from captrial.vision.detectors.base import Detector, RegionBackbone
 from captrial.vision.detectors.noun_localiser import NounLocaliser
-from captrial.vision.detectors.region_detector import CONFIG, SHIPPED, RegionDetector, Seen
+from captrial.vision.detectors.region_detector import CONFIG, SHIPPED, CellPredictions, RegionDetector
 from captrial.vision.detectors.region_network import TYPES, RegionLabels, RegionNetwork, RegionSettings
 from captrial.vision.devices import keep_freed_memory
 from captrial.vision.registry import load_detector
@@ -173,7 +173,7 @@ def run_detector(folder: Path, labels: RegionLabels, settings: RegionSettings) -
     return RegionDetector(network)
 
 
-def search_classes(detector: RegionDetector, seen: Seen, most: int = 20) -> dict[str, list[ScoredBox]]:
+def search_classes(detector: RegionDetector, seen: CellPredictions, most: int = 20) -> dict[str, list[ScoredBox]]:
     """Detections of all classes and types in one image, relative boxes."""
     seen = replace(seen, size=(1, 1))
     return {
@@ -217,7 +217,7 @@ def check(arguments: argparse.Namespace) -> None:
     detector = run_detector(arguments.folder, choose_labels(splits["train"]), RegionSettings(size=arguments.size))
     images = splits["val"][: arguments.images]
     found = gather(
-        lambda each: search_classes(detector, detector.see(open_image(paths[each]))), [i.id for i in images], "val"
+        lambda each: search_classes(detector, detector.predict(open_image(paths[each]))), [i.id for i in images], "val"
     )
     table = precision_table(found, truths(images), [*names, *(f"type:{kind}" for kind in TYPES)])
     print({key: round(value, 1) for key, value in mean_row(table, names).items()})
@@ -233,7 +233,7 @@ def ship(arguments: argparse.Namespace) -> None:
     rows = [
         row
         for image in track(images, "calibrating")
-        for row in calibration_rows(detector, detector.see(open_image(paths[image.id])), image)
+        for row in calibration_rows(detector, detector.predict(open_image(paths[image.id])), image)
     ]
     detector.calibration = fit_calibration(rows)
     notes = {
@@ -280,7 +280,7 @@ def evaluate_entities(arguments: argparse.Namespace) -> dict[str, Any]:
     types = [f"type:{kind}" for kind in TYPES]
     result: dict[str, Any] = {"split": arguments.split, "images": len(images), "frequent": frequent, "detectors": {}}
     detector = RegionDetector.from_pretrained(arguments.weights)
-    seen = {identity: detector.see(open_image(paths[identity])) for identity in track(ids, "region detector")}
+    seen = {identity: detector.predict(open_image(paths[identity])) for identity in track(ids, "region detector")}
     finders: dict[str, Found] = {
         "region-detector": gather(lambda each: search_classes(detector, seen[each]), ids, "classes")
     }
@@ -328,7 +328,9 @@ def phrase_heads(samples: Sequence[Sample]) -> dict[str, str | None]:
     return {text: head_noun(one) for text, one in zip(texts, analyse(texts, phrases=False), strict=True)}
 
 
-def search_phrase(detector: RegionDetector, seen: dict[str, Seen], identity: str, noun: str | None) -> list[Box]:
+def search_phrase(
+    detector: RegionDetector, seen: dict[str, CellPredictions], identity: str, noun: str | None
+) -> list[Box]:
     """Boxes for a phrase: of its noun where it is known, of its class, or else of any thing."""
     labels = detector.network.labels
     classes = sorted(label_classes(noun or ""))
@@ -368,7 +370,7 @@ def evaluate_coco(arguments: argparse.Namespace) -> dict[str, Any]:
     detector = RegionDetector.from_pretrained(arguments.weights)
 
     def own(identity: str) -> dict[str, list[ScoredBox]]:
-        seen = replace(detector.see(open_image(paths[identity])), size=(1, 1))
+        seen = replace(detector.predict(open_image(paths[identity])), size=(1, 1))
         return {
             class_: [ScoredBox("", each.box, each.score) for each in detector.find(seen, label, 50)]
             for class_, label in labels.items()
@@ -418,7 +420,7 @@ def evaluate_regions(arguments: argparse.Namespace) -> dict[str, Any]:
     slots = dict(zip(labels.scored, labels.scored_slots, strict=True))
     rows = []
     for image in track(label_images(samples[arguments.split][: arguments.images]), "regions"):
-        for region in detector.regions(replace(detector.see(open_image(paths[image.id])), size=(1, 1))):
+        for region in detector.regions(replace(detector.predict(open_image(paths[image.id])), size=(1, 1))):
             parent = parents[str(region.label)]
             near = [
                 each for each in image.boxes if each.slot == slots[parent] and Box(*each.box).iou(region.box) >= 0.5

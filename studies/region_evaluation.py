@@ -17,7 +17,7 @@ import numpy as np
 
 from captrial.records import Box, Sample
 from captrial.vision.boxes import ScoredBox, areas, average_precision, covered_share, hits, iou_matrix
-from captrial.vision.detectors.region_detector import RegionDetector, Seen, log_odds
+from captrial.vision.detectors.region_detector import CellPredictions, RegionDetector, log_odds
 from captrial.vision.detectors.region_network import SLOTS, TYPES
 from studies.region_labels import LabelledImage
 
@@ -150,12 +150,12 @@ class Judged(NamedTuple):
     """A region of `RegionDetector` whose class captions mention: its two probabilities, and whether it is right."""
 
     slot: int
-    there: float
+    of_class: float
     noun: float
     right: bool
 
 
-def calibration_rows(detector: RegionDetector, seen: Seen, image: LabelledImage) -> list[Judged]:
+def calibration_rows(detector: RegionDetector, seen: CellPredictions, image: LabelledImage) -> list[Judged]:
     """The regions of an image whose label's class has a human box there, each with whether it overlaps one by 0.5.
 
     A noun without a class of its own (its parent is a type) counts where the noun itself was said.
@@ -163,7 +163,7 @@ def calibration_rows(detector: RegionDetector, seen: Seen, image: LabelledImage)
     labels = detector.network.labels
     parents = dict(zip(labels.nouns, labels.parents, strict=True))
     rows = []
-    for slot, there, noun, region in detector.candidates(replace(seen, size=(1, 1))):
+    for slot, of_class, noun, region in detector.candidates(replace(seen, size=(1, 1))):
         parent = parents[str(region.label)]
         names = {str(region.label)} if parent.startswith("type:") else {parent}
         boxes = [each.box for each in image.boxes if not each.group and names & {*each.classes, *each.nouns}]
@@ -171,7 +171,7 @@ def calibration_rows(detector: RegionDetector, seen: Seen, image: LabelledImage)
         if boxes:
             right = bool(iou_matrix([region.box], boxes).max() >= 0.5)
             if right or not groups or iou_matrix([region.box], groups).max() < 0.2:
-                rows.append(Judged(slot, there, noun, right))
+                rows.append(Judged(slot, of_class, noun, right))
     return rows
 
 
@@ -180,7 +180,7 @@ def fit_calibration(rows: Sequence[Judged], steps: int = 50, ridge: float = 1.0)
     fitted = []
     for slot in range(len(SLOTS)):
         own = [row for row in rows if row.slot == slot]
-        given = np.array([[row.there, row.noun] for row in own]).reshape(-1, 2)
+        given = np.array([[row.of_class, row.noun] for row in own]).reshape(-1, 2)
         inputs = np.concatenate([log_odds(given), np.ones((len(own), 1))], 1)
         right = np.array([row.right for row in own], float)
         weights = np.array([1.0, 0.0, 0.0])
@@ -195,7 +195,7 @@ def fit_calibration(rows: Sequence[Judged], steps: int = 50, ridge: float = 1.0)
 
 def reliability(rows: Sequence[Judged], detector: RegionDetector, bins: int = 10) -> dict[str, Any]:
     """Stated scores against how often regions are right, in bins; and the mean distance, weighted by counts."""
-    scores = np.array([detector.calibrate(row.slot, np.array(row.there), np.array(row.noun)) for row in rows])
+    scores = np.array([detector.calibrate(row.slot, np.array(row.of_class), np.array(row.noun)) for row in rows])
     right = np.array([row.right for row in rows], float)
     numbers = np.minimum((scores * bins).astype(int), bins - 1)
     table = [

@@ -56,12 +56,12 @@ def missing_people(connection: Connection, settings: AnnotationSettings) -> list
     found = []
     roles = Counter(person.role for person in all_people(connection))
     for round_ in open_rounds(settings):
-        wanted, there = round_.people_wanted(settings), sum(roles[role] for role in round_.roles)
-        if there < wanted:
+        wanted, invited = round_.people_wanted(settings), sum(roles[role] for role in round_.roles)
+        if invited < wanted:
             who = " or ".join(f"{role}s" for role in round_.roles)
             found.append(
-                f"the round “{round_.title}” needs {wanted} {who}, you have {there}: invite {wanted - there} more, or "
-                "lower the number in the settings"
+                f"the round “{round_.title}” needs {wanted} {who}, you have {invited}: invite {wanted - invited} more, "
+                "or lower the number in the settings"
             )
     return found
 

@@ -60,8 +60,7 @@ def read_images(source: DataSource) -> StudyImages:
 def warn_of_missing(found: StudyImages, path: Path) -> None:
     """Warn if not all images of a data set have a file."""
     if found.present < found.total:
-        there = f"{found.present} of {found.total} images of {path.name} are here"
-        console_err.print(f"captrial: {there}", style="yellow")
+        console_err.print(f"captrial: {found.present} of {found.total} images of {path.name} are here", style="yellow")
 
 
 def show_tables(tables: Sequence[Table], json: bool, more: Mapping[str, Any] | None = None) -> None:

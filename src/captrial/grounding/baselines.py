@@ -77,21 +77,21 @@ def skill(scores: Floats, null: Floats, groups: Sequence[object], *, seed: int =
 
     `groups` (n,) are the images (or sequences) that are resampled.
     """
-    there = ~(np.isnan(scores) | np.isnan(null))
-    if not there.any():
+    defined = ~(np.isnan(scores) | np.isnan(null))
+    if not defined.any():
         return Estimate(None, None, None, 0)
-    _, rows = np.unique(np.asarray(groups, dtype=str)[there], return_inverse=True)
+    _, rows = np.unique(np.asarray(groups, dtype=str)[defined], return_inverse=True)
     sums = np.zeros((int(rows.max()) + 1, 3))
-    np.add.at(sums, rows, np.stack([scores[there], null[there], np.ones(there.sum())], 1))
+    np.add.at(sums, rows, np.stack([scores[defined], null[defined], np.ones(defined.sum())], 1))
     value = float(_skill(sums.sum(0)))
     if len(sums) == 1:  # an image resampled is the same image
-        return Estimate(value, None, None, int(there.sum()))
+        return Estimate(value, None, None, int(defined.sum()))
     drawn = np.concatenate([_skill(weights @ sums) for weights in resamples(len(sums), REPLICATES, seed)])
     limits = interval(drawn)
-    return Estimate(value, limits.low, limits.high, int(there.sum()))
+    return Estimate(value, limits.low, limits.high, int(defined.sum()))
 
 
 def _skill(sums: Floats) -> Floats:
     """From sums (..., 3) of scores, of the null and of captions; 0 where the null is perfect."""
-    room = sums[..., 2] - sums[..., 1]
-    return np.asarray((sums[..., 0] - sums[..., 1]) / np.where(room > 1e-12, room, np.inf))
+    possible = sums[..., 2] - sums[..., 1]
+    return np.asarray((sums[..., 0] - sums[..., 1]) / np.where(possible > 1e-12, possible, np.inf))

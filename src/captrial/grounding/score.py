@@ -138,8 +138,8 @@ class Grounder:
         if not labels:
             return CaptionGrounding(tuple(words), (), ())
         assert len(labels) == len(words), f"{len(words)} words and {len(labels)} labels"
-        there = presence or LabelPresence(self, labels)
-        judged = [self._judge(position, name, labels[: position + 1], there) for position, name in nouns]
+        presence = presence or LabelPresence(self, labels)
+        judged = [self._judge(position, name, labels[: position + 1], presence) for position, name in nouns]
         return CaptionGrounding(tuple(words), tuple(labels), tuple(judged))
 
     def _judge(self, position: int, name: str, labels: Sequence[str], presence: Presence) -> GroundedNoun:

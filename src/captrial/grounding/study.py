@@ -365,8 +365,8 @@ def grounding_summary(results: Sequence[GroundingResult], seed: int = 0) -> list
 
 
 def _mean(values: Floats) -> float | None:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else None
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else None
 
 
 def _means(result: GroundingResult, checkable: bool, seed: int) -> list[Cell]:

@@ -54,12 +54,12 @@ class DataSource:
             samples = read_dataset(self.path, split=self.split, images=self.images)
         if self.boxes is not None and not self.boxes.is_dir():
             samples = with_boxes(samples, self.boxes)
-        there = present(samples)
-        if not there:
+        with_file = present(samples)
+        if not with_file:
             problem = f"none of its {len(samples)} images is here; give their folder with --images"
             raise DatasetError(f"{self.path}: {problem}")
         labels = sorted({region.label for sample in samples for region in sample.regions if region.label})
-        return StudyImages(there[: self.limit], labels, len(there), len(samples))
+        return StudyImages(with_file[: self.limit], labels, len(with_file), len(samples))
 
     def read_splits(self, wanted: Sequence[str], *, required: bool = True) -> dict[str, StudyImages]:
         """Images by split, each up to the limit; a data set without splits is `test`.
@@ -72,8 +72,8 @@ class DataSource:
             found = {"test": every.samples}
         chosen = {name: replace(every, samples=part[: self.limit]) for name, part in found.items() if part}
         if required and not chosen:
-            there = ", ".join(sorted({str(sample.split) for sample in every.samples}))
-            problem = f"has no split {' or '.join(wanted)}; it has {there}: say which with --split"
+            known = ", ".join(sorted({str(sample.split) for sample in every.samples}))
+            problem = f"has no split {' or '.join(wanted)}; it has {known}: say which with --split"
             raise InputError(f"{self.path}: {problem}")
         return chosen
 

@@ -58,8 +58,8 @@ def estimate(
     if not len(values):
         return [Estimate(None, None, None, 0)] * values.shape[1]
     _, rows = np.unique(np.asarray(images, dtype=str), return_inverse=True)
-    there = ~np.isnan(values)
-    sums, counts = (_by_image(part, rows) for part in (np.where(there, values, 0.0), there.astype(np.float64)))
+    defined = ~np.isnan(values)
+    sums, counts = (_by_image(part, rows) for part in (np.where(defined, values, 0.0), defined.astype(np.float64)))
     drawn = [_ratio(weights @ sums, weights @ counts) for weights in resamples(len(sums), replicates, seed)]
     means, spread = _ratio(sums.sum(0), counts.sum(0)), np.concatenate(drawn)
     found = []
@@ -67,7 +67,7 @@ def estimate(
         if np.isnan(mean):
             found.append(Estimate(None, None, None, 0))
             continue
-        count = int(there[:, column].sum())
+        count = int(defined[:, column].sum())
         if (counts[:, column] > 0).sum() == 1:  # an image resampled is the same image
             found.append(Estimate(float(mean), None, None, count))
             continue

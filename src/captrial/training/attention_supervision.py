@@ -232,12 +232,12 @@ class AttentionTargets:
         targets = np.zeros((b, n, t, batch.features.mask.shape[1]), np.float32)
         boxes, mask = batch.features.boxes.cpu().numpy(), batch.features.mask.cpu().numpy()
         for image, row in enumerate(batch.rows.tolist()):
-            there = mask[image]
-            own = boxes[image][there]
+            elements = mask[image]
+            own = boxes[image][elements]
             for number, caption in enumerate(batch.captions[image].tolist()):
                 for word, shares in self._of(row, caption, own).items():
                     if word < t:
-                        targets[image, number, word, there] = shares
+                        targets[image, number, word, elements] = shares
         return torch.from_numpy(targets).to(batch.features.elements)
 
     def _of(self, row: int, caption: int, boxes: Floats) -> dict[int, NDArray[np.float32]]:

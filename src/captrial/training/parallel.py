@@ -126,6 +126,6 @@ class GradientSum:
             + [torch.tensor([float(gradient is not None) for gradient in gradients], device=self.ranks.device)]
         )
         self.ranks.add_up(flat)
-        *parts, there = torch.split(flat, [*(parameter.numel() for parameter in self.parameters), len(self.parameters)])
-        for parameter, part, exists in zip(self.parameters, parts, there.tolist(), strict=True):
+        *parts, given = torch.split(flat, [*(parameter.numel() for parameter in self.parameters), len(self.parameters)])
+        for parameter, part, exists in zip(self.parameters, parts, given.tolist(), strict=True):
             parameter.grad = (part / weight).view_as(parameter) if exists else None

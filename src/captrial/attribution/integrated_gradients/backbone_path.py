@@ -124,18 +124,18 @@ class BackbonePath:
             wanted = torch.cat([word, torch.zeros_like(word[:1])])
             (pulled,) = torch.autograd.grad(elements, points, wanted, retain_graph=True)
             part.append((pulled[:-1] * steps).sum(0))
-            there = (word * elements.detach().diff(dim=0)).flatten(1).sum(1)
-            here = (pulled[:-1] * steps * self.direction).flatten(1).sum(1)
-            leak, size = leak + float((here - there).abs().sum()), size + float(there.abs().sum())
+            of_elements = (word * elements.detach().diff(dim=0)).flatten(1).sum(1)
+            of_input = (pulled[:-1] * steps * self.direction).flatten(1).sum(1)
+            leak, size = leak + float((of_input - of_elements).abs().sum()), size + float(of_elements.abs().sum())
         return torch.stack(part) if leak <= _LEAK * size else None
 
     def _weights(self, elements: Tensor, limit: Tensor) -> Tensor:
         """Mean gradients (w, m, k, d) of the captioner between neighbouring elements (m + 1, k, d)."""
         assert self.subject.encode_elements is not None
         found = []
-        for here, there in pairwise(elements):
-            captioner = Subject(there, self.subject.encode_elements, self.subject.decode)
-            path = PathGradients(captioner, self.targets, here, ELEMENT_ROWS)
+        for start, end in pairwise(elements):
+            captioner = Subject(end, self.subject.encode_elements, self.subject.decode)
+            path = PathGradients(captioner, self.targets, start, ELEMENT_ROWS)
             found.append(refine(path, Refinement(Bend(), 1.0, _FIRST, _MOST), scale=limit).gradient)
         return torch.stack(found, 1)
 

@@ -122,7 +122,7 @@ class DavidsonFit:
         count = len(self.influence)
         return np.asarray((count - 1) / max(count, 1) * self.influence.T @ self.influence)
 
-    def reach(self, combinations: Floats, tail: float, freedom: Ints) -> Floats:
+    def half_widths(self, combinations: Floats, tail: float, freedom: Ints) -> Floats:
         """Half widths (k,) of intervals of linear combinations (k, m + c + 1) of the parameters.
 
         The larger of model-based ones, by the normal quantile at `tail`, and robust ones, by Student's with `freedom`:

@@ -67,7 +67,7 @@ def ranking_vector(f: Floats, models: Sequence[str] | None = None) -> Floats:
     >>> ranking_vector(np.array([[1.0, 4.0], [0.25, 1.0]]))
     array([0.8, 0.2])
     """
-    reached = _reach(f)[0]
+    reached = _reachable(f)[0]
     if not reached.all():  # no chain of labelled pairs: nothing to compare them by
         names = models or [f"model {number}" for number in range(1, len(f) + 1)]
         raise StateError(
@@ -102,22 +102,22 @@ def ranks(q: Floats) -> Ints:
 
 def connected(f: Floats) -> NDArray[np.bool_]:
     """Whether known ratios connect all models, directly or through others: (..., m, m) -> (...)."""
-    return np.asarray(_reach(f).all(axis=(-2, -1)))
+    return np.asarray(_reachable(f).all(axis=(-2, -1)))
 
 
 def connection(f: Floats) -> NDArray[np.bool_]:
     """(m,) the models of the largest group that known ratios (m, m) connect."""
-    reach = _reach(f)
-    return np.asarray(reach[int(np.argmax(reach.sum(axis=1)))])
+    reachable = _reachable(f)
+    return np.asarray(reachable[int(np.argmax(reachable.sum(axis=1)))])
 
 
-def _reach(f: Floats) -> NDArray[np.bool_]:
+def _reachable(f: Floats) -> NDArray[np.bool_]:
     """(..., m, m) which models a chain of known ratios connects."""
-    reach = ~np.isnan(f)
-    if not reach.all():
+    reachable = ~np.isnan(f)
+    if not reachable.all():
         for _ in range(int(np.ceil(np.log2(max(f.shape[-1], 2))))):
-            reach = np.matmul(reach, reach)
-    return np.asarray(reach)
+            reachable = np.matmul(reachable, reachable)
+    return np.asarray(reachable)
 
 
 def _power_iteration(matrices: Floats) -> Floats:

@@ -182,9 +182,9 @@ class PreferenceResult:
 
     def _bounds(self, rates: Floats, gradients: Floats, images: Ints) -> tuple[Floats, Floats]:
         slope = gradients / (rates * (1 - rates))[:, None]
-        reach = self.fit.reach(slope, (1 - self.settings.level) / 2, np.maximum(images - 1, 1))
-        reach = np.where(images >= self.settings.fewest, reach, np.nan)
-        return np.asarray(expit(logit(rates) - reach)), np.asarray(expit(logit(rates) + reach))
+        half_width = self.fit.half_widths(slope, (1 - self.settings.level) / 2, np.maximum(images - 1, 1))
+        half_width = np.where(images >= self.settings.fewest, half_width, np.nan)
+        return np.asarray(expit(logit(rates) - half_width)), np.asarray(expit(logit(rates) + half_width))
 
     def rank_intervals(self) -> tuple[Ints, Ints]:
         """Ranks (m,) that the data leave possible: behind the models surely better, before those surely worse.
@@ -201,10 +201,10 @@ class PreferenceResult:
             largest = np.abs(differences / differences.std(axis=0)).max(axis=1)
             tail = float(ndtr(-np.quantile(largest, self.settings.level)))  # of one comparison
             freedom = np.maximum(np.minimum(self.images_of[model], self.images_of[rivals]) - 1, 1)
-            reach = self.fit.reach(identity[model] - identity[rivals], tail, freedom)
+            half_width = self.fit.half_widths(identity[model] - identity[rivals], tail, freedom)
             lead = self.fit.strength[model] - self.fit.strength[rivals]
-            low[model] += int((self.known[rivals] & (lead < -reach)).sum())
-            high[model] -= int((self.known[rivals] & (lead > reach)).sum())
+            low[model] += int((self.known[rivals] & (lead < -half_width)).sum())
+            high[model] -= int((self.known[rivals] & (lead > half_width)).sum())
         return low, high
 
     def first(self) -> Floats:
@@ -228,10 +228,10 @@ class PreferenceResult:
             unit = np.zeros((1, len(self.fit.covariance)))
             unit[0, size + number] = control.unit
             images = np.array([len(self.images)])
-            reach = self.fit.reach(unit, (1 - self.settings.level) / 2, np.maximum(images - 1, 1))[0]
+            half_width = self.fit.half_widths(unit, (1 - self.settings.level) / 2, np.maximum(images - 1, 1))[0]
             middle = control.unit * self.fit.effects[number]
-            reach = reach if images[0] >= self.settings.fewest else np.nan
-            low, high = np.exp([middle - reach, middle + reach])
+            half_width = half_width if images[0] >= self.settings.fewest else np.nan
+            low, high = np.exp([middle - half_width, middle + half_width])
             found.append(ControlEffect(name, control.described, float(np.exp(middle)), float(low), float(high)))
         return found
 

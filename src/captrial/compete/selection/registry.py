@@ -30,9 +30,9 @@ def noun_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
 
     from captrial.metrics.nouns.noun_iou import noun_iou
 
-    there = noun_iou(list(first), [[text] for text in second]).per_image
-    back = noun_iou(list(second), [[text] for text in first]).per_image
-    return np.minimum(there, back)  # they differ only where one caption has no noun: then nothing overlaps
+    forward = noun_iou(list(first), [[text] for text in second]).per_image
+    backward = noun_iou(list(second), [[text] for text in first]).per_image
+    return np.minimum(forward, backward)  # they differ only where one caption has no noun: then nothing overlaps
 
 
 def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
@@ -41,9 +41,9 @@ def scene_graph_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:
 
     from captrial.metrics.spice.spice import spice
 
-    there = spice(list(first), [[text] for text in second]).per_image
-    back = spice(list(second), [[text] for text in first]).per_image
-    return np.asarray((there + back) / 2)
+    forward = spice(list(first), [[text] for text in second]).per_image
+    backward = spice(list(second), [[text] for text in first]).per_image
+    return np.asarray((forward + backward) / 2)
 
 
 def meaning_overlap(first: Sequence[str], second: Sequence[str]) -> Floats:

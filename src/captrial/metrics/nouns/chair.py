@@ -59,11 +59,11 @@ class ChairState:
         ends = np.cumsum([n, *corpus.reference_counts])
         rows = np.zeros((n, 2))
         for image, (start, stop) in enumerate(pairwise(ends)):
-            there = set(objects.get(corpus.ids[image], ()))
+            present = set(objects.get(corpus.ids[image], ()))
             if references_count:
-                there.update(name for row in mentioned[start:stop] for name in row)
+                present.update(name for row in mentioned[start:stop] for name in row)
             names = mentioned[image]
-            rows[image] = len(names), sum(name not in there for name in names)
+            rows[image] = len(names), sum(name not in present for name in names)
         return cls(rows)
 
     @classmethod

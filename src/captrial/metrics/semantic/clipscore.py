@@ -105,12 +105,12 @@ class ClipEncoder:
         longest = self._model.config.text_config.max_position_embeddings
         if len(self._tokenizer(PROMPT + text)["input_ids"]) <= longest:
             return [text]
-        room = longest - len(self._tokenizer(PROMPT)["input_ids"])
+        most = longest - len(self._tokenizer(PROMPT)["input_ids"])
         chunks: list[list[str]] = [[]]
         used = 0
         for word in text.split():
             size = len(self._tokenizer(word, add_special_tokens=False)["input_ids"])
-            if used + size > room and chunks[-1]:
+            if used + size > most and chunks[-1]:
                 chunks.append([])
                 used = 0
             chunks[-1].append(word)

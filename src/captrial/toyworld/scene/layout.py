@@ -155,10 +155,10 @@ class Layout:
         """Place an object on the same ground as another, left (-1) or right (1) of it; returns its index."""
         other = self.objects[index]
         scale = other.scale / SIZES[other.size] * SIZES[obj.size]
-        reach = (obj.extent.half * scale + other.extent.half * other.scale) * 0.88 + gap
-        side = side or self._freer_side(other, reach)
+        distance = (obj.extent.half * scale + other.extent.half * other.scale) * 0.88 + gap
+        side = side or self._freer_side(other, distance)
         foot = other.foot + self.rng.triangular(0.02)
-        return self.add(replace(obj, x=other.x + side * reach, foot=foot, scale=scale, order=foot))
+        return self.add(replace(obj, x=other.x + side * distance, foot=foot, scale=scale, order=foot))
 
     def attach(self, index: int, obj: SceneObject, x: float, y: float, before: bool = False) -> int:
         """Attach an object to another at (x, y) metres of it, drawn just after (or before) it; returns its index."""
@@ -223,10 +223,10 @@ class Layout:
         largest = max(extent.top, 2 * extent.half)
         return label.share[0] / largest, label.share[1] / largest / max(size, 1.0)
 
-    def _freer_side(self, other: SceneObject, reach: float) -> int:
-        if other.x + reach > 0.95:
+    def _freer_side(self, other: SceneObject, distance: float) -> int:
+        if other.x + distance > 0.95:
             return -1
-        if other.x - reach < 0.05:
+        if other.x - distance < 0.05:
             return 1
         return 1 if self.rng.chance(0.5) else -1
 

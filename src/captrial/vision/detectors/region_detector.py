@@ -46,7 +46,7 @@ PEOPLE = ("person", "group of people", "type:people")  # adjectives of people wo
 
 
 @dataclass(frozen=True)
-class Seen:
+class CellPredictions:
     """What the network says of one image, as probabilities; boxes in pixels of the square."""
 
     scores: NDArray[np.float32]  # (cells, classes)
@@ -100,14 +100,14 @@ class RegionDetector:
 
     def detect(self, images: Sequence[Image.Image]) -> list[list[Detection]]:
         """The regions of each image, best first, boxes in its pixels; a region has its likeliest noun as its label."""
-        return [self.regions(self.see(image)) for image in images]
+        return [self.regions(self.predict(image)) for image in images]
 
     def detect_nouns(self, image: Image.Image) -> tuple[list[Detection], dict[str, float] | None]:
         """The regions of an image, and of nouns the log-odds that people mention them; None where these are unknown."""
-        seen = self.see(image)
+        predicted = self.predict(image)
         presence = self.presence
-        odds = None if presence is None else presence.odds(image, self.best_cells(seen, presence.table.labels))
-        return self.regions(seen), odds
+        odds = None if presence is None else presence.odds(image, self.best_cells(predicted, presence.table.labels))
+        return self.regions(predicted), odds
 
     @cached_property
     def presence(self) -> NounPresence | None:
@@ -115,13 +115,13 @@ class RegionDetector:
         folder = SHIPPED if self.source == SHIPPED_NAME else Path(self.source)
         return NounPresence.from_pretrained(folder) if (folder / PRESENCE).is_file() else None
 
-    def best_cells(self, seen: Seen, labels: Sequence[str | None]) -> NDArray[np.float64]:
+    def best_cells(self, predicted: CellPredictions, labels: Sequence[str | None]) -> NDArray[np.float64]:
         """Log-odds of labels and of their classes at the best cell (labels, 2); 0 for None."""
-        classes = log_odds(seen.scores.max(0))  # (classes,)
+        classes = log_odds(predicted.scores.max(0))  # (classes,)
         found = np.zeros((len(labels), 2))
         for row, label in zip(found, labels, strict=True):
             if label in self._nouns:
-                _, scores = self.cell_scores(seen, str(label), exact=True)
+                _, scores = self.cell_scores(predicted, str(label), exact=True)
                 row[:] = log_odds(scores.max(keepdims=True))[0], classes[self._columns[self._parent(str(label))]]
             elif label is not None:
                 row[:] = classes[self._columns[label]]
@@ -132,10 +132,10 @@ class RegionDetector:
 
     def locate(self, image: Image.Image, label: str) -> list[Detection]:
         """Where an image shows a noun or class, best first, with uncalibrated scores down to 0."""
-        return self.find(self.see(image), label)
+        return self.find(self.predict(image), label)
 
     @torch.no_grad()
-    def see(self, image: Image.Image) -> Seen:
+    def predict(self, image: Image.Image) -> CellPredictions:
         """Run the network on one image; `regions` and `find` read the result."""
         stages = self.network.stages(self.network.grid.preprocess(image)[None])
         given = self.network.heads(*stages)
@@ -146,17 +146,19 @@ class RegionDetector:
         scores, boxes = given.scores[0].sigmoid().numpy(), given.boxes[0].numpy()
         kept = tuple(stage[0] for stage in stages[1:]) if self.features else ()
         likely = nouns.softmax(-1).numpy(), adjectives.sigmoid().numpy()
-        return Seen(scores, boxes, *likely, image.size, given.features[0].numpy(), kept)
+        return CellPredictions(scores, boxes, *likely, image.size, given.features[0].numpy(), kept)
 
-    def find(self, seen: Seen, label: str, most: int = 50, exact: bool = False) -> list[Detection]:
+    def find(self, predicted: CellPredictions, label: str, most: int = 50, exact: bool = False) -> list[Detection]:
         """The regions of one label (see `cell_scores`), best first."""
-        slot, scores = self.cell_scores(seen, label, exact)
+        slot, scores = self.cell_scores(predicted, label, exact)
         order = np.argsort(-scores, kind="stable")[: 4 * most]
-        boxes = self._in_pixels(seen.boxes[order, slot], seen.size)
+        boxes = self._in_pixels(predicted.boxes[order, slot], predicted.size)
         kept = suppress(boxes, scores[order], self.settings.same)[:most]
         return [Detection(Box(*boxes[k].tolist()), label, float(scores[order[k]])) for k in kept]
 
-    def cell_scores(self, seen: Seen, label: str, exact: bool = False) -> tuple[int, NDArray[np.float32]]:
+    def cell_scores(
+        self, predicted: CellPredictions, label: str, exact: bool = False
+    ) -> tuple[int, NDArray[np.float32]]:
         """The slot of a label, and its score at every cell (cells,).
 
         A class (also `type:people` and so on) has a score of its own. The score of another noun is that of its class
@@ -165,69 +167,73 @@ class RegionDetector:
         labels = self.network.labels
         if label in self._columns and not (exact and label in self._nouns):
             column = self._columns[label]
-            return labels.scored_slots[column], seen.scores[:, column]
+            return labels.scored_slots[column], predicted.scores[:, column]
         if label not in self._nouns:
             raise InputError(f"the region detector has not learnt {label!r}; it knows {len(self.labels)} labels")
         noun = self._nouns[label]
         column = self._columns[labels.parents[noun]]
         slot = labels.scored_slots[column]
-        return slot, seen.scores[:, column] * seen.nouns[:, slot, noun]
+        return slot, predicted.scores[:, column] * predicted.nouns[:, slot, noun]
 
-    def regions(self, seen: Seen) -> list[Detection]:
+    def regions(self, predicted: CellPredictions) -> list[Detection]:
         """Every region of an image once, calibrated, best first; with features at least one, the best there is."""
-        found = [region for *_, region in self.candidates(seen) if region.score >= self.settings.threshold]
+        found = [region for *_, region in self.candidates(predicted) if region.score >= self.settings.threshold]
         if not self.features:
             return found[: self.settings.most]
-        found = found or [self.candidates(seen, least=0.0)[0][-1]]
-        return self._with_features(seen, found[: self.settings.most])
+        found = found or [self.candidates(predicted, least=0.0)[0][-1]]
+        return self._with_features(predicted, found[: self.settings.most])
 
-    def candidates(self, seen: Seen, least: float = LEAST) -> list[tuple[int, float, float, Detection]]:
+    def candidates(self, predicted: CellPredictions, least: float = LEAST) -> list[tuple[int, float, float, Detection]]:
         """Regions before any is left out for its score, best first: slot, probabilities of class and noun, region."""
-        found = [each for slot in range(len(SLOTS)) for each in self._of_slot(seen, slot, least)]
+        found = [each for slot in range(len(SLOTS)) for each in self._of_slot(predicted, slot, least)]
         return sorted(found, key=lambda each: -each[-1].score)
 
-    def _with_features(self, seen: Seen, regions: Sequence[Detection]) -> list[Detection]:
+    def _with_features(self, predicted: CellPredictions, regions: Sequence[Detection]) -> list[Detection]:
         """The regions, each with what the backbone gives inside its box before what it was named from."""
-        boxes = box_tensor(regions, seen.size)[None]
+        boxes = box_tensor(regions, predicted.size)[None]
         pooled = [
             pool_cells(stage.flatten(1).T[None], grid_boxes(*stage.shape[1:]), boxes)[0]
-            for stage in reversed(seen.stages)
+            for stage in reversed(predicted.stages)
         ]
         named = [region.feature for region in regions if region.feature is not None]
         network: Any = self.network
         vectors = (torch.cat([*pooled, torch.stack(named)], 1) - network.feature_mean) / network.feature_std
         return [replace(region, feature=vector) for region, vector in zip(regions, vectors, strict=True)]
 
-    def _of_slot(self, seen: Seen, slot: int, least: float) -> Iterator[tuple[int, float, float, Detection]]:
+    def _of_slot(
+        self, predicted: CellPredictions, slot: int, least: float
+    ) -> Iterator[tuple[int, float, float, Detection]]:
         """Of one slot: doubles of a class are suppressed, then boxes of any classes that nearly coincide."""
         columns = self._slot_columns[slot]
-        there = seen.scores[:, columns].max(1)
-        cells = np.argsort(-there, kind="stable")[:CANDIDATES]
-        cells = cells[there[cells] >= least]
-        there, nouns = there[cells], seen.nouns[cells, slot]
-        scores = self.calibrate(slot, there, nouns.max(1, initial=0))
-        boxes = self._in_pixels(seen.boxes[cells, slot], seen.size)
-        classes = columns[seen.scores[np.ix_(cells, columns)].argmax(1)]
+        likely = predicted.scores[:, columns].max(1)
+        cells = np.argsort(-likely, kind="stable")[:CANDIDATES]
+        cells = cells[likely[cells] >= least]
+        likely, nouns = likely[cells], predicted.nouns[cells, slot]
+        scores = self.calibrate(slot, likely, nouns.max(1, initial=0))
+        boxes = self._in_pixels(predicted.boxes[cells, slot], predicted.size)
+        classes = columns[predicted.scores[np.ix_(cells, columns)].argmax(1)]
         once = suppress(boxes, scores, self.settings.same, classes)
         for kept in (once[each] for each in suppress(boxes[once], scores[once], self.settings.alike)):
             noun = int(nouns[kept].argmax())
-            region = self._region(seen, slot, int(cells[kept]), noun, boxes[kept], float(scores[kept]))
-            yield slot, float(there[kept]), float(nouns[kept, noun]), region
+            region = self._region(predicted, slot, int(cells[kept]), noun, boxes[kept], float(scores[kept]))
+            yield slot, float(likely[kept]), float(nouns[kept, noun]), region
 
-    def _region(self, seen: Seen, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float) -> Detection:
-        labels, likely = self.network.labels, seen.adjectives[cell, slot]
+    def _region(
+        self, predicted: CellPredictions, slot: int, cell: int, noun: int, box: NDArray[np.float64], score: float
+    ) -> Detection:
+        labels, likely = self.network.labels, predicted.adjectives[cell, slot]
         order = np.argsort(-likely, kind="stable").tolist() if labels.parents[noun] not in PEOPLE else []
         words = tuple(labels.adjectives[a] for a in order if likely[a] >= self.settings.adjective)
         named = None
         if self.features:
-            parts = (seen.named_from[cell], seen.scores[cell], seen.nouns[cell, slot])
+            parts = (predicted.named_from[cell], predicted.scores[cell], predicted.nouns[cell, slot])
             named = torch.from_numpy(np.concatenate(parts))
         return Detection(Box(*box.tolist()), labels.nouns[noun], score, feature=named, attributes=words)
 
-    def calibrate(self, slot: int, there: NDArray[Any], noun: NDArray[Any]) -> NDArray[np.float64]:
+    def calibrate(self, slot: int, of_class: NDArray[Any], noun: NDArray[Any]) -> NDArray[np.float64]:
         """Scores of regions from the probabilities of their class and of their noun, (n,) each."""
         first, second, offset = self.calibration[slot]
-        return np.asarray(1 / (1 + np.exp(-(first * log_odds(there) + second * log_odds(noun) + offset))))
+        return np.asarray(1 / (1 + np.exp(-(first * log_odds(of_class) + second * log_odds(noun) + offset))))
 
     def _in_pixels(self, boxes: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float64]:
         """Boxes (n, 4) of the square in pixels of the image of (width, height), cut off at its border."""

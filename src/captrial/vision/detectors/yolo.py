@@ -193,9 +193,9 @@ class OnnxDetector:
         layout = find_layout((1, *output.shape), len(self.labels), self.frame)
         found = decode(output, layout, len(self.labels)).above(self.threshold, MOST_CANDIDATES)
         boxes = letterbox.undo(found.boxes, size)
-        there = np.flatnonzero((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]))
-        found = Candidates(boxes[there], found.scores[there], found.classes[there])
-        kept: Sequence[int] = range(len(there))  # end to end: suppressed already
+        valid = np.flatnonzero((boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]))
+        found = Candidates(boxes[valid], found.scores[valid], found.classes[valid])
+        kept: Sequence[int] = range(len(valid))  # end to end: suppressed already
         if layout != "end-to-end":
             kept = suppress(found.boxes, found.scores, self.iou, found.classes)
         if (found.classes >= len(self.labels)).any():

@@ -9,6 +9,7 @@
     ├── MissingExtraError     an optional dependency is not installed; the message has its pip command
     ├── MismatchError         two inputs do not belong together (vocabulary, backbone, configuration)
     └── StateError            a step that is not possible now: too early, repeated, or on changed input
+        ├── BusyError             another process holds what is needed
         └── NotAllowedError       an account is not allowed to do this
 
 The command line prints the message and exits with code 2; `--debug` shows the traceback.
@@ -57,6 +58,10 @@ class MismatchError(CaptrialError):
 
 class StateError(CaptrialError):
     """A step is not possible in the current state."""
+
+
+class BusyError(StateError):
+    """Another process holds what is needed; the same step is possible once that process is done."""
 
 
 class NotAllowedError(StateError):

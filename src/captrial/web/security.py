@@ -17,7 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from captrial.errors import CaptrialError, NotAllowedError, StateError
+from captrial.errors import BusyError, CaptrialError, NotAllowedError, StateError
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -100,7 +100,8 @@ def protect(
         return HTMLResponse(page(error.detail), error.status_code, error.headers)
 
     async def refuse_own(request: Request, error: Exception) -> Response:
-        status = 403 if isinstance(error, NotAllowedError) else 409 if isinstance(error, StateError) else 422
+        statuses = {NotAllowedError: 403, BusyError: 503, StateError: 409}  # pages try again after 503
+        status = next((status for kind, status in statuses.items() if isinstance(error, kind)), 422)
         return await refuse(request, HTTPException(status, str(error)))
 
     async def refuse_invalid(request: Request, error: Exception) -> Response:

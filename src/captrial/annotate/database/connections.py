@@ -18,10 +18,10 @@ from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
-from captrial.errors import DamagedError, InputError, MissingExtraError, StateError
+from captrial.errors import BusyError, DamagedError, InputError, MissingExtraError, StateError
 
 POOL: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 10, "max_overflow": 30}
-BUSY_MILLISECONDS = 30000  # that SQLite waits for another process
+BUSY_SECONDS = 30.0  # that SQLite waits for another process
 
 
 def make_engine(url: str | URL, read_only: bool = False) -> Engine:
@@ -62,6 +62,20 @@ def describe(engine: Engine) -> str:
     return engine.url.set(drivername=engine.dialect.name, query={}).render_as_string(hide_password=True)
 
 
+def is_busy(error: BaseException | None) -> bool:
+    """Whether SQLite gave up waiting for another process; nothing is wrong with the file then."""
+    code = getattr(error, "sqlite_errorcode", None)  # extended: the reason is in the low byte
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def busy_message(name: str) -> str:
+    """What to do about a database that another process keeps locked."""
+    return (
+        f"{name}: another process has kept the annotation database locked for {BUSY_SECONDS:g} s, and it is not"
+        " damaged; try again, or end that process (`fuser` names it)"
+    )
+
+
 def _shown(url: str | URL) -> str:
     return repr(url) if isinstance(url, str) and "@" not in url else "this"
 
@@ -71,7 +85,7 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
     if path.is_file() and path.stat().st_size == 0:
         raise DamagedError(path, "is an empty file", "`captrial annotate serve`, after you have removed the empty file")
     if not read_only:
-        engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30}, **POOL)
+        engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS}, **POOL)
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
     if not path.is_file():
@@ -88,7 +102,9 @@ def _reader(path: Path) -> Callable[[], sqlite3.Connection]:
     try:
         _connect(path, "mode=ro").close()
         return lambda: _connect(path, "mode=ro")
-    except sqlite3.OperationalError:  # read-only media: no -shm file can be made
+    except sqlite3.OperationalError as error:  # read-only media: no -shm file can be made
+        if is_busy(error):  # a copy of files that somebody is writing would be torn
+            raise BusyError(busy_message(path.name)) from None
         folder = tempfile.TemporaryDirectory(prefix="captrial-annotations-")
         for name in (path.name, f"{path.name}-wal"):
             shutil.copyfile(path.with_name(name), Path(folder.name, name))
@@ -101,7 +117,7 @@ def _reader(path: Path) -> Callable[[], sqlite3.Connection]:
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     address = f"file:{quote(str(path.absolute()))}?{options}"
-    connection = sqlite3.connect(address, uri=True, check_same_thread=False, timeout=30)
+    connection = sqlite3.connect(address, uri=True, check_same_thread=False, timeout=BUSY_SECONDS)
     connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall()
     return connection
 
@@ -112,7 +128,8 @@ def _leave_transactions_alone(connection: Any, _: object) -> None:
 
 def _prepare_sqlite(connection: Any, record: object) -> None:
     _leave_transactions_alone(connection, record)
-    pragmas = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", f"busy_timeout = {BUSY_MILLISECONDS}")
+    patience = f"busy_timeout = {BUSY_SECONDS * 1000:.0f}"
+    pragmas = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", patience)
     for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 

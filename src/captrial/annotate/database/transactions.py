@@ -27,9 +27,9 @@ import orjson
 from sqlalchemy import URL, Connection, bindparam, func, select
 from sqlalchemy.exc import DatabaseError
 
-from captrial.annotate.database.connections import describe, make_engine
+from captrial.annotate.database.connections import busy_message, describe, is_busy, make_engine
 from captrial.annotate.database.schema import audit, check_version, migrate, settings
-from captrial.errors import CaptrialError, DamagedError, InputError, StateError
+from captrial.errors import BusyError, CaptrialError, DamagedError, InputError, StateError
 
 T = TypeVar("T")
 Waiting = tuple[Callable[[], Any], "Future[Any]"]
@@ -90,7 +90,7 @@ class Store:
             with self._local.connection.begin_nested():
                 yield self._local.connection
             return
-        with self._writing, self.engine.begin() as connection:
+        with self._busy_named(), self._writing, self.engine.begin() as connection:
             connection.exec_driver_sql(_BEGIN[self.engine.dialect.name])
             yield connection
 
@@ -128,7 +128,7 @@ class Store:
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads and never waits for writers."""
         try:
-            with self.engine.connect() as connection:
+            with self._busy_named(), self.engine.connect() as connection:
                 if self.engine.dialect.name == "sqlite":
                     connection.exec_driver_sql("BEGIN")
                 yield connection
@@ -142,9 +142,19 @@ class Store:
 
     def copy_to(self, path: Path) -> None:
         """Copy an SQLite database to a new file."""
-        with self.engine.connect() as connection, closing(sqlite3.connect(path)) as target:
+        with self._busy_named(), self.engine.connect() as connection, closing(sqlite3.connect(path)) as target:
             driver: Any = connection.connection.driver_connection
             driver.backup(target)
+
+    @contextmanager
+    def _busy_named(self) -> Iterator[None]:
+        """A lock that another process kept for too long, as `BusyError`."""
+        try:
+            yield
+        except (DatabaseError, sqlite3.OperationalError) as error:
+            if is_busy(getattr(error, "orig", error)):
+                raise BusyError(busy_message(describe(self.engine))) from None
+            raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -250,6 +260,8 @@ class WriteQueue:
             try:
                 with self.store.batch():
                     return [_try(action, CaptrialError) for action in actions]
+            except BusyError as error:  # each alone would wait as long again
+                return [(None, error) for _ in actions]
             except BaseException:  # nothing of this is on disk; below the failing action gets its error
                 _log.exception("%d changes failed as one transaction; trying each alone", len(actions))
         return [_try(action, BaseException) for action in actions]  # this thread survives any error

@@ -1,0 +1,133 @@
+"""Bradley-Terry strengths and ranks by a machine judge on many items, corrected by the votes of people on a few.
+
+Davidson's model (`captrial.compete.ranking.bradley_terry`) is fitted three times: to the votes of people, to the
+judge's verdicts on the same items, and to its verdicts on all items. The corrected strengths are
+
+    people - w (judge on the items with votes - judge on all items)
+
+where w is the slope of the influence of images on the strengths by people on that by the judge, without the image it
+weights (PPI++ of Angelopoulos, Duchi and Zrnic 2023, for an M-estimator). Whatever the judge prefers cancels: its two
+fits estimate the same. Images are the unit: the covariance is that of the differences of influences, plus w^2 times
+that of the judge's strengths over all images. As much variance as `PRIOR_VOTES` votes a free strength, by people alone,
+is mixed in: the judge may be right on all of a few votes by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from captrial.compete import Judgement, PreferenceResult, rank_preferences
+from captrial.compete.ranking.bradley_terry import DavidsonFit
+from captrial.compete.ranking.preferences import PreferenceSettings
+from captrial.errors import StateError
+from captrial.judges.correction import FEWEST_VOTES, JUDGE_ONLY, PRIOR_VOTES, JudgedItems, judged_items
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class CorrectedFit(DavidsonFit):
+    """Corrected strengths, with the whole covariance of the correction in the place of both of Davidson's fit."""
+
+    @property
+    def robust(self) -> Floats:
+        """The covariance; clusters are in it already."""
+        return self.covariance
+
+    def half_widths(self, combinations: Floats, tail: float, freedom: Ints) -> Floats:
+        """Half widths (k,) of intervals of combinations (k, m + 1); the mixed-in votes stand for few degrees."""
+        variance = np.einsum("kp,pq,kq->k", combinations, self.covariance, combinations)
+        return np.asarray(-ndtri(tail) * np.sqrt(np.maximum(variance, 0.0)))
+
+
+@dataclass(frozen=True)
+class CorrectedRanking:
+    """The ranking, and beside it those by people alone and by the judge alone."""
+
+    corrected: PreferenceResult
+    people: PreferenceResult
+    judge: PreferenceResult
+    items: JudgedItems
+    weight: float
+    effective_votes: float
+
+    @property
+    def votes(self) -> int:
+        """Items with a vote and a verdict."""
+        return int(self.items.voted.sum())
+
+
+def rank_corrected(
+    people: Sequence[Judgement], verdicts: Sequence[Judgement], level: float = 0.95, seed: int = 0
+) -> CorrectedRanking:
+    """Rank models by one judge's verdicts, corrected by votes of people on a random part of its items."""
+    items = judged_items(people, verdicts)
+    judge = rank_preferences(verdicts, models=items.models, level=level, seed=seed)
+    voted = _voted(items)
+    own = [one for one in people if _key(one) in voted]
+    if len(voted) < 2:
+        raise StateError(
+            f"{JUDGE_ONLY}: people voted on {len(voted)} of {len(items.judge)} items that the judge judged; have a "
+            "random part judged by people"
+        )
+    alone = rank_preferences(own, models=items.models, level=level, seed=seed)
+    checked = rank_preferences([one for one in verdicts if _key(one) in voted], models=items.models)
+    fit, weight = _corrected_fit(alone, checked, judge, (len(voted), len(items.judge)))
+    settings = PreferenceSettings((), level, seed, FEWEST_VOTES)
+    corrected = PreferenceResult(alone.models, alone.images, alone.comparisons, fit, settings)
+    size = len(items.models)
+    gained = float(np.trace(alone.fit.joint) / max(np.trace(fit.covariance[:size, :size]), _TINY))
+    return CorrectedRanking(corrected, alone, judge, items, weight, len(voted) * gained)
+
+
+def _corrected_fit(
+    alone: PreferenceResult, checked: PreferenceResult, judge: PreferenceResult, counts: tuple[int, int]
+) -> tuple[CorrectedFit, float]:
+    votes, items = counts
+    place = {image: row for row, image in enumerate(checked.images)}
+    by_people = alone.fit.influence  # (images, m + 1)
+    by_judge = checked.fit.influence[[place[image] for image in alone.images]]
+    size = len(alone.models)
+    weights = _weights(by_people[:, :size], by_judge[:, :size], votes / items)
+    weight = float(weights.mean())
+    moved = np.append(checked.fit.strength - judge.fit.strength, _tie_difference(checked.fit, judge.fit))
+    found = np.append(alone.fit.strength, alone.fit.log_nu) - weight * moved
+    found += ((weight - weights)[:, None] * by_judge).sum(axis=0)
+    rest = by_people - weights[:, None] * by_judge
+    count = len(rest)
+    spread = (count - 1) / count * rest.T @ rest
+    prior = PRIOR_VOTES * (size - 1)
+    spread = (votes * spread + prior * alone.fit.covariance) / (votes + prior)
+    covariance = spread + weight**2 * judge.fit.robust
+    return CorrectedFit(found[:size], np.zeros(0), float(found[-1]), covariance, lambda: rest), weight
+
+
+def _tie_difference(checked: DavidsonFit, judge: DavidsonFit) -> float:
+    both = np.isfinite(checked.log_nu) and np.isfinite(judge.log_nu)
+    return checked.log_nu - judge.log_nu if both else 0.0  # without ties there is nothing to correct
+
+
+def _weights(by_people: Floats, by_judge: Floats, share: float) -> Floats:
+    """(images,) slopes of the influences on the strengths, each without its own image."""
+    across, own = (by_people * by_judge).sum(axis=1), (by_judge**2).sum(axis=1)
+    prior = PRIOR_VOTES / max(len(own), 1) * own.sum()  # votes of a judge that follows nobody
+    others = (own.sum() - own) * (1 + share) + prior
+    return np.asarray(np.where(others > _TINY, (across.sum() - across) / np.maximum(others, _TINY), 0.0))
+
+
+def _key(one: Judgement) -> tuple[str, str, str]:
+    low, high = sorted((one.first, one.second))
+    return one.image, low, high
+
+
+def _voted(items: JudgedItems) -> set[tuple[str, str, str]]:
+    rows = np.flatnonzero(items.voted)
+    return {(items.images[items.image[r]], items.models[items.first[r]], items.models[items.second[r]]) for r in rows}

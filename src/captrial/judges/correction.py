@@ -41,7 +41,7 @@ _SUSPICIOUS = 4.0  # standard errors between the judge's verdicts on voted and o
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MeanInterval:
     """A mean with the bounds of its interval; NaN bounds where there are too few votes for one."""
 
     mean: float
@@ -58,9 +58,9 @@ class Estimate:
 class CorrectedMean:
     """The mean vote over all items: corrected, by people alone, and by the judge alone (which proves nothing)."""
 
-    corrected: Estimate
-    people: Estimate
-    judge: Estimate
+    corrected: MeanInterval
+    people: MeanInterval
+    judge: MeanInterval
     votes: int  # items with a vote
     items: int  # with a verdict
     weight: float  # of the judge, near 1 where it follows people, 0 where it is useless
@@ -95,7 +95,7 @@ def corrected_mean(human: Floats, judge: Floats, strata: Ints | None = None, lev
     return CorrectedMean(
         _interval(*corrected, level, plan.votes),
         _interval(*people, level, plan.votes),
-        Estimate(alone, *_bounds(alone, float(judge.var()) / len(judge), level)),
+        MeanInterval(alone, *_bounds(alone, float(judge.var()) / len(judge), level)),
         plan.votes,
         len(judge),
         float(plan.slopes().mean()),
@@ -182,13 +182,13 @@ class _Strata:
         return float(self.share @ (squares / (self.total - 1 / len(self.n)))) / float(self.size.sum())
 
 
-def _interval(mean: float, variance: float, middle: float, level: float, votes: int) -> Estimate:
+def _interval(mean: float, variance: float, middle: float, level: float, votes: int) -> MeanInterval:
     mean = min(max(mean, 0.0), 1.0)
     if votes < FEWEST_VOTES:
-        return Estimate(mean, np.nan, np.nan)
+        return MeanInterval(mean, np.nan, np.nan)
     edge = 0.5 / (votes + 1)
     low, high = _bounds(min(max(middle, edge), 1 - edge), variance, level)
-    return Estimate(mean, min(low, mean), max(high, mean))
+    return MeanInterval(mean, min(low, mean), max(high, mean))
 
 
 def _bounds(middle: float, variance: float, level: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from captrial.folders import (
     lock_folder,
     output_folder,
     read_checksums,
+    record_files,
     work_folder,
     write_checked,
 )
@@ -207,3 +208,11 @@ def test_work_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatc
         (folder / "part").write_text("x")
         assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_record_with_a_name_that_no_file_can_have_is_damaged(tmp_path: Path) -> None:
+    sums = [{"bytes": 1, "blake2b": "0"}]
+    (tmp_path / "checksums.json").write_text(json.dumps({"files": {"part" + 300 * "9": sums}}))
+    with pytest.raises(DamagedError):
+        read_checksums(tmp_path)
+    record_files(tmp_path, [])

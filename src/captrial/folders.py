@@ -189,6 +189,9 @@ def write_checked(folder: Path | str, *, overwrite: bool = True) -> Iterator[Pat
         shutil.rmtree(staging, ignore_errors=True)
 
 
+_LONGEST_NAME = 255  # bytes, of any file on the usual systems
+
+
 def record_files(folder: Path | str, names: Iterable[str]) -> None:
     """Add complete files to `checksums.json`; those that it has keep their records, files that are gone lose theirs."""
     folder, before = Path(folder), read_checksums(folder, lenient=True)
@@ -213,6 +216,8 @@ def read_checksums(folder: Path | str, *, lenient: bool = False) -> dict[str, li
         if not all(found.values()):
             raise ValueError("a file without a checksum")
         for name in found:
+            if any(len(part.encode()) > _LONGEST_NAME for part in name.split("/")):
+                raise ValueError("a name that no file can have")
             path_inside(folder, name.encode().decode())  # a stranger's record must not make us read other files
     except FileNotFoundError:
         return {}

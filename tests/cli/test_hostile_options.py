@@ -228,6 +228,23 @@ def test_hostile_options(name: str, everything: Inputs, tmp_path: Path) -> None:
     attack(name, HOSTILE[len(name) % 3 :: 3], everything, tmp_path)
 
 
+FOUND = [  # by the long run, and mended
+    ("attend", ""),
+    ("caption", "\udcff"),
+    ("compete new", "\udcff"),
+    ("ground", "1000000000000"),
+    ("papers wan", "\udcff"),
+    ("pool build", "\udcff"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alarmed")
+@pytest.mark.parametrize(("name", "value"), FOUND, ids=[name for name, _ in FOUND])
+def test_hostile_values_that_gave_a_traceback(name: str, value: str, everything: Inputs, tmp_path: Path) -> None:
+    attack(name, [value], everything, tmp_path)
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("alarmed")

@@ -105,10 +105,24 @@ def main(arguments: list[str] | None = None) -> None:
         place = f"{error.filename}: " if error.filename is not None else ""
         _print_error(f"{place}{error.strerror or error}; check the path, its permissions and the free disk space")
         raise SystemExit(BAD_INPUT) from None
+    except (UnicodeEncodeError, TypeError) as error:  # the latter is orjson's
+        strange = next((text for text in arguments if not _is_utf8(text)), None)
+        if debug or strange is None or "surrogates" not in str(error):
+            raise
+        _print_error(f"{strange!a}: bytes that are no UTF-8 are not possible here; use another name or text")
+        raise SystemExit(BAD_INPUT) from None
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the exit code of typer for Ctrl-C
             console_err.print("captrial: interrupted; run the same command again to continue")
         raise
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _print_error(message: str) -> None:

@@ -74,7 +74,7 @@ def attend(
     from captrial.grounding.tables import write_tables
     from captrial.language.similarity import SimilaritySettings
 
-    if models is None and maps is None:
+    if not models and maps is None:
         raise InputError("what is to be measured? --models for captioners, --maps for maps of another program")
     reduction, choice, names = check_reduction(phrase), StudyAttribution(over, steps, beam), method_names(methods)
     hold_folder(out, overwrite)

@@ -304,3 +304,15 @@ def test_errors_name_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match=r"captrial\[models\]"):
         Hdf5Features(tmp_path / "broken.hdf5")
+
+
+def test_keys_that_are_no_text_are_an_error_of_the_file(tmp_path: Path) -> None:
+    import h5py
+
+    from captrial.errors import DatasetError
+    from captrial.vision.features.hdf5 import Hdf5Features
+
+    with h5py.File(tmp_path / "f.hdf5", "w") as file:
+        file.create_dataset(b"\xff_features", data=[[1.0]])
+    with pytest.raises(DatasetError, match="cannot be read as HDF5"):
+        Hdf5Features(tmp_path / "f.hdf5").ids()

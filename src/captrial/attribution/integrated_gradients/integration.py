@@ -34,6 +34,7 @@ from captrial.attribution.methods.registry import AttributionSettings, RuleName
 from captrial.errors import InputError
 
 Array = NDArray[np.float64]
+MOST_STEPS = 10_000  # the nodes of a rule take memory with the square of their number
 FIRST, SMOOTH = 12, 96  # steps of the first and of the last attempt over the whole path
 PANELS, NODES = 8, 4  # the first panels, and the nodes of a panel
 ALPHAS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 17)])
@@ -182,6 +183,8 @@ def check_quadrature(settings: AttributionSettings) -> None:
         raise InputError(f"no quadrature rule {settings.rule!r}; there are: {', '.join(get_args(RuleName))}")
     if (settings.steps is not None and settings.steps < 1) or settings.tolerance <= 0:
         raise InputError("integrated gradients need at least one step and a tolerance above 0")
+    if settings.steps is not None and settings.steps > MOST_STEPS:
+        raise InputError(f"integrated gradients take at most {MOST_STEPS} steps, not {settings.steps}")
 
 
 def refine(path: PathGradients, refinement: Refinement, scale: Tensor | None = None) -> Integral:

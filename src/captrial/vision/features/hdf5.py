@@ -37,7 +37,7 @@ class Hdf5Features(PrecomputedFeatures):
     def _ids(self) -> list[str]:
         try:
             return [key.removesuffix(FEATURES) for key in self._file() if key.endswith(FEATURES)]
-        except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        except (OSError, RuntimeError, UnicodeDecodeError, KeyError, TypeError) as error:  # TypeError: a key in bytes
             raise DatasetError(f"{self.path} cannot be read as HDF5 ({error}); fetch it again") from None
 
     def __contains__(self, image_id: object) -> bool:

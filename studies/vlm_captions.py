@@ -1,6 +1,8 @@
 """BLIP-2 and LLaVA-1.5 (long captions) beside nine classical captioners on 5 000 images, by every metric.
 
-python -m studies.vlm_captions [--images N] [--data FOLDER]      scores; writes studies/results/semantic/vlm.json
+python -m studies.vlm_captions --work FOLDER [--images N] [--data FOLDER]
+    scores; writes studies/results/semantic/vlm.json; a run that was stopped continues in FOLDER, which also gets the
+    scores of every image (per_image.parquet), the input of studies.metric_choices
 python -m studies.vlm_captions --table                           prints the table of docs/metrics.md from the results
 python -m studies.vlm_captions --figures                         draws docs/images/semantic_length.svg from the results
 python -m studies.vlm_captions --growth                          scores of captions that grow from 10 to 440 words
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from captrial.engines.jobs.score import score_all
 from captrial.engines.local import LocalEngine
@@ -26,7 +29,21 @@ from captrial.metrics.registry import column_title
 from studies.data_paths import DATA, ROOT
 
 RESULTS = Path(__file__).parent / "results" / "semantic"
-METRICS = ["bleu_4", "rouge_l", "cider", "meteor", "spice", "semantic", "facts", "length"]
+METRICS = [
+    "bleu",
+    "rouge",
+    "cider",
+    "cider_plain",
+    "meteor",
+    "spice",
+    "semantic",
+    "facts",
+    "words",
+    "nw",
+    "coverage",
+    "noun_iou",
+    "length",
+]
 LONG = "LLaVA-1.5-7B-long"
 SHOWN = ["cider", "meteor", "spice", "semantic", "semantic_precision", "semantic_recall", "facts"]
 
@@ -51,15 +68,17 @@ def captions(data: Path) -> tuple[dict[str, dict[str, str]], dict[str, list[str]
     return systems, references
 
 
-def study(data: Path, images: int) -> None:
+def study(data: Path, images: int, work: Path) -> None:
     systems, references = captions(data)
     ids = [key for key in references if all(key in of for of in systems.values())][:images]
     table = score_all(
         {name: {key: of[key] for key in ids} for name, of in systems.items()},
         {key: references[key] for key in ids},
-        [*METRICS, "semantic_precision", "semantic_recall", "facts_precision", "facts_recall"],
+        METRICS,
         LocalEngine(),
+        work,
     )
+    pq.write_table(table.per_image(), work / "per_image.parquet")
     intervals = table.intervals()
     found: dict[str, Any] = {"images": len(ids), "notes": table.notes, "scores": {}, "ranking": {}}
     for name, scores in table.scores.items():
@@ -149,6 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--work", type=Path, help="folder for parts of the scores")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--growth", action="store_true")
@@ -159,8 +179,10 @@ def main() -> None:
         table()
     elif arguments.growth:
         growth(arguments.data)
+    elif arguments.work:
+        study(arguments.data, arguments.images, arguments.work)
     else:
-        study(arguments.data, arguments.images)
+        parser.error("--work FOLDER: where parts of the scores are kept")
 
 
 if __name__ == "__main__":

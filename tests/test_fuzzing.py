@@ -48,6 +48,7 @@ from captrial.language.vector_files import read_vectors
 from captrial.language.vectors import VectorFiles, WordVectors, convert
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
+from captrial.metrics.semantic.sentence_encoder import read_settings
 from captrial.toyworld import ToyWorldSettings, write_toyworld
 from malformed import Change, limits, malformed, mutations
 from stored_inputs import STORED
@@ -306,6 +307,19 @@ IMAGES = {
     "float": picture("TIFF", "F", compression="tiff_lzw"),
     "deflate": picture("TIFF", "RGBA", compression="tiff_adobe_deflate"),
 }
+
+
+def encoder_settings() -> Files:
+    kinds = ("Transformer", "Pooling", "Normalize")
+    return {
+        "sentence_bert_config.json": dumps({"max_seq_length": 256, "do_lower_case": False}),
+        "modules.json": dumps(
+            [{"idx": n, "type": f"sentence_transformers.models.{kind}"} for n, kind in enumerate(kinds)]
+        ),
+        "1_Pooling/config.json": dumps({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}),
+    }
+
+
 CASES: dict[str, Case] = {
     **{
         f"captions {name}": Case(one(name, text), partial(read_any_captions, name))
@@ -346,6 +360,7 @@ CASES: dict[str, Case] = {
     "vectors as binary": Case(one("v", BINARY), open_vectors),
     "vectors converted": Case(converted_vectors, read_converted),
     "document frequencies": Case(document_frequencies, lambda folder: DocumentFrequencies.load(folder / "df.npz")),
+    "sentence encoder's settings": Case(encoder_settings, read_settings),
     "arrays": Case(arrays, unreadable),
     "vocabulary": Case(vocabulary, lambda folder: Vocabulary.load(folder / "v.json")),
     "class table": Case(

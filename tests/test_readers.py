@@ -43,7 +43,6 @@ NOT_FUZZED = {
     "language/vectors:words": WHEEL,
     "metrics/meteor/resources:_load": WHEEL,
     "metrics/semantic/propositions:_read": CACHED,
-    "metrics/semantic/sentence_encoder:_json": "reads a model that the user names; not fuzzed yet",
     "metrics/spice/spice:scene_tuples": CACHED,
     "metrics/wordnet:read_wordnet": WHEEL,
     "papers/experiments:load_papers": SHIPPED,

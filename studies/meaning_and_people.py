@@ -45,16 +45,21 @@ def average_precision(truth: NDArray[np.bool_], scores: Floats) -> float:
     return float(np.sum(np.diff(recall, prepend=0) * hits[last] / (last + 1)))
 
 
-def hat(path: Path) -> dict[str, Any]:
+def read_hat(path: Path) -> tuple[list[str], list[NDArray[np.bool_]], list[list[str]]]:
+    """Captions, which of their words people marked, and references."""
     rows = json.loads(path.read_bytes())
     texts = [" ".join(word for word, _ in row["grounding"]) for row in rows]
     marked = [np.array([wrong for _, wrong in row["grounding"]]) for row in rows]
-    references = [row["references"] for row in rows]
+    return texts, marked, [row["references"] for row in rows]
+
+
+def hat(path: Path) -> dict[str, Any]:
+    texts, marked, references = read_hat(path)
     corpus = Corpus.prepare(texts, references)
     words = {
-        "unsupported words": _by_word(corpus, texts),
-        "ALOHa's matching": [_aloha(text, of) for text, of in zip(texts, references, strict=True)],
-        "CHAIR": [_chair(text, of) for text, of in zip(texts, references, strict=True)],
+        "unsupported words": unsupported_scores(corpus, texts),
+        "ALOHa's matching": [aloha_scores(text, of) for text, of in zip(texts, references, strict=True)],
+        "CHAIR": [chair_scores(text, of) for text, of in zip(texts, references, strict=True)],
         "all alike": [np.zeros(len(own)) for own in marked],
     }
     worst = {name: np.array([scores.max() for scores in of]) for name, of in words.items()}
@@ -81,13 +86,13 @@ def hat(path: Path) -> dict[str, Any]:
         return average_precision(wrong[sample], captions[name][sample])
 
     return {
-        "words": _resampled(list(words), word_ap, len(rows), "unsupported words"),
-        "captions": _resampled(list(captions), caption_ap, len(rows), "unsupported words"),
+        "words": _resampled(list(words), word_ap, len(texts), "unsupported words"),
+        "captions": _resampled(list(captions), caption_ap, len(texts), "unsupported words"),
         "mistakes": _mistakes(texts, references, marked),
     }
 
 
-def _by_word(corpus: Corpus, texts: Sequence[str]) -> list[Floats]:
+def unsupported_scores(corpus: Corpus, texts: Sequence[str]) -> list[Floats]:
     found = []
     for text, scores in zip(texts, word_scores(corpus), strict=True):
         row = np.zeros(len(text.split()))
@@ -97,7 +102,7 @@ def _by_word(corpus: Corpus, texts: Sequence[str]) -> list[Floats]:
     return found
 
 
-def _aloha(text: str, references: Sequence[str]) -> Floats:
+def aloha_scores(text: str, references: Sequence[str]) -> Floats:
     """1 - the similarity of the phrase that a word stands in to the one assigned to it."""
     own, *others = analyse([text, *references])
     word_of, row = words_of_tokens(text.split()), np.zeros(len(text.split()))
@@ -117,7 +122,7 @@ def _aloha(text: str, references: Sequence[str]) -> Floats:
     return row
 
 
-def _chair(text: str, references: Sequence[str]) -> Floats:
+def chair_scores(text: str, references: Sequence[str]) -> Floats:
     there = {name for names in mentioned(references, classes=COCO_CLASSES) for name in names}
     alone = mentioned(text.split(), classes=COCO_CLASSES)
     return np.array([float(any(name not in there for name in names)) for names in alone])

@@ -18,8 +18,10 @@ from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput,
 from captrial.captioners.trained import TrainedCaptioner
 from captrial.errors import InputError
 
+IMAGE_TOKENS = {"rollout", "attention_x_gradient"}  # methods of one caption that follow a VLM's decoder
 
-@pytest.mark.parametrize("method", explain_methods())
+
+@pytest.mark.parametrize("method", [name for name in explain_methods() if name not in IMAGE_TOKENS])
 def test_every_method_explains_the_models_own_caption(
     captioner: TrainedCaptioner, image: Image.Image, method: str
 ) -> None:
@@ -31,6 +33,16 @@ def test_every_method_explains_the_models_own_caption(
     assert found.attribution.grid is not None
     assert np.isfinite(found.to_numpy()).all()
     assert (found.to_numpy() >= 0).all()
+
+
+@pytest.mark.parametrize("method", IMAGE_TOKENS)
+def test_methods_of_image_tokens_are_refused_without_them(
+    captioner: TrainedCaptioner, image: Image.Image, method: str
+) -> None:
+    with pytest.raises(InputError, match=f"{method} of one caption follows the image tokens of a VLM's decoder"):
+        explain(captioner, image, method, caption="a dog")
+    with pytest.raises(InputError, match="layer or head of attention can be chosen for VLMs only"):
+        explain(captioner, image, "attention", caption="a dog", layer=1)
 
 
 def test_pixels_through_the_backbone(captioner: TrainedCaptioner, image: Image.Image) -> None:

@@ -25,13 +25,14 @@ from captrial.attribution.subject import (
     find_word,
     from_explainable,
     from_features,
+    from_image_tokens,
     from_pixels,
     seen_window,
     word_targets,
 )
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.protocols import AnyCaptioner, Explainable, WordSpan
+from captrial.captioners.protocols import AnyCaptioner, Explainable, ReadsImageTokens, WordSpan
 from captrial.captioners.trained import TrainedCaptioner, generate
 from captrial.data.images import open_image
 from captrial.errors import InputError
@@ -170,8 +171,15 @@ def _prepare(model: Any, image: Image.Image, caption: str | None, settings: Attr
         return _TokenisedCaption(subject, tokens, tokenizer.named_spans(tokens, caption), tokenizer)
     if isinstance(model, Explainable):
         tokens = model.tokenize(caption) if caption is not None else model.generate(image)
-        return _TokenisedCaption(from_explainable(model, image), tokens, model.word_spans(tokens), model)
+        return _TokenisedCaption(_subject(model, image, settings), tokens, model.word_spans(tokens), model)
     raise InputError(f"{type(model).__name__} gives captions but no gradients; use method='occlusion'")
+
+
+def _subject(model: Explainable, image: Image.Image, settings: AttributionSettings) -> Subject:
+    """Image tokens where the model has them, unless pixels are asked for."""
+    if settings.over == "elements" and isinstance(model, ReadsImageTokens):
+        return from_image_tokens(model, image)
+    return from_explainable(model, image)
 
 
 def _explain(

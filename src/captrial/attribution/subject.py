@@ -17,7 +17,14 @@ from torch import Tensor
 
 from captrial.attribution.attribution import WHOLE, Array, Attribution, grid_of, on_image, tile
 from captrial.captioners.base import Captioner
-from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
+from captrial.captioners.protocols import (
+    Explainable,
+    ImageTokensLike,
+    ReadsImageTokens,
+    TokenLogits,
+    VisualInput,
+    WordSpan,
+)
 from captrial.decoding.protocol import BOS, first_tensor
 from captrial.errors import InputError
 from captrial.records import Box
@@ -28,6 +35,7 @@ from captrial.vision.preprocess import Preprocess
 ScoreKind = Literal["logit", "log_probability"]
 Encode = Callable[[Tensor], Any]
 Decode = Callable[[Any, Tensor], TokenLogits]
+CHUNK_POSITIONS = 16384  # positions of a decoder's input, over all pairs of a point and a word in flight
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +49,8 @@ class Subject:
     window: tuple[float, float, float, float] = WHOLE  # the part of the image that the boxes are relative to
     backbone: Callable[[Tensor], Tensor] | None = None  # first half of `encode`: (b, 3, h, w) -> elements (b, k, d)
     encode_elements: Encode | None = None  # second half of `encode`: elements (b, k, d) -> memory
+    image_tokens: ImageTokensLike | None = None  # of a decoder that reads the image as tokens: they are the elements
+    chunk: int | None = None  # pairs of a point and a word in flight, where the default would take too much memory
 
     @property
     def is_pixels(self) -> bool:
@@ -95,6 +105,18 @@ def from_explainable(captioner: Explainable, image: Image.Image) -> Subject:
     """Any captioner that implements `Explainable`: transformers models, VLMs, your own."""
     seen: VisualInput = captioner.visual_input(image)
     return Subject(seen.inputs, captioner.encode, captioner.decode, seen.cells, seen.window)
+
+
+def from_image_tokens(captioner: ReadsImageTokens, image: Image.Image) -> Subject:
+    """A decoder-only VLM: the embeddings of its image tokens are the input."""
+    seen = captioner.image_tokens(image)
+    low, high = seen.boxes[:, :2].amin(0), seen.boxes[:, 2:].amax(0)  # what the model saw: cropped, or padded
+    window = (*low.tolist(), *high.tolist())
+    cells = (seen.boxes - low.repeat(2)) / (high - low).repeat(2)
+    rows = max(1, CHUNK_POSITIONS // len(seen.prompt))
+    return Subject(
+        seen.embeddings, lambda elements: elements, seen.decode, cells, window, image_tokens=seen, chunk=rows
+    )
 
 
 def decoder_of(captioner: Captioner) -> Decode:

@@ -67,6 +67,38 @@ class TokenLogits(NamedTuple):
     attention: Tensor | None = None  # (b, n, t, k) over the elements, rows summing to 1; None if there is none
 
 
+class ImageTokensLike(Protocol):
+    """One image in front of a decoder that reads it as tokens; see `captrial.captioners.huggingface.image_tokens`."""
+
+    embeddings: Tensor  # (k, d) of the tokens that show a part of the image
+    boxes: Tensor  # (k, 4) that part, relative to the image
+    places: Tensor  # (k,) their positions in the decoder's input
+    prompt: Tensor  # (p,) all token ids before the caption
+
+    def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
+        """Teacher forcing of `tokens` (n, t) behind every row of embeddings (b, k, d)."""
+        ...
+
+    def attend(
+        self, tokens: Tensor, keep: Callable[[Tensor], Tensor], gradients: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits (1, 1, t, vocabulary) of `tokens` (t,), and `keep(weights (1, heads, length, length))` a layer."""
+        ...
+
+    def queries(self, count: int) -> Tensor:
+        """Positions in the decoder's input that predict a caption's first `count` tokens."""
+        ...
+
+
+@runtime_checkable
+class ReadsImageTokens(Protocol):
+    """A captioner whose decoder reads the image as tokens: a decoder-only VLM."""
+
+    def image_tokens(self, image: Image.Image) -> ImageTokensLike:
+        """The tokens of an image; an `InputError` where their places in the image are not known."""
+        ...
+
+
 @runtime_checkable
 class Explainable(Protocol):
     """A captioner whose words can be differentiated with respect to its visual input."""

@@ -46,6 +46,10 @@ def explain(
         int | None,
         typer.Option("--steps", min=1, help="Steps of integrated gradients; fewer are faster, mostly over pixels."),
     ] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="Of a VLM's attention, from 1, or from the last: -1; default: mean.")
+    ] = None,
+    head: Annotated[int | None, typer.Option("--head", help="Of a VLM's attention, from 1; default: mean.")] = None,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")] = 5,
     figure: Annotated[bool, typer.Option("--figure", help="Draw words.png too: every word with its map.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the page and the numbers.")] = Path("explanation"),
@@ -69,7 +73,7 @@ def explain(
     region_rule(rule)
     contrasts = _contrasts(contrast or [])
     check_request(method, contrasts)
-    settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps)  # type: ignore[arg-type]
+    settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps, layer=layer, head=head)  # type: ignore[arg-type]
     opened = open_image(image)
     with output_folder(out, overwrite=overwrite) as folder:
         captioner = load_captioner(model or DEFAULT_CAPTIONER, beam)

@@ -36,3 +36,23 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[[str
         return made[name]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def vlm(tmp_path_factory: pytest.TempPathFactory, lesson: Any) -> Callable[..., Path]:
+    """The folder of a tiny VLM by family, trained on ten toy images unless asked otherwise; made once."""
+    import torch
+
+    from captioners.huggingface.tiny_vlms import make
+    from captrial.vision.hub_checkpoints import quiet_transformers
+
+    made: dict[tuple[str, bool], Path] = {}
+
+    def get(name: str, trained: bool = True) -> Path:
+        if (name, trained) not in made:
+            made[name, trained] = tmp_path_factory.mktemp(name)
+            with torch.random.fork_rng(), quiet_transformers():
+                make(name, made[name, trained], lesson, trained)
+        return made[name, trained]
+
+    return get

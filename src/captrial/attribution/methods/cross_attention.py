@@ -1,4 +1,7 @@
-"""Attention as the captioner reports it: soft attention, or the last layer's cross-attention averaged over heads."""
+"""Attention as the captioner reports it: soft attention, or the last layer's cross-attention averaged over heads.
+
+A decoder-only VLM has none of them: see `captrial.attribution.methods.token_attention`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from torch import Tensor
 
 from captrial.attribution.attribution import Attribution, grid_of, on_image
 from captrial.attribution.methods.registry import AttributionSettings
+from captrial.attribution.methods.token_attention import attribute_attention
 from captrial.attribution.subject import Subject, Targets, empty_attribution, is_empty
 from captrial.captioners.architectures.layers import MultiHeadAttention
 from captrial.captioners.base import Captioner
@@ -24,6 +28,10 @@ def attribute(subject: Subject, targets: Targets, settings: AttributionSettings)
     targets = targets.to(subject.inputs.device)
     if is_empty(subject, targets):
         return empty_attribution(subject, targets, "attention")
+    if subject.image_tokens is not None:
+        return attribute_attention(subject, targets, settings)
+    if settings.layer is not None or settings.head is not None:
+        raise InputError("a layer or head of attention can be chosen for VLMs only; see `captrial attend --heads`")
     attention = subject.forward(subject.inputs.unsqueeze(0), targets.tokens).attention
     if attention is None or subject.cells is None:
         raise InputError("this captioner reports no attention; use method='integrated_gradients'")

@@ -36,7 +36,7 @@ _FUNCTIONS = "captrial.attribution.methods"
 class AttributionSettings:
     """How an attribution is made; the defaults were measured (docs/explain.md)."""
 
-    over: Over = "elements"  # what our own captioners are differentiated with respect to; others: always pixels
+    over: Over = "elements"  # regions, cells or image tokens; captioners that have none of them: always pixels
     score: ScoreKind = "logit"  # of a word, before the softmax; or "log_probability"
     boxes: Array | None = field(default=None, compare=False)  # (e, 4) relative regions that `occlusion` covers
     tolerance: float = 0.01  # completeness error of every word, for integrated gradients
@@ -46,6 +46,8 @@ class AttributionSettings:
     chunk: int | None = None  # pairs of a point and a word in flight: bounds memory
     shortcuts: bool = True  # exact savings, see `captrial.attribution.gradients.path_gradients.Shortcuts`
     beam: int = 5  # beam width of the caption that `explain_features` generates
+    layer: int | None = None  # of a VLM's decoder, from 1 (negative: from the last), for attention; None: mean
+    head: int | None = None  # of that layer or of all layers, from 1; None: mean
 
     def __post_init__(self) -> None:
         if self.over not in get_args(Over):
@@ -55,7 +57,7 @@ class AttributionSettings:
 
     def rows(self, subject: Subject) -> int:
         """Pairs of a point and a word in flight."""
-        return self.chunk or (CHUNK_PIXELS if subject.is_pixels else CHUNK_ELEMENTS)
+        return self.chunk or subject.chunk or (CHUNK_PIXELS if subject.is_pixels else CHUNK_ELEMENTS)
 
 
 class Needs(StrEnum):
@@ -63,6 +65,7 @@ class Needs(StrEnum):
 
     GRADIENTS = "gradients"
     ATTENTION = "attention"
+    IMAGE_TOKENS = "image tokens"
     CAPTIONS = "captions"
 
 
@@ -87,7 +90,7 @@ class AttributionMethod:
     @property
     def on_datasets(self) -> bool:
         """Whether `captrial ground` and `captrial attend` offer it."""
-        return self.attribute is not None or self.attend is not None
+        return (self.attribute is not None or self.attend is not None) and self.needs is not Needs.IMAGE_TOKENS
 
     @property
     def by_gradients(self) -> bool:
@@ -136,7 +139,7 @@ _ENTRIES = (
     AttributionMethod(
         "attention",
         "Attention",
-        "soft attention, or the last layer's cross-attention averaged over heads, as the captioner reports it",
+        "soft attention, the last layer's cross-attention averaged over heads, or a VLM's attention to image tokens",
         Needs.ATTENTION,
         attribute=f"{_FUNCTIONS}.cross_attention:attribute",
         attend=f"{_FUNCTIONS}.cross_attention:attend",
@@ -144,10 +147,18 @@ _ENTRIES = (
     AttributionMethod(
         "rollout",
         "Attention rollout",
-        "cross-attention traced back through the encoder's self-attention (Transformers)",
+        "attention traced back through all layers: the encoder's (Transformers), or a VLM's decoder",
         Needs.ATTENTION,
+        attribute=f"{_FUNCTIONS}.token_attention:attribute_rollout",
         attend=f"{_FUNCTIONS}.rollout:attend",
         check=f"{_FUNCTIONS}.rollout:self_attentions",
+    ),
+    AttributionMethod(
+        "attention_x_gradient",
+        "Attention x Gradient",
+        "attention times its positive gradient, through all layers of a VLM's decoder (Chefer et al. 2021)",
+        Needs.IMAGE_TOKENS,
+        attribute=f"{_FUNCTIONS}.token_attention:attribute_relevance",
     ),
     AttributionMethod(
         "occlusion",

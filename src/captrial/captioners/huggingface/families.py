@@ -18,6 +18,8 @@ from torch import Tensor
 
 from captrial.captioners.endpoint import PROMPT
 from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions
+from captrial.captioners.huggingface.image_tokens.layouts import find_layout
+from captrial.captioners.huggingface.image_tokens.tokens import ImageTokens, image_tokens
 from captrial.captioners.huggingface.processors import load_processor
 from captrial.captioners.protocols import TokenLogits, VisualInput
 from captrial.errors import InputError, MissingExtraError
@@ -118,6 +120,7 @@ class Chat(HfCaptioner):
     """A model that is prompted with an image, by its chat template or, without one, by plain text."""
 
     default_beam = 1
+    _checked = False
 
     def prepare(self, images: Sequence[Image.Image]) -> dict[str, Tensor]:
         """Prompt and images, padded on the left."""
@@ -132,6 +135,16 @@ class Chat(HfCaptioner):
         )
         return self._to_model(inputs)
 
+    def image_tokens(self, image: Image.Image) -> ImageTokens:
+        """The tokens of an image behind the prompt, with the part of the image that each shows."""
+        image = image.convert("RGB")
+        layout = find_layout(self.model.config.model_type)
+        found = image_tokens(self.model, self.processor, image, self.prepare([image]), layout)
+        if not self._checked:
+            found.check()
+            self._checked = True
+        return found
+
     def visual_input(self, image: Image.Image) -> VisualInput:
         """The pixels, where they are one tensor of fixed size an image."""
         visual = super().visual_input(image)
@@ -139,7 +152,8 @@ class Chat(HfCaptioner):
         if not whole or visual.inputs.shape != self._blank["pixel_values"].shape[1:]:
             raise InputError(
                 f"a {self.model.config.model_type} model cuts images into pieces that depend on their size; "
-                "explanations need one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA)"
+                "over='pixels' needs one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA): use "
+                "over='elements', which explains by image tokens"
             )
         return visual._replace(inputs=visual.inputs.reshape(visual.inputs.shape[-3:]))
 

@@ -1,0 +1,70 @@
+"""The registry of token layouts: which part of the image each image token of a family shows.
+
+A layout's function `boxes(model, processor, image, inputs)` returns one relative box (x1, y1, x2, y2) for every image
+token, in the order of the input; NaN for a token that shows no part of the image (the end of a row of tiles). Boxes of
+padding or of what was cropped away may lie outside [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from captrial.errors import InputError
+
+_HERE = "captrial.captioners.huggingface.image_tokens"
+
+
+@dataclass(frozen=True)
+class TokenLayout:
+    """How a family turns an image into tokens."""
+
+    title: str
+    description: str
+    model_types: tuple[str, ...]  # of `config.json`
+    boxes: str | Callable[..., Any]  # `module:function`
+    beside: tuple[str, ...] = ()  # inputs, one row an image, that the decoder needs beside token ids and masks
+
+    def function(self) -> Callable[..., Any]:
+        """Its function, imported."""
+        if not isinstance(self.boxes, str):
+            return self.boxes
+        module, _, name = self.boxes.partition(":")
+        return getattr(import_module(module), name)  # type: ignore[no-any-return]
+
+
+LAYOUTS = [
+    TokenLayout(
+        "Qwen-VL",
+        "the stretched image in packed patches, 2 x 2 of them merged into a token",
+        ("qwen2_vl", "qwen2_5_vl"),
+        f"{_HERE}.qwen_vl:token_boxes",
+        beside=("image_grid_thw",),
+    ),
+    TokenLayout(
+        "SmolVLM and Idefics3",
+        "rows of tiles, then a thumbnail of the image; pixel-shuffled patches of each",
+        ("smolvlm", "idefics3"),
+        f"{_HERE}.idefics3:token_boxes",
+    ),
+    TokenLayout(
+        "LLaVA and PaliGemma",
+        "one square of the image, stretched or cropped, in a fixed grid",
+        ("llava", "vipllava", "paligemma"),
+        f"{_HERE}.fixed_grid:token_boxes",
+    ),
+]
+
+
+def find_layout(model_type: str) -> TokenLayout:
+    """The layout of a model type; an `InputError` that names the families if there is none."""
+    for layout in LAYOUTS:
+        if model_type in layout.model_types:
+            return layout
+    known = ", ".join(name for layout in LAYOUTS for name in layout.model_types)
+    raise InputError(
+        f"a {model_type} model: which part of the image its tokens show is not known; use over='pixels' or "
+        f"method='occlusion'. Image tokens are known of: {known}"
+    )

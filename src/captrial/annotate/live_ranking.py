@@ -163,7 +163,7 @@ def _preferences(competition: Competition, scorer: PairScorer) -> dict[str, Any]
     judgements = competition.judgements()
     if not judgements:
         return {"people": {}, "agreement": []}
-    found = [metric_agreement(scorer.score(name), judgements) for name in METRICS]
+    found = [metric_agreement(scorer.score(name, frequencies=scorer.frequencies), judgements) for name in METRICS]
     try:
         people = {row["model"]: row["rank"] for row in competition.rank_preferences(judgements).rows()}
     except StateError:  # too few to connect the models

@@ -165,7 +165,7 @@ def add(
     _print_models(competition, f"{directory}: {len(competition.models)} models")
     if competition.manifest.selection:
         more = len(set(competition.label_sample().to_label()) - before)
-        console.print(f"{len(fresh)} new pairs; {more} images more than before in all.")
+        console.print(f"{_counted(len(fresh), 'new pair')}; {_counted(more, 'image')} more than before in all.")
     _print_next(competition)
 
 
@@ -242,7 +242,7 @@ def _print_selection(competition: Competition, fresh: int) -> None:
     print_table("selected images", columns, rows)
     images, sampled = len(competition.selected_images()), len(competition.sampled_images())
     done = "selected" if fresh else "were selected before; nothing to do for"
-    console.print(f"{fresh or len(rows)} pairs {done}: {images} different images in all.")
+    console.print(f"{_counted(fresh or len(rows), 'pair')} {done}: {_counted(images, 'different image')} in all.")
     if sampled:
         every = len(competition.label_sample().to_label())
         console.print(f"Design {competition.design}: {sampled} images sampled from the pool; {every} to label in all.")
@@ -260,3 +260,7 @@ def _print_next(competition: Competition) -> None:
         print_next_step(f"captrial compete rank {directory} --references FILE", "rank by what is labelled")
     else:
         print_next_step(f"captrial compete report {directory}", "all images are labelled; see the result")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

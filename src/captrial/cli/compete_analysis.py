@@ -37,7 +37,7 @@ def stability(
 
     competition = open_competition(directory, ignore_changes)
     scorer = competition.labelled_scorer(competition.labels(references, split))
-    found = measure_stability(lambda k: scorer.score(metric, k))
+    found = measure_stability(lambda k: scorer.score(metric, k, scorer.frequencies))
     if json:
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
         return
@@ -185,7 +185,7 @@ def statistics(
     scorer = competition.labelled_scorer(competition.labels(references, split))
     annotations = facts.annotation_statistics(scorer.references)
     threshold = facts.right_threshold(scorer, metric)
-    outcomes = facts.pair_outcomes(scorer.score(metric), threshold.value)
+    outcomes = facts.pair_outcomes(scorer.score(metric, frequencies=scorer.frequencies), threshold.value)
     classes = facts.class_distribution(map(competition.class_of, competition.selected_images()))
     if json:
         shape = {"annotations": annotations, "classes": classes, "threshold": threshold.value, "outcomes": outcomes}
@@ -197,7 +197,12 @@ def statistics(
         print_table("annotations", columns, rows)
     if classes:
         print_table("classes of the selected images", ["class", "images"], list(classes.items())[:20])
-    rows = [[*outcome.models, outcome.both, outcome.first, outcome.second, outcome.neither] for outcome in outcomes]
+    rows = [
+        [*outcome.models, *map(round, (outcome.both, outcome.first, outcome.second, outcome.neither))]
+        for outcome in outcomes
+    ]
     notes = [f"right: {metric} of at least {threshold.value:.4g} ({threshold.description})"]
+    if any(scorer.unlabelled):
+        notes.append("estimates for all images of each D_ij: not all of them are labelled yet")
     columns = ["first", "second", "both right", "only first", "only second", "neither"]
     print_table("which models were right", columns, rows, notes)

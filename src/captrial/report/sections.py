@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -196,7 +196,9 @@ def _pairs(data: ReportData) -> SectionContent:
 
 def _uncertainty(data: ReportData) -> SectionContent:
     scorer = data.scorer
-    curves = [measure_stability(lambda k, metric=metric: scorer.score(metric, k)) for metric in data.metrics]  # type: ignore[misc]
+    curves = [
+        measure_stability(partial(scorer.score, metric, frequencies=scorer.frequencies)) for metric in data.metrics
+    ]
     values = {
         "flips": [flip_report(scores) for scores in data.pairwise],
         "plan": data.plan,

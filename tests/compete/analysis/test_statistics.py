@@ -11,7 +11,7 @@ from captrial.compete.analysis.statistics import (
     pair_outcomes,
     right_threshold,
 )
-from captrial.compete.ranking.pair_scores import PairScorer
+from captrial.compete.ranking.pair_scores import PairScorer, PairwiseScores
 
 
 def test_table_2() -> None:
@@ -29,5 +29,14 @@ def test_classes_and_pair_outcomes(scorer: PairScorer) -> None:
     assert threshold == pytest.approx(np.quantile(scorer.human_scores("cider"), 0.25))
     for found, pair in zip(pair_outcomes(pairwise, threshold), pairwise.pairs, strict=True):
         right = pair.per_image >= threshold
-        assert found.both == (right[:, 0] & right[:, 1]).sum()
-        assert found.both + found.first + found.second + found.neither == len(pair.images)
+        scale = pair.wanted / len(pair.images)  # not all are labelled; those that are, with equal probability
+        assert found.both == pytest.approx(scale * (right[:, 0] & right[:, 1]).sum())
+        assert found.both + found.first + found.second + found.neither == pytest.approx(pair.wanted)
+
+
+def test_outcomes_are_estimates_for_all_of_a_set_that_is_labelled_in_part() -> None:
+    scores = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    labelled = {0: 1.0, 1: 1.0, 2: 0.5}  # the third stands for two
+    found = PairwiseScores.of_scores("made", ["a", "b"], scores, {(0, 1): np.arange(6)}, labelled)
+    (outcome,) = pair_outcomes(found, 0.5)
+    assert (outcome.both, outcome.first, outcome.second, outcome.neither) == (0, 3, 3, 0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from captrial.compete.ranking import bradley_terry
 from captrial.compete.ranking.bradley_terry import (
     Comparisons,
     fit_bradley_terry,
@@ -15,6 +16,8 @@ from captrial.compete.ranking.bradley_terry import (
     probabilities,
     wins_by_metric,
 )
+from captrial.compete.ranking.pair_scores import PairwiseScores
+from captrial.errors import StateError
 from compete import synthetic
 
 STRENGTH = np.array([0.9, 0.3, -0.2, -1.0])
@@ -157,3 +160,25 @@ def test_wins_are_counted_image_by_image() -> None:
     wins = wins_by_metric(found)
     assert wins[0, 1] == (first > second).sum()
     assert wins[1, 0] == (second > first).sum()
+
+
+def test_a_fit_that_has_not_converged_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    wins = np.array([[0.0, 30.0, 40.0], [1.0, 0.0, 25.0], [0.0, 2.0, 0.0]])
+    fit_bradley_terry(wins)
+    monkeypatch.setattr(bradley_terry, "_STEPS", 2)
+    with pytest.raises(StateError, match="did not converge in 2 steps"):
+        fit_bradley_terry(wins)
+
+
+def test_separated_models_have_finite_strengths() -> None:
+    """Each of twelve models beats all later ones a thousand times and never loses."""
+    wins = 1000.0 * np.triu(np.ones((12, 12)), 1)
+    strength = fit_bradley_terry(wins).strength
+    assert np.isfinite(strength).all()
+    assert (np.diff(strength) < 0).all()
+
+
+def test_wins_weigh_images_by_inverse_probability() -> None:
+    scores = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    found = PairwiseScores.of_scores("made", ["a", "b"], scores, {(0, 1): np.arange(3)}, {0: 1.0, 1: 1.0, 2: 0.25})
+    np.testing.assert_allclose(wins_by_metric(found), [[0, 1], [2, 0]])

@@ -11,6 +11,7 @@ import pytest
 import captrial
 from captrial.compete import Judgement, rank_preferences
 from captrial.compete.ranking.agreement_with_people import metric_agreement
+from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.preferences import FEWEST_IMAGES
 from captrial.errors import InputError, StateError
 from compete.competitions import Small
@@ -157,3 +158,13 @@ def test_metrics_agree_with_people(small: Small) -> None:
     silent = [j for j in judgements if j.image == pairwise.images[pairwise.pairs[0].images[0]] and j.first == "model1"]
     assert metric_agreement(pairwise, silent).left_out == len(silent)
     assert rank_preferences(judgements).rows()[0]["model"] == "model0"
+
+
+def test_agreement_weighs_images_by_inverse_probability() -> None:
+    scores = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    labelled = {0: 1.0, 1: 1.0, 2: 0.25}
+    pairwise = PairwiseScores.of_scores("made", ["x", "y"], scores, {(0, 1): np.arange(3)}, labelled)
+    judgements = [Judgement("0", "x", "y", 1.0), Judgement("1", "x", "y", 1.0), Judgement("2", "x", "y", 0.0)]
+    found = metric_agreement(pairwise, judgements)
+    assert found.tau == pytest.approx((1 + 1 - 4) / 6)
+    assert found.judgements == 3

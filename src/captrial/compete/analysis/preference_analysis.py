@@ -32,7 +32,7 @@ from captrial.compete.analysis.confidence_sequence import (
 )
 from captrial.compete.analysis.flip import FlipReport
 from captrial.compete.analysis.planner import GOALS
-from captrial.compete.ranking.bradley_terry import Comparisons, fit_davidson
+from captrial.compete.ranking.bradley_terry import Comparisons, DavidsonFit, fit_davidson
 from captrial.compete.ranking.preferences import PreferenceResult, WinRate, as_comparisons
 from captrial.compete.storage.judgements import Judgement
 from captrial.errors import InputError, StateError
@@ -40,6 +40,7 @@ from captrial.errors import InputError, StateError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_EXHAUSTIVE = 2_000_000  # images times judgements up to which every image alone is left out: seconds
 _ROUNDING = 1e-9  # lead in log strength from which on another model wins
 
 
@@ -239,16 +240,19 @@ def _next(
 
 
 def flip_judgements(result: PreferenceResult, influential: int = 10) -> FlipReport:
-    """The fewest images whose judgements change the winner when removed: exact for one, an upper bound beyond.
+    """The fewest images whose judgements change the winner when removed.
 
-    The margin is the ratio of the strengths of winner and second.
+    Every image alone is tried (of very many judgements, only those that first-order influence puts first), so one
+    image is found where one is enough; beyond one the number is an upper bound. The margin is the ratio of the
+    strengths of winner and second.
     """
     strength, data = result.fit.strength, result.comparisons
     winner = int(np.argmax(strength))
     moved = strength - result.fit.influence[:, : len(strength)]  # (images, m) without each image, to first order
     expected = moved[:, winner] - np.delete(moved, winner, axis=1).max(axis=1)
-    order = np.argsort(expected, kind="stable")[:influential]
-    without = [(int(image), _lead_without(data, [int(image)], winner)) for image in order]
+    tried = len(expected) if len(expected) * len(data.first) <= _EXHAUSTIVE else influential
+    order = np.argsort(expected, kind="stable")[:tried]
+    without = [(int(image), _lead_without(data, [int(image)], winner, result.fit)) for image in order]
     without.sort(key=lambda pair: pair[1])
     alone = bool(without) and without[0][1] < -_ROUNDING
     removed = [without[0][0]] if alone else _fewest(result, winner)
@@ -259,7 +263,7 @@ def flip_judgements(result: PreferenceResult, influential: int = 10) -> FlipRepo
         removed=tuple(result.images[index] for index in removed),
         new_winner=result.models[int(np.argmax(after))] if removed else None,
         method="exact" if alone else "greedy upper bound",
-        influential=tuple((result.images[image], float(np.exp(lead))) for image, lead in without),
+        influential=tuple((result.images[image], float(np.exp(lead))) for image, lead in without[:influential]),
     )
 
 
@@ -268,12 +272,12 @@ def _lead(strength: Floats, winner: int) -> float:
     return float(strength[winner] - np.delete(strength, winner).max())
 
 
-def _lead_without(data: Comparisons, images: Sequence[int], winner: int) -> float:
+def _lead_without(data: Comparisons, images: Sequence[int], winner: int, start: DavidsonFit | None = None) -> float:
     """The lead without some images; infinite where the models are no longer connected."""
     kept = data.taken(~np.isin(data.cluster, images))
     if not len(kept.first) or kept.connected.max() > 0:
         return math.inf
-    return _lead(fit_davidson(kept).strength, winner)
+    return _lead(fit_davidson(kept, start).strength, winner)
 
 
 def _fewest(result: PreferenceResult, winner: int) -> list[int]:

@@ -53,14 +53,15 @@ def measure_stability(score: Callable[[int | None], PairwiseScores], first: int 
     """Rank by the first k images of every D_ij, for k from `first` to all of them.
 
     `score(k)` returns the scores on the first k images of every D_ij, `score(None)` on all. Where not all images are
-    labelled, a model that labels do not connect with the others is left out, and a k whose images do not connect all.
+    labelled, labelled ones count by their inverse probabilities, as in `rank_models`; a model that labels do not
+    connect with the others is left out, and a k whose images do not connect all.
     """
-    everything = score(None)
+    everything = score(None).weighted()
     ranked = connection(ratios(everything.matrix()))
     everything = everything.among(ranked)
     final = ranking_vector(ratios(everything.matrix()), everything.models)
     last = max((pair.wanted for pair in everything.pairs), default=0)
-    matrices = {k: ratios(score(k).among(ranked).matrix()) for k in range(first, last + 1)}
+    matrices = {k: ratios(score(k).weighted().among(ranked).matrix()) for k in range(first, last + 1)}
     values = {k: spearman(ranking_vector(f), final) for k, f in matrices.items() if connected(f)}
     return Stability(everything.metric, tuple(values), tuple(values.values()), len(everything.models))
 

@@ -36,17 +36,20 @@ class RightThreshold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
-    """On how many labelled images of D_ij both models, one, or neither was right (Wan 2022 section 3.2)."""
+    """On how many images of D_ij both models, one, or neither was right (Wan 2022 section 3.2).
+
+    Counts where D_ij is labelled, estimates that add up to its size while it is labelled in part.
+    """
 
     models: tuple[str, str]
-    both: int
-    first: int
-    second: int
-    neither: int
+    both: float
+    first: float
+    second: float
+    neither: float
 
 
 def annotation_statistics(references: Sequence[Sequence[str]]) -> AnnotationStatistics | None:
-    """Statistics of tokenised references; None where there are none."""
+    """Statistics of tokenised references, as they were written (no weights: not about D); None where there are none."""
     sizes = [len(texts) for texts in references]
     lengths = [len(text.split()) for texts in references for text in texts]
     if not lengths:
@@ -80,11 +83,17 @@ def right_threshold(scorer: PairScorer, metric: str) -> RightThreshold:
 
 
 def pair_outcomes(pairwise: PairwiseScores, threshold: float) -> list[PairOutcome]:
-    """Count which models were right on the labelled images of each D_ij."""
+    """Count which models were right on each D_ij.
+
+    A labelled image counts by the inverse of its probability to be labelled, as in `rank_models`, and all of them
+    together as the images that D_ij should have.
+    """
     found = []
     for pair in pairwise.pairs:
         first, second = (pair.per_image >= threshold).T
         names = pairwise.models[pair.models[0]], pairwise.models[pair.models[1]]
         counts = ((first & second), (first & ~second), (~first & second), (~first & ~second))
-        found.append(PairOutcome(names, *(int(which.sum()) for which in counts)))
+        weights = pairwise.weights[pair.images]
+        scale = 1.0 if len(pair.images) == pair.wanted else pair.wanted / max(float(weights.sum()), 1e-300)
+        found.append(PairOutcome(names, *(round(scale * float(weights @ which), 6) for which in counts)))
     return found

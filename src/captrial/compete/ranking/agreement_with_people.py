@@ -35,7 +35,10 @@ def metric_agreement(
     seed: int = 0,
     level: float = 0.95,
 ) -> MetricAgreement:
-    """How often a metric prefers the caption that a person preferred; the interval resamples images."""
+    """How often a metric prefers the caption that a person preferred; the interval resamples images.
+
+    While D is labelled in part, an image counts by the inverse of its probability to be labelled, as in `rank_models`.
+    """
     preferred = _preferred_by_metric(pairwise)
     by_image: dict[str, list[float]] = {}
     left_out = 0
@@ -47,14 +50,17 @@ def metric_agreement(
             left_out += 1
             continue
         by_image.setdefault(judgement.image, []).append(value * (1 if judgement.outcome else -1))
-    sums = np.array([sum(values) for values in by_image.values()])
-    counts = np.array([len(values) for values in by_image.values()], float)
+    stands_for = dict(zip(pairwise.images, pairwise.weights.tolist(), strict=True))
+    each = np.array([stands_for[image] for image in by_image])
+    sums = each * np.array([sum(values) for values in by_image.values()])
+    counts = each * np.array([len(values) for values in by_image.values()], float)
     tau = float(sums.sum() / counts.sum()) if len(sums) else np.nan
     low = high = np.nan
+    used = sum(map(len, by_image.values()))
     if len(sums) > 1:
         weights = exponential_weights(replicates, len(sums), seed)
         low, high = percentile_bounds((weights @ sums) / (weights @ counts), level)
-    return MetricAgreement(pairwise.metric, tau, float(low), float(high), int(counts.sum()), left_out)
+    return MetricAgreement(pairwise.metric, tau, float(low), float(high), used, left_out)
 
 
 def judgement_summary(
@@ -62,7 +68,9 @@ def judgement_summary(
 ) -> dict[str, Any]:
     """The ranking by judgements, and the agreement of `metric` and of common metrics with them."""
     metrics = dict.fromkeys([metric, *COMMON_METRICS])
-    agreement = [asdict(metric_agreement(scorer.score(name), judgements)) for name in metrics]
+    agreement = [
+        asdict(metric_agreement(scorer.score(name, frequencies=scorer.frequencies), judgements)) for name in metrics
+    ]
     return {**result.to_json(), "agreement": agreement}
 
 

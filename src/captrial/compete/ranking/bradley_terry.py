@@ -26,6 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtri, stdtrit
 
 from captrial.compete.ranking.pair_scores import PairwiseScores
+from captrial.errors import StateError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,6 +34,8 @@ Ints = NDArray[np.int64]
 _ALL = slice(None)
 _STEPS = 500
 _TOLERANCE = 1e-10
+_ACCEPTED = 1e-6  # last step that counts as converged when steps are used up: rounding allows no smaller one
+_LEAST_DAMPING = 1 / 16
 _LARGEST_STEP = 2.0  # of a parameter in one Newton step
 _PRIOR_CELLS = 2.0  # cells of full agreement added to those with repeated verdicts: a few cells say little
 _SINGULAR = 1e-8  # share of a covariate's variation that must remain beside strengths and other covariates
@@ -184,6 +187,8 @@ def fit_davidson(comparisons: Comparisons, start: DavidsonFit | None = None) -> 
     """Fit log strengths, covariates and, where there are ties, nu; `start` is a fit to begin from.
 
     Strengths of models that nothing connects (see `Comparisons.connected`) have no meaning relative to each other.
+    A model that won or lost everything has a finite strength (see the module's text). Newton's method; an error where
+    it does not converge.
     """
     basis, design = _basis(comparisons.models), _design(comparisons)
     ties = bool((comparisons.outcome == 0.5).any())
@@ -192,12 +197,22 @@ def fit_davidson(comparisons: Comparisons, start: DavidsonFit | None = None) -> 
     if start is not None:
         theta[:-1] = [*(basis.T @ start.strength), *start.effects]
         theta[-1] = start.log_nu if ties and np.isfinite(start.log_nu) else theta[-1]
+    before, damping = np.zeros(design.shape[1] + ties), 1.0
     for _ in range(_STEPS):
         state = _State(comparisons, design, theta, ties)
-        step = np.clip(state.solve(state.score), -_LARGEST_STEP, _LARGEST_STEP)
+        step = damping * np.clip(state.solve(state.score), -_LARGEST_STEP, _LARGEST_STEP)
+        if step @ before < 0 and np.abs(step).max() > 0.5 * np.abs(before).max():  # back and forth
+            step, damping = step / 2, max(damping / 2, _LEAST_DAMPING)
+        before = step
         theta = theta + (step if ties else np.append(step, 0.0))
         if np.abs(step).max(initial=0.0) < _TOLERANCE:
             break
+    else:
+        if not np.abs(before).max(initial=0.0) < _ACCEPTED:
+            raise StateError(
+                f"the Bradley-Terry fit of {len(comparisons.first)} comparisons did not converge in {_STEPS} steps; "
+                "leave out a --control, or collect more judgements"
+            )
     return _State(comparisons, design, theta, ties).result(basis)
 
 
@@ -218,15 +233,23 @@ def fit_bradley_terry(wins: Floats) -> Strengths:
 
 
 def wins_by_metric(pairwise: PairwiseScores) -> Floats:
-    """Wins (m, m) on the labelled images of every D_ij; equal scores are half a win each."""
+    """Wins (m, m) on the labelled images of every D_ij; equal scores are half a win each.
+
+    An image counts by the inverse of its probability to be labelled, those of a pair together as many as there are.
+    """
     wins = np.zeros((len(pairwise.models), len(pairwise.models)))
     for pair in pairwise.pairs:
         first, second = pair.per_image.T
         known = ~np.isnan(first + second)
-        ties = 0.5 * float((first[known] == second[known]).sum())
+        if not known.any():
+            continue
+        weights = pairwise.weights[pair.images[known]]
+        weights = weights / weights.mean()
+        ahead = np.sign(first[known] - second[known])
+        ties = 0.5 * float(weights @ (ahead == 0))
         i, j = pair.models
-        wins[i, j] += float((first[known] > second[known]).sum()) + ties
-        wins[j, i] += float((first[known] < second[known]).sum()) + ties
+        wins[i, j] += float(weights @ (ahead > 0)) + ties
+        wins[j, i] += float(weights @ (ahead < 0)) + ties
     return wins
 
 

@@ -17,13 +17,11 @@ and the control variates of the pool's ranking (`ranking.estimates`: captions th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from captrial.compete.selection.registry import meaning_overlap
 from captrial.compete.selection.token_rows import TokenEncoder, TokenRows
 from captrial.compete.storage.caption_pool import CaptionSource
 from captrial.errors import InputError
@@ -73,9 +71,11 @@ def caption_agreement(captions: TokenRows, models: int) -> Floats:
 
 def semantic_agreement(captions: Sequence[Sequence[str]]) -> Floats:
     """(images, models): the agreement by meaning of each caption; `captions` are those of the first model, ..."""
+    from captrial.metrics.semantic.semantic import sentence_similarities  # needs an extra
+
     total = np.zeros((len(captions[0]), len(captions)))
-    for first, second in combinations(range(len(captions)), 2):
-        agreed = 1 - (1 - meaning_overlap(captions[first], captions[second])) ** 2
+    for (first, second), similarity in sentence_similarities(captions).items():
+        agreed = 1 - (1 - similarity) ** 2
         total[:, first] += agreed
         total[:, second] += agreed
     return total / (len(captions) - 1)

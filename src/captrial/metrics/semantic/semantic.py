@@ -8,7 +8,7 @@ tokens in context, as in BERTScore (Zhang et al. 2020), without its rescaling an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, combinations
 from typing import Literal
 
 import numpy as np
@@ -42,9 +42,24 @@ def sentence_similarity(first: Sequence[str], second: Sequence[str]) -> np.ndarr
 
     An empty text is like another empty one, and like nothing else.
     """
-    found = semantic(list(first), [[text] for text in second]).per_image  # NaN without a word to compare with
-    empty = np.array([not one.strip() and not other.strip() for one, other in zip(first, second, strict=True)], bool)
-    return np.where(empty, 1.0, np.nan_to_num(found))
+    return sentence_similarities([first, second])[0, 1]
+
+
+def sentence_similarities(
+    texts: Sequence[Sequence[str]],
+) -> dict[tuple[int, int], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """`sentence_similarity` of every pair (i < j) of equally long lists of texts; each text is encoded once."""
+    parts = sentence_parts(list(chain.from_iterable(texts)), sentence_encoder(None))
+    ends = np.cumsum([len(column) for column in texts]).tolist()
+    columns = [parts[end - len(column) : end] for column, end in zip(texts, ends, strict=True)]
+    empty = [np.array([not text.strip() for text in column], bool) for column in texts]
+    found = {}
+    for i, j in combinations(range(len(texts)), 2):
+        theirs = grouped(columns[j], [1] * len(columns[j]))
+        matches = [soft_match(own, other) for own, other in zip(columns[i], theirs, strict=True)]
+        values = SemanticState(match_columns(matches, "semantic"), ()).scores().per_image  # NaN without words
+        found[i, j] = np.where(empty[i] & empty[j], 1.0, np.nan_to_num(values))
+    return found
 
 
 class SemanticState(MeanState):

@@ -50,7 +50,17 @@ from captrial.grounding.own_maps import MapFiles
 from captrial.grounding.regions import detect_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import GroundingResult, ground_dataset
-from captrial.judges import JudgeDescription, MachineVerdict, VerdictFile, read_verdicts
+from captrial.judges import (
+    EndpointJudge,
+    JudgeDescription,
+    MachineVerdict,
+    VerdictFile,
+    read_prices,
+    read_rubric,
+    read_verdicts,
+)
+from captrial.judges.endpoint_judge import Asked
+from captrial.judges.rubric import read_answer
 from captrial.metrics.meteor.resources import ParaphraseTable
 from captrial.papers.experiments import ExperimentResult, FigureFile, PaperClaim, TextTable, load_papers
 from captrial.papers.reproduction import SETTINGS, Reproduction
@@ -349,6 +359,17 @@ def read_and_extend_verdicts(folder: Path) -> None:
     assert read_verdicts(folder)
 
 
+JUDGE_ANSWER = {"choices": [{"message": {"content": dumps({"reason": "r", "better": "first"}).decode()}}], "usage": {}}
+
+
+def read_judge_answer(folder: Path) -> None:
+    content = (folder / "answer").read_bytes() if (folder / "answer").is_file() else b""
+    _, text, problem = EndpointJudge("http://127.0.0.1:9/v1", "m")._read(content, Asked(), 0.0)
+    if problem is not None:
+        raise problem
+    assert read_answer(text, "pairs").choice in ("first", "second", "tie")
+
+
 KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
     "grounded captions": (made(ground), ground),
     "regions of a detector": (made(find_regions), find_regions),
@@ -377,6 +398,12 @@ KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
     "index of paraphrases": (made(paraphrases), read_paraphrases),
     "lock": (lambda: {LOCK: dumps({"pid": 1, "host": "h", "command": "c", "since": "s"})}, read_lock),
     "verdicts of machines": (made(write_verdicts), read_and_extend_verdicts),
+    "answer of a judge": (lambda: {"answer": dumps(JUDGE_ANSWER)}, read_judge_answer),
+    "prices of judges": (
+        lambda: {"p.json": dumps({"m": {"prompt": 2.5, "completion": 10}})},
+        lambda folder: read_prices(folder / "p.json"),
+    ),
+    "rubric": (lambda: {"r.txt": b"Say which is better."}, lambda folder: read_rubric(folder / "r.txt")),
     "toy world to continue": (made(read_sheet), read_sheet),
     "dataset visual genome": (
         lambda: {f"{name}.json": dumps(content) for name, content in VISUAL_GENOME.items()},

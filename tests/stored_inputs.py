@@ -20,6 +20,7 @@ import torch
 from captrial.attribution.attribution import Attribution
 from captrial.attribution.explanation import Explanation
 from captrial.captioners.batch_captioning import caption_to_file
+from captrial.captioners.chat_client import _decoded
 from captrial.captioners.checkpoint import Checkpoint, verify_checkpoint
 from captrial.captioners.endpoint import EndpointCaptioner
 from captrial.captioners.registry import create
@@ -224,7 +225,7 @@ def read_answer(folder: Path) -> None:
     content = (folder / "answer").read_bytes() if (folder / "answer").is_file() else b""
     for encoding in ("", "gzip", "br"):
         try:
-            text = captioner._read(200, captioner._decoded(content, encoding))
+            text = captioner._read(200, _decoded(content, encoding, "http://h", "a caption"))
         except CaptrialError:
             continue
         assert text == " ".join(text.split())

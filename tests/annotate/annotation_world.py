@@ -14,7 +14,7 @@ from PIL import Image
 from captrial.annotate import accounts
 from captrial.annotate.rounds.base import Answer
 from captrial.annotate.rounds.inspect import VoteForm
-from captrial.annotate.rounds.judge import JudgementForm
+from captrial.annotate.rounds.judge_round import JudgementForm
 from captrial.annotate.rounds.write import CaptionForm, RefusalForm
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings, write_settings

@@ -38,6 +38,7 @@ OWNED = (  # what the commands themselves keep in a competition's directory, and
     "annotations.sqlite",
     "references.annotated.jsonl",
     "judgements.annotated.jsonl",
+    "judges/nobody.",
 )
 READERS = {  # these leave the whole directory as it is, and add nothing to it
     "annotate status",
@@ -52,6 +53,7 @@ READERS = {  # these leave the whole directory as it is, and add nothing to it
     "compete statistics",
     "data show",
     "data formats",
+    "judge rubric",
     "score",
     "verify",
     "doctor",
@@ -97,6 +99,9 @@ compete report {d} --metric cider
 compete report {d} --metric cider --out {d}/mine
 compete export {d} {d}/tables
 compete export {d} {d}/mine
+judge rubric
+judge run {d} --judge http://127.0.0.1:9/v1#nobody --text-only --limit 1
+judge run {d} --judge http://127.0.0.1:9/v1#nobody --rubric {d}/mine/refs.json --limit 1
 score {d}/mine/a.json --references {d}/mine/refs.json --metrics bleu,cider
 data show {d}/mine/refs.json
 data show {d}/mine/notes.txt
@@ -150,6 +155,8 @@ def add_hand_made_files(directory: Path) -> None:
     (directory / "tables" / "selection.csv").write_text("my,own,table\n")
     (directory / "served" / "mine.jpg").write_bytes(b"not an image")
     (directory / "selection" / "notes.txt").write_text("these are hard images\n")
+    (directory / "judges").mkdir()
+    (directory / "judges" / "notes.txt").write_text("ask another judge\n")
     (directory / "captions" / "notes.txt").write_text("model0 is the old one\n")
     source = directory.parent / "source"
     for name, file in (("a", "model0.json"), ("b", "model1.json")):

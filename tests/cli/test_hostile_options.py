@@ -117,6 +117,8 @@ LINES: dict[str, list[str]] = {
     ],
     "features": ["PHOTOS", "--out", "OUT", "--backbone", "efficientnet-lite0?size=64"],
     "ground": [*STUDY, "--out", "OUT"],
+    "judge rubric": [],
+    "judge run": ["COMPETITION", "--judge", "http://127.0.0.1:9/v1#tiny"],
     "models": [],
     "papers cornia": [*STUDY, "--out", "OUT", "--methods", "attention", "--beam", "1"],
     "papers liu": [*STUDY, "--out", "OUT", "--beam", "1"],

@@ -14,7 +14,8 @@ from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
 from captrial.errors import CaptrialError, InputError
 from captrial.folders import LOCK
-from cli.writing_verbs import EXTENDING, FILES, FOLDERS, Inputs, contents
+from captrial.judges import SimulatedJudge, SimulatedServer, serve_judge
+from cli.writing_verbs import EXTENDING, FILES, FOLDERS, JUDGE, Inputs, contents
 
 # Names that commands write, in a folder of somebody else.
 FOREIGN = [
@@ -126,14 +127,20 @@ def test_a_folder_of_results_is_replaced_until_somebody_edits_it(inputs: Inputs,
 
 
 @pytest.mark.parametrize("name", EXTENDING)
-def test_files_of_others_in_a_competition_stay(name: str, inputs: Inputs, tmp_path: Path) -> None:
+def test_files_of_others_in_a_competition_stay(
+    name: str, inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "cache"))  # no answers of earlier runs
     directory = inputs.folder / "COMPETITION"
     for place in ("notes.txt", "captions/notes.txt", "selection/notes.txt", "references.jsonl.old"):
         (directory / place).write_text("mine")
     (directory / "references.jsonl").write_text(json.dumps({"id": "0", "captions": ["a dog"]}) + "\n")
     kept = {path: path.read_bytes() for path in directory.rglob("*") if path.suffix in (".txt", ".old", ".jsonl")}
-    result = CliRunner().invoke(app, inputs.arguments(EXTENDING[name], directory))
-    assert result.exit_code == 0, result.output
+    with serve_judge(SimulatedServer(SimulatedJudge(), lambda first, second: True)) as server:
+        line = [part.replace(JUDGE, server.base) for part in inputs.arguments(EXTENDING[name], directory)]
+        result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output or result.exception
+    assert bool(server.requests) == (name == "judge run")
     assert {path: path.read_bytes() for path in kept} == kept
 
 

@@ -40,11 +40,14 @@ FOLDERS: dict[str, list[str]] = {
     "papers wan": ["papers", "wan", "--data", "CAPTION_FILES", "--out", "OUT"],
     "train": ["train", "m2-small", "--data", "WORLD", "--out", "OUT"],
 }
+JUDGE = "http://127.0.0.1:9/v1"  # where nobody answers; tests that need answers put a server in its place
+TEXTS = ["--text-only", "--references", "REFERENCES"]
 # Commands that extend a folder which is there.
 EXTENDING: dict[str, list[str]] = {
     "compete add": ["compete", "add", "COMPETITION", "--captions", "c=C"],
     "compete images": ["compete", "images", "COMPETITION", "PHOTOS"],
     "compete select": ["compete", "select", "COMPETITION", "--k", "4", "--again"],
+    "judge run": ["judge", "run", "COMPETITION", "--judge", f"{JUDGE}#tiny", *TEXTS],
 }
 # Commands whose output is a file, without its suffix.
 FILES: dict[str, list[str]] = {

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import ssl
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import httpx
 from PIL import Image
 
+from captrial.captioners.chat_client import (
+    BUSY,
+    KEY,
+    REFUSED,
+    TRANSIENT,
+    open_client,
+    parse_address,
+    post_chat,
+    start_of,
+    token_count,
+)
 from captrial.data.images import image_data_url
 from captrial.errors import CaptrialError, InputError
 from captrial.files import without_passwords
 
 PROMPT = "Describe this picture in one plain sentence."  # goes to the model: its words are part of the results
-KEY = "CAPTRIAL_API_KEY"  # the environment variable that holds the key, where the endpoint wants one
-_BUSY = {0, 408, 409, 425, 429, 502, 503, 504}  # 0: no answer at all
-_TRANSIENT = {*_BUSY, 500}  # 500 may also be the answer to one image that the endpoint cannot handle
-_REFUSED = {401, 403, 404, 405}  # every other image would get the same answer
-_LARGEST = 1 << 20  # bytes of an answer, also after decompression
 _LONGEST = 4000  # characters of a caption; answers are asked to be much shorter
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """The trusted certificates: read once, which takes longer than a caption."""
-    return httpx.create_ssl_context()
 
 
 @dataclass
@@ -69,14 +65,7 @@ class EndpointCaptioner:
         >>> EndpointCaptioner.parse("http://127.0.0.1:8000/v1#llava").model
         'llava'
         """
-        base, hash_, model = address.partition("#")
-        if not hash_ or not model:
-            raise InputError(f"{address}: name the model after a #, e.g. http://127.0.0.1:8000/v1#my-model")
-        try:
-            httpx.URL(base)
-        except httpx.InvalidURL as error:
-            raise InputError(f"{address} is no address: {error}") from None
-        return cls(base.rstrip("/"), model)
+        return cls(*parse_address(address))
 
     def caption(self, images: Sequence[Image.Image]) -> list[str]:
         """One caption an image, in order."""
@@ -92,12 +81,7 @@ class EndpointCaptioner:
 
     async def _caption(self, images: Sequence[Image.Image]) -> list[str | InputError]:
         slots = asyncio.Semaphore(self.concurrency)
-        key = os.environ.get(KEY)
-        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self.concurrency)
-        async with httpx.AsyncClient(
-            headers=headers, timeout=self.timeout, limits=limits, verify=_certificates()
-        ) as client:
+        async with open_client(self.base, self.concurrency, self.timeout) as client:
 
             async def one(image: Image.Image) -> str | InputError:
                 async with slots:
@@ -125,12 +109,12 @@ class EndpointCaptioner:
                 continue
             if 200 <= status < 300:
                 return self._read(status, content)
-            why = f"answered {status}: {_shown(content)}"
-            if status not in _TRANSIENT:
+            why = f"answered {status}: {start_of(content)}"
+            if status not in TRANSIENT:
                 break
-        if status in _REFUSED:
+        if status in REFUSED:
             raise CaptrialError(f"{self.name} {why}; check the key ({KEY}), the model {self.model} and the address")
-        if status not in _BUSY and await self._is_working(client):
+        if status not in BUSY and await self._is_working(client):
             raise InputError(f"{self.name} captions other images, but not this one: {why}")
         tries = f"{attempt + 1} tries" if attempt else "one try"
         raise CaptrialError(f"{self.name} did not caption an image in {tries}: {why}; run again to continue")
@@ -141,28 +125,8 @@ class EndpointCaptioner:
         return without_passwords(self.base)
 
     async def _post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[int, bytes]:
-        """Status and content of an answer, read up to a limit: an endpoint is not trusted with our memory."""
-        async with client.stream("POST", f"{self.base}/chat/completions", json=body) as answer:
-            content = bytearray()
-            async for chunk in answer.aiter_raw():
-                content += chunk
-                if len(content) > _LARGEST:
-                    raise InputError(f"{self.name} sent more than {_LARGEST >> 10} KiB instead of a caption")
-            return answer.status_code, self._decoded(bytes(content), answer.headers.get("Content-Encoding", ""))
-
-    def _decoded(self, content: bytes, encoding: str) -> bytes:
-        """Undo gzip or deflate, which a server may use although it was asked not to."""
-        if encoding.strip().lower() in ("", "identity"):
-            return content
-        if encoding.strip().lower() not in ("gzip", "deflate"):
-            raise InputError(f"{self.name} answered in the encoding {encoding[:40]!r}; plain JSON is expected")
-        try:
-            found = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(content, _LARGEST + 1)
-        except zlib.error as error:
-            raise InputError(f"{self.name} sent damaged {encoding} ({error})") from None
-        if len(found) > _LARGEST:
-            raise InputError(f"{self.name} sent more than {_LARGEST >> 10} KiB instead of a caption")
-        return found
+        status, content, _ = await post_chat(client, self.base, body, "a caption")
+        return status, content
 
     async def _is_working(self, client: httpx.AsyncClient) -> bool:
         """Whether the endpoint captions a plain grey image: then the fault lay in the other image."""
@@ -189,18 +153,8 @@ class EndpointCaptioner:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             words = []
         if not words or sum(map(len, words)) > _LONGEST:
-            raise InputError(f"{self.name} answered {status}, not a caption: {_shown(content)}")
+            raise InputError(f"{self.name} answered {status}, not a caption: {start_of(content)}")
         used = found.get("usage")
-        self.usage.prompt_tokens += _count(used, "prompt_tokens")
-        self.usage.completion_tokens += _count(used, "completion_tokens")
+        self.usage.prompt_tokens += token_count(used, "prompt_tokens")
+        self.usage.completion_tokens += token_count(used, "completion_tokens")
         return " ".join(words).encode(errors="replace").decode()  # half an emoji could not be written to a file
-
-
-def _shown(content: bytes) -> str:
-    return content[:800].decode(errors="replace")[:200]
-
-
-def _count(usage: object, name: str) -> int:
-    """A count of tokens; 0 where the endpoint reports none, or something else than a count."""
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else 0

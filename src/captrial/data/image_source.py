@@ -53,6 +53,17 @@ class ImageSource:
         image = self._known.get(self._find(image_id) or "")
         return image.path if image else None
 
+    def content(self, image_id: str) -> bytes | None:
+        """The bytes of an image's file, or None where it is not there."""
+        known = self._find(image_id) if self._pool is not None else None
+        try:
+            if self._pool is not None and known is not None:
+                return self._pool.read(known)
+            path = self.path(image_id)
+            return path.read_bytes() if path else None
+        except (CaptrialError, OSError):
+            return None
+
     def open(self, image_id: str) -> Image.Image | None:
         """An image in RGB, or None where it is not there or cannot be opened."""
         known = self._find(image_id) if self._pool is not None else None

@@ -52,6 +52,12 @@ class ValueCache(Generic[V]):
             stored |= fresh
         return [stored[keys[text]] for text in texts]
 
+    def known(self, texts: Sequence[str]) -> dict[str, V]:
+        """The values of those texts that are stored."""
+        keys = {text: _key(text) for text in texts}
+        stored = self._read(list(dict.fromkeys(keys.values())))
+        return {text: stored[key] for text, key in keys.items() if key in stored}
+
     def store(self, texts: Sequence[str], values: Iterable[V]) -> None:
         """Store values that were computed along with others."""
         self._write(dict(zip(map(_key, texts), values, strict=True)))

@@ -10,7 +10,7 @@ from captrial.annotate import accounts
 from captrial.annotate.database import schema
 from captrial.annotate.database.schema import images
 from captrial.annotate.database.transactions import Store
-from captrial.annotate.rounds.judge import swapped
+from captrial.annotate.rounds.judge_round import swapped
 from captrial.annotate.settings import read_settings
 from captrial.errors import MismatchError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from captrial.annotate.accounts import Person
 from captrial.annotate.rounds.base import AnnotationRound
 from captrial.annotate.rounds.inspect import InspectRound
-from captrial.annotate.rounds.judge import JudgeRound
+from captrial.annotate.rounds.judge_round import JudgeRound
 from captrial.annotate.rounds.qualification import Qualification
 from captrial.annotate.rounds.write import WriteRound
 from captrial.annotate.settings import AnnotationSettings

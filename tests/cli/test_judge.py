@@ -1,0 +1,89 @@
+"""`captrial judge`: the command line of a run, its exit codes, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from captrial.cli.app import main
+from captrial.judges import RUBRICS, read_verdicts
+from captrial.judges.simulated_judge import ServerFault
+from cli.commands import answer, run_captrial
+from judges.judged_competition import IMAGES, make_competition, serving
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "cache"))
+
+
+def ending(line: list[str]) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(line)
+    return ended.value.code
+
+
+def test_a_run_and_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = str(make_competition(tmp_path).directory)
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"org/tiny": {"prompt": 100, "completion": 1000}}))
+    with serving() as server:
+        line = ["judge", "run", directory, "--judge", f"{server.base}#org/tiny", "--prices", str(prices)]
+        found = answer(capsys, line)
+        assert (found["verdicts"], found["missing"], found["cost"]) == (2 * IMAGES, 0, pytest.approx(0.15 * 2 * IMAGES))
+        assert answer(capsys, line)["requests"] == 0
+        run_captrial(line)
+        assert "12 questions" in capsys.readouterr().out
+    assert {one.judge for one in read_verdicts(directory)} == {"org-tiny"}
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = str(make_competition(tmp_path).directory)
+    with serving(faults=lambda *_: ServerFault(401, body=b"no key")) as server:
+        line = ["judge", "run", directory, "--judge", f"{server.base}#tiny"]
+        assert ending(line) == 2
+        assert "check the key" in capsys.readouterr().err
+        server.faults = lambda *_: ServerFault(400, body=b"too long")
+        assert ending(line) == 1
+        assert "12 of 12 questions have no verdict" in capsys.readouterr().err
+        assert ending([*line, "--budget", "5", "--prompt-price", "1000000"]) == 1
+        assert "budget" in capsys.readouterr().err
+
+
+def test_what_is_refused_before_anything_is_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = str(make_competition(tmp_path).directory)
+    for options, said in {
+        ("--judge", "https://judge.example/v1#m"): "--send-images",
+        ("--judge", "gpt-4o"): "https://api.openai.com/v1; allow it with --send-images",
+        ("--judge", "http://127.0.0.1:9/v1#m", "--budget", "5"): "--budget needs prices",
+        ("--judge", "http://127.0.0.1:9/v1#m", "--budget", "nan", "--prompt-price", "1"): "above 0",
+        ("--judge", "http://127.0.0.1:9/v1#m", "--prompt-price", "-1"): "a price of -1.0",
+        ("--judge", "http://127.0.0.1:9/v1#m", "--rubric", str(tmp_path / "none")): "judge rubric",
+        ("--judge", "http://127.0.0.1:9/v1"): "name the model",
+    }.items():
+        assert ending(["judge", "run", directory, *options]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert read_verdicts(directory) == []
+
+
+def test_a_model_without_an_address_is_asked_at_openai_base_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = str(make_competition(tmp_path).directory)
+    with serving() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base + "/")
+        found = answer(capsys, ["judge", "run", directory, "--judge", "tiny", "--limit", "2"])
+    assert found["verdicts"] == 4
+
+
+def test_the_rubric_can_be_edited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_captrial(["judge", "rubric"])
+    printed = capsys.readouterr().out
+    assert printed == RUBRICS["pairs"]
+    (tmp_path / "r.txt").write_text(printed + "Prefer captions that name colours.\n")
+    directory = str(make_competition(tmp_path).directory)
+    with serving() as server:
+        run_captrial(["judge", "run", directory, "--judge", f"{server.base}#t", "--rubric", str(tmp_path / "r.txt")])
+        assert "name colours" in server.requests[0]["messages"][0]["content"]

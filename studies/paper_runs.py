@@ -59,6 +59,12 @@ from captrial.vision.features.feature_store import FeatureStore
 from studies.data_paths import COCO, FLICKR8K, FLICKR8K_CAPTIONS, ROOT
 from studies.mirrored_features import BACKBONE, extract_mirrored, mirror
 
+
+def has_bfloat16_units() -> bool:
+    """Whether this processor multiplies in bfloat16 (AVX-512 BF16 or AMX)."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
 RESULTS = Path(__file__).parent / "results" / "paper_runs"
 SUMMARY, CURVE, CAPTIONS, GROUNDING = "run.json", "curve.csv", "captions.csv.gz", "grounding.csv.gz"
 BACKBONES = {"regions": "region-detector", "grid": BACKBONE}  # 36 regions, 1012 wide; 9 x 9 cells, 1280 wide
@@ -83,13 +89,14 @@ SIZES: dict[str, dict[str, Any]] = {
     "aoa": {"width": 256, "heads": 8, "layers": 3},
     "x_lan": {"width": 256, "heads": 8, "blocks": 3},
 }
-# Twice as many images with mirror images: six epochs are twelve of the photographs alone.
-_SHARED = {"batch": 16, "patience": 3, "autocast": "true"}
+# Twice as many images with mirror images: six epochs are twelve of the photographs alone. bfloat16 halves a step where
+# the processor has units for it and takes many times as long where it has none; run.json says which it was.
+_SHARED = {"batch": 16, "patience": 3, "autocast": str(has_bfloat16_units()).lower()}
 XE = {**_SHARED, "epochs": 6, "warmup": 500, "rate": 5e-4}
 RL = {**_SHARED, "epochs": 0, "scst_epochs": 3, "scst_rate": 3e-5, "scst_warmup": 100, "average": 0.999}
 DISC = {"critic_epochs": 4, "warmup": 200, "critic_width": 256, "critic_embedding": 128}  # its critic comes first
 
-WAN = ("ort", "m2", "top_down", "att2in", "aoa", "x_lan", "stack_cap", "sgae", "disc")
+WAN = ("ort", "m2", "top_down", "att2in", "disc", "aoa", "x_lan", "stack_cap", "sgae")
 CORNIA = ("transformer", "m2", "smart")
 SETS = {"flickr8k": "500 test photographs of Flickr8k", "coco": "390 photographs of COCO val2017"}
 
@@ -130,24 +137,21 @@ class Run:
 
 
 def plan() -> list[Run]:
-    """All runs; those that decide most come first."""
+    """All runs; those that decide most come first, and each captioner's stages one after the other."""
     first = ("transformer", "m2", "ort", "ort-no-geometry", "smart")
     others = tuple(name for name in WAN if name not in first)
-    runs = [Run(name, "regions") for name in first]
-    runs += [Run(name, "grid") for name in (*CORNIA, "ort")]
-    runs += [Run(name, "regions", "rl") for name in ("ort", "m2", "ort-no-geometry", "transformer", "smart")]
-    runs += [Run(name, "regions") for name in others if name != "disc"]
-    runs += [Run(name, "regions", "rl") for name in others]
-    runs += [Run(name, "grid", "rl") for name in (*CORNIA, "ort")]
-    for seed in (1, 2):  # for claims about features, memory and mesh, and geometry
-        runs += [Run(name, "regions", "xe", seed) for name in first]
-        runs += [Run(name, "grid", "xe", seed) for name in CORNIA]
-        runs += [Run(name, "regions", "rl", seed) for name in first]
-    for seed in (1, 2):  # the rest of the nine, and of the grid
-        runs += [Run(name, "regions", "xe", seed) for name in others if name != "disc"]
-        runs += [Run(name, "regions", "rl", seed) for name in others]
-        runs += [Run(name, "grid", "rl", seed) for name in CORNIA]
+    runs: list[Run] = []
+    for seed in (0, 1, 2):
+        runs += [run for name in first for run in stages(name, "regions", seed)]
+        runs += [run for name in others for run in stages(name, "regions", seed)]
+        runs += [run for name in (*CORNIA, "ort") for run in stages(name, "grid", seed)]
     return runs
+
+
+def stages(captioner: str, features: str, seed: int) -> list[Run]:
+    """The runs of a captioner in their order. Disc has no cross-entropy of its own."""
+    chosen = ("rl",) if captioner == "disc" else ("xe", "rl")
+    return [Run(captioner, features, stage, seed) for stage in chosen]
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,10 @@ class Work:
     def is_finished(self, run: Run) -> bool:
         """Whether the results of a run are kept."""
         return (self.results / run.name / SUMMARY).exists()
+
+    def has_weights(self, run: Run) -> bool:
+        """Whether another run can continue from this one here."""
+        return self.is_finished(run) and (self.run_folder(run) / "best").is_dir()
 
 
 @cache
@@ -201,13 +209,17 @@ def make_stores(work: Work, kinds: Iterable[str] = tuple(BACKBONES)) -> None:
 
 
 def run_all(runs: Sequence[Run], work: Work) -> None:
-    """Train runs in their order; one that another process holds, or that waits for another run, is left for later."""
-    left = list(runs)
-    make_stores(work, dict.fromkeys(run.features for run in left if not work.is_finished(run)))
-    while left := [run for run in left if not work.is_finished(run)]:
+    """Train runs in their order; one that another process holds, or that waits for another run, is left for later.
+
+    A run whose results are kept is trained again where one that continues from it finds no weights on this machine, and
+    its new results replace the old ones: both stages of a table are of the same weights.
+    """
+    left = with_predecessors([run for run in runs if not work.is_finished(run)], work)
+    make_stores(work, dict.fromkeys(run.features for run in left))
+    while left := [run for run in left if not work.has_weights(run)]:
         started = False
         for run in left:
-            if run.after is not None and not work.is_finished(run.after):
+            if run.after is not None and not work.has_weights(run.after):
                 continue
             try:
                 print(f"{time.strftime('%H:%M:%S')} {run.name}", flush=True)
@@ -220,10 +232,20 @@ def run_all(runs: Sequence[Run], work: Work) -> None:
             time.sleep(WAIT)
 
 
+def with_predecessors(runs: Sequence[Run], work: Work) -> list[Run]:
+    """Runs, each after the one that it continues from where that one has no weights here."""
+    found: dict[Run, None] = {}
+    for run in runs:
+        if run.after is not None and not work.has_weights(run.after):
+            found[run.after] = None
+        found[run] = None
+    return list(found)
+
+
 def run_one(run: Run, work: Work) -> None:
     """Train a run, or continue it, and keep its results."""
     with lock_folder(work.run_folder(run), "training run"):
-        if work.is_finished(run):
+        if work.has_weights(run):
             return
         store = FeatureStore(work.store("flickr8k", run.features))
         notes = {"data": "Flickr8k, 6 000 training images and their mirror images", "experiment": run.name}

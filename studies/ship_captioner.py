@@ -116,6 +116,8 @@ def ship(run: Path, name: str, attend: bool = False) -> Path:
     if attend:
         notes["data"] = "Flickr8k with the phrases and boxes of Flickr30k Entities, 6 000 training images"
         notes["experiment"] = f"attend/{run.name}"
+    elif (PAPER_RUNS / run.name).exists():
+        notes["experiment"] = f"paper_runs/{run.name}"
     replace(best, notes=notes).save_pretrained(folder, torch.float16)
     facts = {**_facts(name, run.name, best, settings, result), "command": command}
     facts["attention"] = ATTENTION.format(**result) if attend else ""

@@ -221,3 +221,14 @@ def test_the_results_page_has_what_the_kept_runs_say() -> None:
     """After a run was kept: `python -m studies.paper_claims write`."""
     page = PAGE.read_text()
     assert replace_sections(page, sections()) == page
+
+
+def test_a_stage_whose_weights_are_gone_is_trained_again(work: Work) -> None:
+    first, second = Run("transformer", "regions", "xe"), Run("transformer", "regions", "rl")
+    (work.results / first.name).mkdir(parents=True)
+    (work.results / first.name / SUMMARY).write_text("{}")  # kept by a session whose run folder is gone
+    assert paper_runs.with_predecessors([second], work) == [first, second]
+    paper_runs.run_all([second], work)
+    assert orjson.loads((work.results / first.name / SUMMARY).read_bytes())["stage"] == "xe"
+    assert work.has_weights(second)
+    assert paper_runs.with_predecessors([second], work) == [second]

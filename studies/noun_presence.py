@@ -3,6 +3,7 @@
     python -m studies.noun_presence CACHE train        the linear layer, the weights of evidence, the threshold
     python -m studies.noun_presence CACHE design       which evidence, chosen on validation photographs
     python -m studies.noun_presence CACHE measure      error rates of verdicts on test photographs; also into the table
+    python -m studies.noun_presence CACHE ship         what was measured, and checked by eye, into the table again
     python -m studies.noun_presence CACHE tables       what docs/ground.md shows
 
 CACHE keeps what the networks say of the photographs (minutes of a core) and the captions of the shipped captioners.
@@ -26,6 +27,7 @@ import numpy as np
 import orjson
 import torch
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 from torch import nn
 from torch.nn import functional
 
@@ -48,7 +50,7 @@ from captrial.training.feature_extraction import features_of
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 from captrial.vision.detectors.noun_presence import NounPresence, PresenceTable, pooled
 from captrial.vision.detectors.region_detector import SHIPPED, RegionDetector, log_odds
-from captrial.vision.registry import DEFAULT_DETECTOR, load_backbone
+from captrial.vision.registry import DEFAULT_DETECTOR, load_backbone, load_detector
 from studies.data_paths import FLICKR8K_CAPTIONS
 from studies.region_detector import read_samples
 from studies.region_labels import MERGED, NO_THING, SLOT_OF_TYPE
@@ -160,20 +162,20 @@ def seen(samples: Sequence[Sample], path: Path, cells: bool) -> dict[str, Any]:
 
 
 def captions(
-    samples: Sequence[Sample], cache_: Path, split: str, more: Sequence[str] = ()
+    samples: Sequence[Sample], cache_: Path, split: str, names: Sequence[str] = MEASURED
 ) -> dict[str, dict[str, str]]:
-    """Captions of a split by the measured captioners and `more` shipped ones, kept in a file."""
+    """Captions of a split by shipped captioners, kept in a file."""
     path = cache_ / f"captions-{split}.json"
     found: dict[str, dict[str, str]] = orjson.loads(path.read_bytes()) if path.exists() else {}
-    for name, folder in measured_captioners(more).items():
+    for name in names:
         if name not in found:
-            attributor = captioner_attributor(name, Path(folder), samples, cache_, split)
+            attributor = captioner_attributor(name, shipped_captioners()[name], samples, cache_, split)
             found[name] = {}
             for start in track(range(0, len(samples), 16), name):
                 ids = [sample.id for sample in samples[start : start + 16]]
                 found[name].update(zip(ids, attributor.caption(ids), strict=True))
             atomic_write(path, orjson.dumps(found))
-    return found
+    return {name: found[name] for name in names}
 
 
 def measured_captioners(more: Sequence[str] = ()) -> dict[str, str]:
@@ -441,8 +443,32 @@ def measure(cache_: Path) -> None:
         "nulls by phrases": nulls([[*row[:5], row[6]] for row in first], labelled, grounder),
     }
     atomic_write(RESULTS / "presence.json", orjson.dumps(document))
+    ship_measured(document["summary"])
+
+
+def ship_measured(summary_: dict[str, Any]) -> None:
+    """Put error rates into the shipped table: with what was checked by eye, and of which weights they are."""
+    detector = load_detector(DEFAULT_DETECTOR)
+    assert isinstance(detector, RegionDetector)
     presence = NounPresence.from_pretrained(SHIPPED)
-    NounPresence(replace(presence.table, measured=document["summary"]), presence.head).save_pretrained(SHIPPED)
+    of = {**detector.measured_as(), "presence": presence.identity()}
+    table = replace(presence.table, measured={**summary_, "by eye": rates_by_eye(), "of": of})
+    NounPresence(table, presence.head).save_pretrained(SHIPPED)
+
+
+def rates_by_eye() -> dict[str, dict[str, float]]:
+    """Error rates of verdicts looked at without knowing them (`studies.blind_check`), with Wilson's 95% interval."""
+    rows = orjson.loads((RESULTS / "blind.json").read_bytes())
+    told = [row for row in rows if row["flagged"] and row["answer"] != "unclear"]
+    wrong = sum(row["answer"] == "there" for row in told)
+    found = binomtest(wrong, len(told)).proportion_ci(method="wilson")
+    error = {"error": wrong / len(told), "low": float(found.low), "high": float(found.high), "nouns": len(told)}
+    return {str(Verdict.NOT_IN_IMAGE): {name: round(value, 3) for name, value in error.items()}}
+
+
+def ship(_: Path) -> None:
+    """Put what was measured before, and checked by eye since, into the shipped table."""
+    ship_measured(orjson.loads((RESULTS / "presence.json").read_bytes())["summary"])
 
 
 METHODS = ("attention", "integrated_gradients")  # the verdicts that ground a noun depend on it
@@ -551,11 +577,12 @@ def main() -> None:
     """Train, measure or print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("verb", choices=("train", "design", "measure", "tables"))
+    parser.add_argument("verb", choices=("train", "design", "measure", "ship", "tables"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.cache.mkdir(parents=True, exist_ok=True)
-    {"train": train, "design": design, "measure": measure, "tables": tables}[arguments.verb](arguments.cache)
+    verbs = {"train": train, "design": design, "measure": measure, "ship": ship, "tables": tables}
+    verbs[arguments.verb](arguments.cache)
 
 
 if __name__ == "__main__":

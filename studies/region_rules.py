@@ -26,13 +26,16 @@ import orjson
 import torch
 from numpy.typing import NDArray
 
-from captrial.attribution.attribution import on_image, region_scores, usable_regions
+from captrial.attribution.attribution import on_image, region_scores, tile, usable_regions
 from captrial.attribution.dataset_attribution import DatasetAttributor, without_class_token
 from captrial.attribution.methods.cross_attention import attend_heads, recorded_attention
+from captrial.attribution.methods.occlusion import GRID, occlude
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.region_rules import REGION_RULES
 from captrial.attribution.subject import seen_window
+from captrial.captioners.loading import load_captioner
 from captrial.data.datasets import read_karpathy
+from captrial.data.images import open_image
 from captrial.data.sample_sizes import size_of, with_size
 from captrial.files import atomic_write, content_hash
 from captrial.grounding.baselines import NULLS, LabelPrior, null_labels, skill
@@ -56,6 +59,7 @@ PEOPLE = "person"
 SUPERVISED = ("show_attend_tell-implicit", "show_attend_tell-strong")  # attention learnt without and with human boxes
 OWN, HUMAN = "own", "people's"  # whose captions
 STEPS = 8  # of integrated gradients
+OCCLUSION, OCCLUDED = "occlusion", 120  # captions every image 25 times: the first images only, and own captions
 DETECTED = 0.3  # least score of a detector's region: as many as people draw
 
 
@@ -122,7 +126,7 @@ class Setting:
         samples = load(self.data)
         if self.captions == HUMAN:
             return [sample.captions[0] for sample in samples]
-        spoken = captions(samples, cache_, split_of(self.data), SUPERVISED)
+        spoken = captions(samples, cache_, split_of(self.data), (self.model,))
         return [spoken[self.model][sample.id] for sample in samples]
 
     def samples(self, cache_: Path) -> tuple[Sequence[Sample], Sequence[str]]:
@@ -177,6 +181,20 @@ def attention_x_gradient(attributor: DatasetAttributor, image: str, words: Seque
     return torch.stack(parts).sum(0).double().numpy()
 
 
+def occlusion(setting: Setting, words: Sequence[Sequence[str]], path: Path) -> None:
+    """Write the maps of `occlude` on 5 x 5 cells for the first images; the others have none."""
+    captioner = load_captioner(measured_captioners(SUPERVISED)[setting.model])
+    rows = []
+    pairs = list(zip(load(setting.data), words, strict=True))
+    for sample, text in track(pairs[:OCCLUDED], path.stem):
+        assert sample.image.path is not None
+        found = occlude(captioner, open_image(sample.image.path), caption=" ".join(text))
+        assert list(found.words) == list(text), f"{sample.id}: {found.words} for {text}"
+        rows.append(found.scores)
+    counts = [len(row) for row in rows] + [0] * len(pairs[OCCLUDED:])
+    np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=tile(*GRID), words=counts)
+
+
 OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floats]] = {
     "all layers": all_layers,
     "attention x gradient": attention_x_gradient,
@@ -186,6 +204,9 @@ OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floa
 def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache_: Path) -> tuple[list[Floats], Floats]:
     """The scores (w, k) of every caption's words, and the boxes (k, 4) of the elements; kept in a file."""
     path = cache_ / "maps" / f"{setting.data}-{setting.captions[:3]}-{setting.model}-{method.replace(' ', '_')}.npz"
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() and method == OCCLUSION:
+        occlusion(setting, words, path)
     if not path.exists():
         attributor = setting.attributor(cache_)
         attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
@@ -200,7 +221,6 @@ def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache
         features = attributor.features.get(images[:1])
         assert features.boxes is not None
         boxes = without_class_token(np.zeros((0, features.mask.shape[1])), features.boxes[0].numpy()).boxes
-        path.parent.mkdir(exist_ok=True)
         np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=boxes, words=[len(row) for row in rows])
     stored = np.load(path)
     return np.split(stored["rows"].astype(np.float64), np.cumsum(stored["words"])[:-1]), stored["boxes"]
@@ -230,7 +250,7 @@ def rule_scores(maps: Sequence[Floats], words: Words, images: Images) -> dict[st
     found: dict[str, list[float]] = {rule: [] for rule in REGION_RULES}
     for number, (regions, elements, size) in enumerate(images):
         for rule, values in found.items():
-            if not regions or not words.nouns[number]:
+            if not regions or not words.nouns[number] or not len(maps[number]):
                 values.append(np.nan)
                 continue
             best = region_scores(maps[number], elements, relative_boxes(regions, size), rule).argmax(1)
@@ -258,6 +278,8 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
         todo = [method for method in (*chosen.methods, "nulls") if (*_key(setting), method) not in done]
         if "show_attend" in setting.model:
             todo = [method for method in todo if method not in OWN_METHODS]
+        if setting.captions == HUMAN:
+            todo = [method for method in todo if method != OCCLUSION]  # it covers what the captioner's own words need
         if not todo:
             continue
         samples, labels = setting.samples(cache_)

@@ -197,3 +197,16 @@ def test_wrong_maps_are_refused_with_their_key(tmp_path: Path) -> None:
         MapAttributor(tmp_path / "broken.npz", [sample])
     with pytest.raises(InputError, match="--own-captions FILE"):
         MapAttributor(tmp_path / "maps.npz", [sample]).check([GENERATED])
+
+
+def test_equal_captions_have_their_own_maps(tmp_path: Path) -> None:
+    """A model's own caption that equals a reference is measured by its own map, a reference by the reference's."""
+    sample = Sample(ImageRef("a", None, 8, 8), ("a dog runs", "a cat", "a dog runs"))
+    maps = {key: np.full((3, 1, 1), value) for key, value in (("a#0", 1.0), ("a#2", 2.0), ("a", 3.0))}
+    np.savez(tmp_path / "maps.npz", **maps, **{"a#1": np.ones((2, 1, 1))})
+    (tmp_path / "own.json").write_bytes(orjson.dumps({"a": "a dog runs"}))
+    attributor = MapAttributor(tmp_path / "maps.npz", [sample], tmp_path / "own.json")
+    words = ["a", "dog", "runs"]
+    assert attributor.attribute(["a"], [[words]])[0][0].weights[0, 0] == 3
+    forced = attributor.attribute(["a"], [[words, ["a", "cat"], words]])[0]
+    assert [one.weights[0, 0] for one in forced] == [1, 1, 2]

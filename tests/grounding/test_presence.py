@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
+import orjson
 import pytest
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from skimage import data as photographs
 
+from captrial import ground
+from captrial.errors import MismatchError
 from captrial.grounding.presence import (
+    NO_RATE,
     CalibratedPresence,
     error_note,
     error_rates,
     learnt_names,
     presence_of,
-    shipped_table,
+    rates_by_eye,
 )
+from captrial.grounding.regions import detect_regions
 from captrial.grounding.score import Grounder, LabelPresence, Verdict
-from captrial.vision.detectors.noun_presence import PresenceTable
+from captrial.records import ImageRef, Sample
+from captrial.vision.detectors.noun_presence import CONFIG, WEIGHTS, NounCalibration
+from captrial.vision.detectors.region_detector import SHIPPED, RegionDetector
 from captrial.vision.registry import load_detector
+from studies.noun_presence import rates_by_eye as study_rates_by_eye
 
-TABLE = PresenceTable(("dog", "person", "ball"), ("dog", "person", None), np.zeros((3, 4)), 2.0, 1.0, 0.6)
+NOUNS = ("dog", "person", "ball")
+CURVE = NounCalibration(2.0, 1.0, 0.6)
 
 
 def test_absence_is_the_logistic_function_of_the_best_odds() -> None:
-    presence = CalibratedPresence({"dog": 1.5, "person": -2.0, "ball": 0.0}, TABLE)
+    presence = CalibratedPresence({"dog": 1.5, "person": -2.0, "ball": 0.0}, CURVE)
     assert presence.absent("dog") == pytest.approx(1 / (1 + np.exp(2 * 1.5 - 1)))
     assert presence.absent("puppy") == presence.absent("dog")  # a kind of it
     assert presence.absent("surfer") == pytest.approx(1 / (1 + np.exp(-2 * 2.0 - 1)))
@@ -32,9 +45,9 @@ def test_absence_is_the_logistic_function_of_the_best_odds() -> None:
 
 
 def test_names_that_a_noun_stands_for() -> None:
-    assert learnt_names("dog", TABLE.nouns) == ("dog",)
-    assert learnt_names("hound", TABLE.nouns) == ("dog",)
-    assert learnt_names("idea", TABLE.nouns) == ()
+    assert learnt_names("dog", NOUNS) == ("dog",)
+    assert learnt_names("hound", NOUNS) == ("dog",)
+    assert learnt_names("idea", NOUNS) == ()
 
 
 def test_verdicts_follow_the_image_before_the_region() -> None:
@@ -42,7 +55,7 @@ def test_verdicts_follow_the_image_before_the_region() -> None:
     grounder = Grounder(["dog", "person", "ball"])
     words, nouns = ["dog", "with", "ball"], [(0, "dog"), (2, "ball")]
     odds = {"dog": 3.0, "person": 0.0, "ball": -3.0}
-    found = grounder.ground(words, nouns, ["person", "dog", "ball"], CalibratedPresence(odds, TABLE))
+    found = grounder.ground(words, nouns, ["person", "dog", "ball"], CalibratedPresence(odds, CURVE))
     assert [noun.verdict for noun in found.nouns] == [Verdict.NOT_LOOKED_AT, Verdict.NOT_IN_IMAGE]
     assert found.nouns[1].absent == pytest.approx(1 / (1 + np.exp(-7)))
     assert all(noun.ungrounded for noun in found.nouns)
@@ -56,23 +69,84 @@ def test_people_are_people_whatever_their_age_and_sex() -> None:
 
 def test_labels_decide_where_no_odds_are_known() -> None:
     grounder = Grounder(["dog", "cat"])
-    presence = presence_of(grounder, ["dog"], None)
+    presence = presence_of(grounder, ["dog"], None, None)
     assert [presence.absent(noun) for noun in ("puppy", "cat", "justice")] == [0.0, 1.0, None]
 
 
-def test_the_shipped_table_knows_its_error_rates() -> None:
-    table, rates = shipped_table(), error_rates()
-    assert table.measured is not None
+def test_the_shipped_detector_knows_its_error_rates() -> None:
+    calibration = load_detector("region-detector").noun_calibration  # type: ignore[attr-defined]
+    rates, eye = error_rates(calibration), rates_by_eye(calibration)
+    assert calibration.measured is not None
+    assert rates is not None
+    assert eye is not None
     assert set(rates) <= set(Verdict)
-    assert table.measured["not in the image"]["precision"] >= 0.8
-    assert table.measured["not in the image"]["recall"] >= 0.6
-    assert rates["not in the image"] == pytest.approx(1 - table.measured["not in the image"]["precision"], abs=2e-3)
-    assert f"not in the image {rates['not in the image']:.0%}" in error_note()
+    assert calibration.measured["not in the image"]["precision"] >= 0.8
+    assert calibration.measured["not in the image"]["recall"] >= 0.6
+    precision = calibration.measured["not in the image"]["precision"]
+    assert rates["not in the image"] == pytest.approx(1 - precision, abs=2e-3)
+    note = error_note(calibration)
+    assert f"not in the image {rates['not in the image']:.0%}" in note
+    assert f"by eye, not in the image {eye['not in the image']['error']:.0%}" in note
+
+
+def test_the_rate_by_eye_is_that_of_the_answers() -> None:
+    calibration = load_detector("region-detector").noun_calibration  # type: ignore[attr-defined]
+    assert rates_by_eye(calibration) == study_rates_by_eye()
+
+
+def own_detector(folder: Path, **changes: object) -> RegionDetector:
+    """The shipped detector copied to a folder of the user's, its table changed."""
+    shutil.copytree(SHIPPED, folder)
+    table = orjson.loads((folder / CONFIG).read_bytes())
+    (folder / CONFIG).write_bytes(orjson.dumps({**table, **changes}))
+    return RegionDetector.from_pretrained(folder, threshold=0.3)
+
+
+def test_error_rates_belong_to_the_detector_that_made_the_regions(tmp_path: Path) -> None:
+    """A table that was copied beside other weights, or changed, keeps no rate of the shipped detector."""
+    shipped = load_detector("region-detector").noun_calibration  # type: ignore[attr-defined]
+    same = own_detector(tmp_path / "same")
+    assert same.noun_calibration == shipped
+    curve = {"slope": 2.0, "offset": 1.0, "threshold": 0.9}
+    changed = own_detector(tmp_path / "changed", absent=curve)
+    assert changed.noun_calibration is not None
+    assert changed.noun_calibration.threshold == 0.9  # its own table judges, not the shipped one
+    assert error_note(changed.noun_calibration) == NO_RATE
+    assert error_rates(changed.noun_calibration) is None
+    other = own_detector(tmp_path / "other")
+    next(iter(other.network.class_scores.parameters())).data.add_(1)
+    assert error_note(other.noun_calibration) == NO_RATE
+    assert error_note(load_detector("region-detector?threshold=0.6").noun_calibration) == NO_RATE  # type: ignore[attr-defined]
+
+
+def test_verdicts_of_an_own_detector_follow_its_own_table(tmp_path: Path) -> None:
+    never = own_detector(tmp_path / "never", absent={"slope": 1.0, "offset": 0.0, "threshold": 2.0})
+    image = Image.fromarray(photographs.astronaut())
+    found = ground("transformer", image, "attention", regions=never, caption="a dog on a motorcycle")
+    assert Verdict.NOT_IN_IMAGE not in {noun.verdict for noun in found.nouns}
+    assert NO_RATE in found.view().notes
+    assert found.to_dict()["error_rates"] is None
+    shipped = ground("transformer", image, "attention", caption="a dog on a motorcycle")
+    assert Verdict.NOT_IN_IMAGE in {noun.verdict for noun in shipped.nouns}
+    assert shipped.to_dict()["error_rates_by_eye"]["not in the image"]["error"] > 0
+
+
+def test_kept_regions_are_those_of_the_presence_weights(tmp_path: Path) -> None:
+    """Log-odds made with other weights of the nouns are not reused."""
+    Image.fromarray(photographs.astronaut()).save(tmp_path / "a.png")
+    samples = [Sample(ImageRef("a", tmp_path / "a.png"))]
+    folder, keep = tmp_path / "detector", tmp_path / "regions.jsonl"
+    detect_regions(samples, own_detector(folder), keep)
+    detect_regions(samples, RegionDetector.from_pretrained(folder, threshold=0.3), keep)  # the same again
+    weights = load_file(folder / WEIGHTS)
+    save_file({name: value + 1 for name, value in weights.items()}, folder / WEIGHTS)
+    with pytest.raises(MismatchError, match="another detector"):
+        detect_regions(samples, RegionDetector.from_pretrained(folder, threshold=0.3), keep)
 
 
 def test_the_shipped_detector_tells_a_person_from_a_motorcycle() -> None:
     detector = load_detector("region-detector")
     _, odds = detector.detect_nouns(Image.fromarray(photographs.astronaut()))  # type: ignore[attr-defined]
-    presence = CalibratedPresence(odds, shipped_table())
+    presence = CalibratedPresence(odds, detector.noun_calibration)  # type: ignore[attr-defined]
     assert (presence.absent("woman") or 0) < presence.threshold
     assert (presence.absent("motorcycle") or 0) >= presence.threshold

@@ -98,7 +98,4 @@ def _views(image: Path, captioners: Sequence[str]) -> list[ExplanationView]:
     detector, opened = load_detector(DEFAULT_DETECTOR), open_image(image)
     found = image_regions(detector, opened)
     grounder = Grounder(found.labels)
-    return [
-        ground_explanation(explain(load_captioner(name), opened), found.regions, grounder, found.odds).view()
-        for name in captioners
-    ]
+    return [ground_explanation(explain(load_captioner(name), opened), found, grounder).view() for name in captioners]

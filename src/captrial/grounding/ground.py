@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -21,8 +21,8 @@ from captrial.captioners.protocols import AnyCaptioner, Explainable
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.files import atomic_write
-from captrial.grounding.presence import error_note, error_rates, presence_of
-from captrial.grounding.regions import GRID, NO_REGIONS, RegionSource, image_regions
+from captrial.grounding.presence import error_note, error_rates, presence_of, rates_by_eye
+from captrial.grounding.regions import GRID, NO_REGIONS, ImageRegions, RegionSource, image_regions
 from captrial.grounding.score import (
     DELTAS,
     CaptionGrounding,
@@ -37,6 +37,7 @@ from captrial.language.nouns import analyse
 from captrial.records import Region
 from captrial.vision.boxes import relative_boxes
 from captrial.vision.detectors.base import Detector
+from captrial.vision.detectors.noun_presence import NounCalibration
 from captrial.vision.registry import DEFAULT_DETECTOR, load_detector
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _ground_image(
     if found.regions:
         options.setdefault("boxes", relative_boxes(found.regions, opened.size))  # the regions that occlusion covers
     explanation = explain(captioner, opened, method, **options)
-    return ground_explanation(explanation, found.regions, grounder or Grounder(found.labels), found.odds, rule)
+    return ground_explanation(explanation, found, grounder or Grounder(found.labels), rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,8 @@ class GroundedExplanation:
     grounding: CaptionGrounding
     description: str  # how words were compared, tau_g and the label set
     rule: str = DEFAULT_RULE  # how the top region of a word was chosen
-    calibrated: bool = False  # whether verdicts have the measured error rates of the shipped detector
+    detector: str | None = None  # that made the regions
+    calibration: NounCalibration | None = None  # of that detector, with the error rates of verdicts
 
     @property
     def caption(self) -> str:
@@ -163,7 +165,7 @@ class GroundedExplanation:
             notes=(
                 *view.notes,
                 self.description,
-                *([error_note(self.explanation.attribution.method)] if self.calibrated else []),
+                *([error_note(self.calibration, self.explanation.attribution.method)] if self.detector else []),
             ),
             rule=self.rule,
             marks={noun.position: MARKS[noun.verdict] for noun in reversed(grounding.nouns)},
@@ -192,7 +194,8 @@ class GroundedExplanation:
             "words": words,
             "grounding_score": dict(zip(("0", "1", "3", "5", "inf"), self.grounding.scores(), strict=True)),
             "rule": self.rule,
-            "error_rates": error_rates(found.method) if self.calibrated else None,
+            "error_rates": error_rates(self.calibration, found.method),
+            "error_rates_by_eye": rates_by_eye(self.calibration),
             "problem": self.grounding.problem,
         }
 
@@ -216,23 +219,27 @@ class GroundedExplanation:
 
 def ground_explanation(
     explanation: Explanation,
-    regions: Sequence[Region],
+    found: ImageRegions | Sequence[Region],
     grounder: Grounder,
-    odds: Mapping[str, float] | None = None,
     rule: str = DEFAULT_RULE,
 ) -> GroundedExplanation:
     """Ground the nouns of an explained caption.
 
-    `regions` are in pixels of the image. Regions without a label, or outside the part of the image that the captioner
-    saw, are drawn but ground no noun. `odds` of nouns tell what is in the image (`RegionDetector.detect_nouns`);
-    without them that is what the regions' labels name. `rule` chooses the top region of a word.
+    Regions are in pixels of the image. Those without a label, or outside the part of the image that the captioner
+    saw, are drawn but ground no noun. What is in the image is told by a detector's log-odds of nouns
+    (`ImageRegions.odds`), else by the labels of the regions. `rule` chooses the top region of a word.
     """
+    if not isinstance(found, ImageRegions):
+        found = ImageRegions(list(found), [])
+    regions = found.regions
     view = explanation.view()
     labels = top_labels(view.attribution.scores, view.attribution.boxes, regions, view.image.size, rule)
-    presence = presence_of(grounder, [region.label for region in regions if region.label], odds)
+    names = [region.label for region in regions if region.label]
+    presence = presence_of(grounder, names, found.odds, found.calibration)
     grounding = grounder.ground(explanation.words, _nouns(explanation.words, grounder), labels, presence)
-    calibrated = odds is not None
-    return GroundedExplanation(explanation, tuple(regions), grounding, grounder.description, rule, calibrated)
+    return GroundedExplanation(
+        explanation, tuple(regions), grounding, grounder.description, rule, found.detector, found.calibration
+    )
 
 
 def _nouns(words: Sequence[str], grounder: Grounder) -> list[Noun]:

@@ -97,14 +97,16 @@ class MapAttributor:
         return [self.captions[image] for image in image_ids]
 
     def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:
-        """The maps of the words of some captions, which are references or the model's own."""
-        return [
-            [self._weights(image, list(words)) for words in texts]
-            for image, texts in zip(image_ids, captions, strict=True)
-        ]
+        """The maps of the words of some captions: all references of an image in their order, or the model's own."""
+        found = []
+        for image, texts in zip(image_ids, captions, strict=True):
+            references = len(self.samples[image].captions)
+            places = range(references) if len(texts) == references > 1 else [None] * len(texts)
+            found.append([self._weights(image, list(words), place) for words, place in zip(texts, places, strict=True)])
+        return found
 
-    def _weights(self, image: str, words: list[str]) -> WordWeights:
-        key, count = self._key(image, words)
+    def _weights(self, image: str, words: list[str], reference: int | None) -> WordWeights:
+        key, count = self._key(image, words, reference)
         maps = self.maps[key]
         if len(maps) != count:
             raise DatasetError(
@@ -115,10 +117,14 @@ class MapAttributor:
         weights = maps.reshape(len(maps), -1)[: len(words)]
         return WordWeights(weights, np.zeros((rows * columns, 4)), (rows, columns))
 
-    def _key(self, image: str, words: list[str]) -> tuple[str, int]:
-        """The array of a caption, found by its words, and how many words the whole caption has."""
+    def _key(self, image: str, words: list[str], reference: int | None) -> tuple[str, int]:
+        """The array of a caption, found by its words, and how many words the whole caption has.
+
+        Of captions with the same words it is that of the given reference, else the model's own.
+        """
         texts = self._texts(image)
         asked = [key for key, text in texts.items() if text[:MOST_WORDS] == words or text == words]
+        asked.sort(key=lambda key: key != f"{image}#{reference}")
         for key in asked:
             if key in self.maps.keys:
                 return key, len(texts[key])
@@ -126,10 +132,10 @@ class MapAttributor:
 
     @lru_cache(maxsize=64)  # noqa: B019 (an attributor lives as long as its study)
     def _texts(self, image: str) -> dict[str, list[str]]:
-        """The words of every caption of an image by the key of its maps, references first."""
+        """The words of every caption of an image by the key of its maps, the model's own caption first."""
         references = self.samples[image].captions
         own = {image: self.captions[image]} if image in self.captions else {}
-        texts = {**{f"{image}#{number}": text for number, text in enumerate(references)}, **own}
+        texts = {**own, **{f"{image}#{number}": text for number, text in enumerate(references)}}
         return {key: words.split() for key, words in zip(texts, tokenize_all(list(texts.values())), strict=True)}
 
 

@@ -1,7 +1,7 @@
 """Whether a noun is in an image: from the labels of its regions, or calibrated, from what the detector learnt.
 
-The verdict *not in the image* uses the image only. With the shipped detector it carries a measured error rate: how
-often verdicts were wrong on photographs that neither the detector nor the threshold was made with (docs/ground.md).
+The verdict *not in the image* uses the image only. Error rates are those of the detector that made the regions: how
+often verdicts were wrong on photographs that neither it nor the threshold was made with (docs/ground.md).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from captrial.attribution.methods.registry import DEFAULT_METHOD
 from captrial.grounding.score import Grounder, LabelPresence, Presence, Verdict
 from captrial.language.class_words import ClassTable, default_table
 from captrial.records import Sample
-from captrial.vision.detectors.noun_presence import PresenceTable, read_table
-from captrial.vision.detectors.region_detector import SHIPPED
+from captrial.vision.detectors.noun_presence import NounCalibration
 
 NOUN_ODDS = "noun_odds"  # of `Sample.extra`: log-odds of nouns, from a detector that tells them
+ABSENCE = "noun_absence"  # what they mean by that detector: slope, offset and threshold of `NounCalibration`
+NO_RATE = "no measured error rate for this detector"
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,19 @@ class CalibratedPresence:
     """Nouns by the log-odds that people mention them; a noun that the detector has not learnt is not checkable."""
 
     odds: Mapping[str, float]
-    table: PresenceTable
+    calibration: NounCalibration  # of the detector that the odds are from
 
     @property
     def threshold(self) -> float:
         """The probability of absence from which on a noun is *not in the image*."""
-        return self.table.threshold
+        return self.calibration.threshold
 
     def absent(self, noun: str) -> float | None:
         """The probability that a noun which a captioner said is not in the image."""
-        known = [self.odds[name] for name in learnt_names(noun, self.table.nouns)]
+        known = [self.odds[name] for name in learnt_names(noun, tuple(self.odds))]
         if not known:
             return None
-        return 1 / (1 + math.exp(self.table.slope * max(known) - self.table.offset))
+        return 1 / (1 + math.exp(self.calibration.slope * max(known) - self.calibration.offset))
 
 
 @cache
@@ -56,37 +57,60 @@ def learnt_names(noun: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if table.means(noun, name) or table.canonical(name) == same)
 
 
-def presence_of(grounder: Grounder, labels: list[str], odds: Mapping[str, float] | None) -> Presence:
+def presence_of(
+    grounder: Grounder, labels: list[str], odds: Mapping[str, float] | None, calibration: NounCalibration | None
+) -> Presence:
     """What tells whether nouns are in an image with regions of these labels."""
-    if odds is None:
+    if odds is None or calibration is None:
         return LabelPresence(grounder, labels)
-    return CalibratedPresence(odds, shipped_table())
+    return CalibratedPresence(odds, calibration)
+
+
+def absence_curve(calibration: NounCalibration) -> dict[str, list[float]]:
+    """What a calibration says of log-odds, as an entry of `Sample.extra`."""
+    return {ABSENCE: [calibration.slope, calibration.offset, calibration.threshold]}
 
 
 def image_presence(grounder: Grounder, sample: Sample) -> Presence:
     """The same for a sample with regions."""
     odds: Any = sample.extra.get(NOUN_ODDS)
-    return presence_of(grounder, [region.label for region in sample.regions if region.label], odds)
+    curve: Any = sample.extra.get(ABSENCE)
+    calibration = None if curve is None else NounCalibration(float(curve[0]), float(curve[1]), float(curve[2]))
+    return presence_of(grounder, [region.label for region in sample.regions if region.label], odds, calibration)
 
 
-@cache
-def shipped_table() -> PresenceTable:
-    """The table of the shipped detector."""
-    return read_table(SHIPPED)
+# Error rates ----------------------------------------------------------------------------------------------------------
 
 
-def error_rates(method: str = DEFAULT_METHOD) -> dict[str, float]:
-    """The error rate of every verdict with the shipped detector, measured with an attribution method.
+def error_rates(calibration: NounCalibration | None, method: str = DEFAULT_METHOD) -> dict[str, float] | None:
+    """The error rate of every verdict by the references of photographs; None if none was measured for the detector.
 
     Rates were measured with attention and with integrated gradients; other methods get those of integrated gradients.
     """
-    measured = (shipped_table().measured or {}).get("verdicts", {})
+    if calibration is None or calibration.measured is None:
+        return None
+    measured = calibration.measured.get("verdicts", {})
     rates = measured.get(method, measured.get(DEFAULT_METHOD, {}))
     return {verdict: float(entry["error"]) for verdict, entry in rates.items()}
 
 
-def error_note(method: str = DEFAULT_METHOD) -> str:
+def rates_by_eye(calibration: NounCalibration | None) -> dict[str, dict[str, float]] | None:
+    """Verdicts that a person checked: `error`, its interval `low` and `high`, and how many `nouns` could be told.
+
+    A reference that does not mention a thing does not show that it is absent, so these rates are the ones to trust.
+    """
+    if calibration is None or calibration.measured is None:
+        return None
+    return {name: dict(entry) for name, entry in calibration.measured.get("by eye", {}).items()} or None
+
+
+def error_note(calibration: NounCalibration | None, method: str = DEFAULT_METHOD) -> str:
     """The rates as one line below tables and pages."""
-    rates = error_rates(method)
+    rates = error_rates(calibration, method)
+    if not rates:
+        return NO_RATE
     shown = ", ".join(f"{verdict} {rate:.0%}" for verdict, rate in rates.items() if verdict in set(Verdict))
-    return f"measured on test photographs, these verdicts are wrong: {shown} (docs/ground.md)"
+    note = f"measured on test photographs by their references, these verdicts are wrong: {shown}"
+    for verdict, entry in (rates_by_eye(calibration) or {}).items():
+        note += f"; by eye, {verdict} {entry['error']:.0%} [{entry['low']:.0%}, {entry['high']:.0%}]"
+    return f"{note} (docs/ground.md)"

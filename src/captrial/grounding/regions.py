@@ -17,10 +17,11 @@ from captrial.data.images import open_image
 from captrial.data.sample_sizes import size_of, with_size
 from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError, MismatchError
 from captrial.files import atomic_write
-from captrial.grounding.presence import NOUN_ODDS
+from captrial.grounding.presence import NOUN_ODDS, absence_curve
 from captrial.progress import track
 from captrial.records import Box, Region, Sample
 from captrial.vision.detectors.base import Detection, Detector, NounDetector
+from captrial.vision.detectors.noun_presence import NounCalibration
 from captrial.vision.registry import detector_usages, is_detector, load_detector, restore_detector
 
 DATA, ELEMENTS, GRID, NO_REGIONS = "data", "elements", "grid", "none"  # sources that are no detector
@@ -61,6 +62,8 @@ class ImageRegions:
     regions: list[Region]
     labels: list[str]
     odds: Mapping[str, float] | None = None
+    calibration: NounCalibration | None = None  # of the detector that made them: what the log-odds mean, error rates
+    detector: str | None = None  # its name
 
 
 def image_regions(source: RegionSource, image: Image.Image) -> ImageRegions:
@@ -76,7 +79,7 @@ def image_regions(source: RegionSource, image: Image.Image) -> ImageRegions:
         return ImageRegions(grid_regions(CELLS, CELLS, *image.size), [])
     detector = load_detector(source) if isinstance(source, str) else source
     found, odds = detect_nouns(detector, image)
-    return ImageRegions(list(found), list(detector.labels), odds)
+    return ImageRegions(list(found), list(detector.labels), odds, calibration_of(detector), detector.name)
 
 
 def detect_nouns(detector: Detector, image: Image.Image) -> tuple[list[Detection], dict[str, float] | None]:
@@ -84,6 +87,11 @@ def detect_nouns(detector: Detector, image: Image.Image) -> tuple[list[Detection
     if isinstance(detector, NounDetector):
         return detector.detect_nouns(image)
     return detector.detect([image])[0], None
+
+
+def calibration_of(detector: Detector) -> NounCalibration | None:
+    """What the detector's log-odds of nouns mean; None where it has none."""
+    return detector.noun_calibration if isinstance(detector, NounDetector) else None
 
 
 # Of a data set --------------------------------------------------------------------------------------------------------
@@ -120,10 +128,12 @@ def labels_of(samples: Sequence[Sample]) -> list[str]:
 def detect_regions(samples: Sequence[Sample], detector: Detector, keep: Path | None = None) -> list[Sample]:
     """The samples with a detector's regions in place of their own.
 
-    Regions are appended to the file `keep`, JSON lines: how they were made, then an image a line. Images that it has
-    are not detected again; a line that a kill cut short is dropped. An image in which nothing is found has no regions.
+    Regions are appended to the file `keep`, JSON lines: how they and the log-odds of nouns were made, then an image a
+    line. Images that it has are not detected again; a line that a kill cut short is dropped. An image in which nothing
+    is found has no regions.
     """
-    found = _read(keep, detector.describe())
+    calibration = calibration_of(detector)
+    found = _read(keep, {**detector.describe(), NOUN_ODDS: calibration and calibration.identity})
     todo = [sample for sample in samples if sample.id not in found]
     for sample in track(todo, f"regions by {detector.name}"):
         regions, odds = detect_nouns(detector, open_image(_path(sample)))
@@ -133,7 +143,7 @@ def detect_regions(samples: Sequence[Sample], detector: Detector, keep: Path | N
         if keep is not None:
             with keep.open("ab") as file:
                 file.write(_line([sample.id, found[sample.id]]))
-    return [_with_regions(sample, found[sample.id]) for sample in samples]
+    return [_with_regions(sample, found[sample.id], calibration) for sample in samples]
 
 
 def element_regions(samples: Sequence[Sample], store: LabelledElements) -> tuple[list[Sample], list[str]]:
@@ -169,9 +179,10 @@ def _path(sample: Sample) -> Path:
     return sample.image.path
 
 
-def _with_regions(sample: Sample, found: Mapping[str, Any]) -> Sample:
+def _with_regions(sample: Sample, found: Mapping[str, Any], calibration: NounCalibration | None) -> Sample:
     odds = found[NOUN_ODDS]
-    return replace_regions(sample, _regions(found), None if odds is None else {NOUN_ODDS: odds})
+    extra = None if odds is None or calibration is None else {NOUN_ODDS: odds, **absence_curve(calibration)}
+    return replace_regions(sample, _regions(found), extra)
 
 
 def _regions(found: Mapping[str, Any]) -> tuple[Region, ...]:

@@ -128,6 +128,7 @@ class GroundingResult:
     grounder: Grounder | None = None  # for null models
     rule: str = DEFAULT_RULE  # how the top region was chosen
     masks: bool = False  # whether regions are their masks, where they have one
+    error_note: str | None = None  # how often verdicts are wrong with the detector that made the regions
 
     def scores(self, delta: float, *, checkable: bool = False) -> np.ndarray:
         """GroundingScore(delta) of every caption (n,), NaN where it has none."""
@@ -283,7 +284,8 @@ def verdict_table(results: Sequence[GroundingResult]) -> Table:
         shares = [f"{100 * counts[verdict] / total:.1f}% ({counts[verdict]})" if total else None for verdict in Verdict]
         rows.append((result.model, result.features, result.method, len(result.images), total, *shares))
     columns = ("model", "features", "method", "captions", "nouns", *map(str, Verdict))
-    return Table("verdicts", "Verdicts on nouns", columns, tuple(rows), _notes(results))
+    rates = dict.fromkeys(f"{result.method}: {result.error_note}" for result in results if result.error_note)
+    return Table("verdicts", "Verdicts on nouns", columns, tuple(rows), (*_notes(results), *rates))
 
 
 def skill_table(results: Sequence[GroundingResult], *, checkable: bool = False, seed: int = 0) -> Table:

@@ -102,7 +102,7 @@ class ImageExplainer:
             explanation = explain(captioner, image, method, boxes=boxes)
         except CaptrialError as error:  # no gradients or no attention: the caption alone is shown
             return {"captioner": name, "caption": captioner.caption([image])[0], "problem": str(error)}
-        view = ground_explanation(explanation, found.regions, grounder, found.odds).view()
+        view = ground_explanation(explanation, found, grounder).view()
         return panel(replace(view, captioner=name))
 
     def _captioner(self, name: str) -> AnyCaptioner:

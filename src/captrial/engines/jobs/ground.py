@@ -19,13 +19,14 @@ from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.shards import REMAKE, OutputFolder
 from captrial.errors import DatasetError, damage_named
 from captrial.files import stamps
-from captrial.grounding.presence import NOUN_ODDS
-from captrial.grounding.regions import ELEMENTS, dataset_regions, element_regions
+from captrial.grounding.presence import ABSENCE, NOUN_ODDS, error_note
+from captrial.grounding.regions import DATA, ELEMENTS, calibration_of, dataset_regions, element_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import BATCH, GroundedImage, GroundingResult, RegionChoice, ground_batch, ground_dataset
 from captrial.grounding.study_data import StudyAttribution, StudyImages, StudyModel, features_heading
 from captrial.language.similarity import SimilaritySettings
 from captrial.records import Box, ImageRef, Region, Sample
+from captrial.vision.registry import load_detector
 
 if TYPE_CHECKING:
     from captrial.vision.features.feature_store import FeatureStore
@@ -78,7 +79,7 @@ def write_sample(sample: Sample, choice: RegionChoice) -> str:
     shapes = region_shapes(sample, sample.regions, masks=choice.masks)
     boxes = [[*region.box, region.label, region.score] for region in shapes]
     encoded = [None if region.mask is None else masks.encode(region.mask) for region in shapes]
-    extra = {name: sample.extra[name] for name in (NOUN_ODDS, "sequence") if name in sample.extra}
+    extra = {name: sample.extra[name] for name in (NOUN_ODDS, ABSENCE, "sequence") if name in sample.extra}
     record = {"size": size_of(sample), "regions": boxes, "extra": extra, **({"masks": encoded} if choice.masks else {})}
     return orjson.dumps(record).decode()
 
@@ -166,7 +167,15 @@ class GroundingStudy:
                 results.append(
                     ground_dataset(attributor, samples, grounder, heading, keep, self._made_with(model), self.choice)
                 )
+        for result in results:
+            result.error_note = self._error_note(result.method)
         return results
+
+    def _error_note(self, method: str) -> str | None:
+        """How often verdicts are wrong; None for the boxes of a data set, whose tables compare with the truth."""
+        if self.regions in (DATA, ELEMENTS):
+            return None
+        return error_note(calibration_of(load_detector(self.regions)), method)
 
     def _job(self, model: StudyModel, store: FeatureStore, method: str, labels: Sequence[str]) -> GroundJobSettings:
         checkpoint, folder = (str(path.absolute()) for path in (model.path, store.directory))

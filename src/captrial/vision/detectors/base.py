@@ -21,6 +21,7 @@ from captrial.errors import InputError, MismatchError
 from captrial.records import Box, Region
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.boxes import pool_cells, relative_boxes
+from captrial.vision.detectors.noun_presence import NounCalibration
 from captrial.vision.features.visual_features import Features, stack_features
 from captrial.vision.preprocess import Preprocess
 
@@ -79,6 +80,11 @@ class NounDetector(Detector, Protocol):
 
     def detect_nouns(self, image: Image.Image) -> tuple[list[Detection], dict[str, float] | None]:
         """The regions of an image, and log-odds of nouns; None where these were not learnt."""
+        ...
+
+    @property
+    def noun_calibration(self) -> NounCalibration | None:
+        """What the log-odds mean, and how often verdicts by them were wrong; None where they were not learnt."""
         ...
 
 

@@ -9,6 +9,7 @@ there, as a logistic function of the log-odds, the threshold of the verdict, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,24 @@ from PIL import Image
 from torch import Tensor, nn
 
 from captrial.errors import DatasetError, damage_named
-from captrial.files import atomic_path, atomic_write
+from captrial.files import atomic_path, atomic_write, content_hash
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.backbones.efficientnet import EfficientNetLite
 
 WEIGHTS, CONFIG = "noun_presence.safetensors", "noun_presence.json"
 REMAKE = "python -m studies.noun_presence"
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NounCalibration:
+    """What a detector's log-odds of nouns mean, and how often verdicts by them were wrong."""
+
+    slope: float = 1.0  # log-odds that a noun that a captioner said is absent: offset - slope * log-odds of presence
+    offset: float = 0.0
+    threshold: float = 0.5  # probability of absence from which on the verdict is *not in the image*
+    identity: str = ""  # a hash of all that the log-odds depend on besides the detector's own weights
+    measured: Mapping[str, Any] | None = None  # error rates, if they were measured with this very detector
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,19 @@ class NounPresence:
         """What the linear layer says of the nouns (nouns,)."""
         return np.asarray(self.head(pooled(self.grid.extract([image]).elements))[0].double().numpy())
 
+    def identity(self) -> str:
+        """A hash of the linear layer and of the table, without what was measured."""
+        weights = b"".join(value.half().numpy().tobytes() for _, value in sorted(self.head.state_dict().items()))
+        return content_hash(weights + orjson.dumps({**_plain(self.table), "measured": None}))
+
+    def calibration(self, **detector: Any) -> NounCalibration:
+        """What the log-odds mean; error rates only if they were `measured` with this table and this `detector`."""
+        table, measured = self.table, self.table.measured or {}
+        own = measured.get("of") == {**detector, "presence": self.identity()}
+        return NounCalibration(
+            table.slope, table.offset, table.threshold, self.identity(), measured if own and measured else None
+        )
+
     def odds(self, image: Image.Image, at_cells: Floats) -> dict[str, float]:
         """Log-odds that a noun is mentioned; `at_cells` (nouns, 2) are those of noun and class at their best cells."""
         evidence = np.concatenate([at_cells, self.image_odds(image)[:, None], np.ones((len(at_cells), 1))], 1)
@@ -71,17 +96,10 @@ class NounPresence:
         """Write `noun_presence.json` and `noun_presence.safetensors` (float16)."""
         from safetensors.torch import save_file
 
-        directory, table = Path(directory), self.table
-        config = {
-            "nouns": table.nouns,
-            "labels": table.labels,
-            "coefficients": np.round(table.coefficients, 4).tolist(),
-            "absent": {"slope": table.slope, "offset": table.offset, "threshold": table.threshold},
-            "measured": table.measured,
-        }
+        directory = Path(directory)
         with atomic_path(directory / WEIGHTS) as path:
             save_file({name: value.half().contiguous() for name, value in self.head.state_dict().items()}, path)
-        atomic_write(directory / CONFIG, orjson.dumps(config))
+        atomic_write(directory / CONFIG, orjson.dumps(_plain(self.table)))
 
     @classmethod
     def from_pretrained(cls, directory: Path | str) -> NounPresence:
@@ -97,6 +115,17 @@ class NounPresence:
             if head.out_features != len(table.nouns):
                 raise ValueError(f"{head.out_features} nouns, {CONFIG} has {len(table.nouns)}")
         return cls(table, head)
+
+
+def _plain(table: PresenceTable) -> dict[str, Any]:
+    """What `noun_presence.json` holds."""
+    return {
+        "nouns": table.nouns,
+        "labels": table.labels,
+        "coefficients": np.round(table.coefficients, 4).tolist(),
+        "absent": {"slope": table.slope, "offset": table.offset, "threshold": table.threshold},
+        "measured": table.measured,
+    }
 
 
 def read_table(directory: Path) -> PresenceTable:

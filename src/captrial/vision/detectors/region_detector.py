@@ -32,7 +32,7 @@ from captrial.vision.boxes import pool_cells, suppress
 from captrial.vision.descriptions import BackboneName
 from captrial.vision.detectors.base import Detection, box_tensor
 from captrial.vision.detectors.noun_presence import CONFIG as PRESENCE
-from captrial.vision.detectors.noun_presence import NounPresence
+from captrial.vision.detectors.noun_presence import NounCalibration, NounPresence
 from captrial.vision.detectors.region_network import SLOTS, RegionLabels, RegionNetwork, RegionSettings, is_tuned
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -114,6 +114,16 @@ class RegionDetector:
         """Which nouns are in an image at all; None for a detector whose folder has no `noun_presence.json`."""
         folder = SHIPPED if self.source == SHIPPED_NAME else Path(self.source)
         return NounPresence.from_pretrained(folder) if (folder / PRESENCE).is_file() else None
+
+    @cached_property
+    def noun_calibration(self) -> NounCalibration | None:
+        """What the log-odds of nouns mean; with error rates if they were measured with these weights and settings."""
+        return None if self.presence is None else self.presence.calibration(**self.measured_as())
+
+    def measured_as(self) -> dict[str, Any]:
+        """What error rates of verdicts depend on, besides the nouns: the weights and the least score of a region."""
+        described = self.describe()
+        return {"detector": described["weights"], "threshold": self.settings.threshold}
 
     def best_cells(self, predicted: CellPredictions, labels: Sequence[str | None]) -> NDArray[np.float64]:
         """Log-odds of labels and of their classes at the best cell (labels, 2); 0 for None."""

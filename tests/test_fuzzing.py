@@ -50,6 +50,7 @@ from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.semantic.sentence_encoder import read_settings
 from captrial.toyworld import ToyWorldSettings, write_toyworld
+from data.datasets.saved_dataset import save_splits
 from malformed import Change, limits, malformed, mutations
 from stored_inputs import STORED
 
@@ -152,6 +153,14 @@ def karpathy() -> Files:
     sentence = {"raw": "A dog.", "tokens": ["a", "dog"], "imgid": 0, "sentid": 0}
     image = {"filename": "a.jpg", "filepath": "val", "cocoid": 42, "imgid": 0, "split": "train", "sentids": [0]}
     return {"dataset.json": dumps({"images": [{**image, "sentences": [sentence]}], "dataset": "x"})}
+
+
+def saved_dataset() -> Files:
+    with tempfile.TemporaryDirectory() as folder:
+        save_splits(Path(folder) / "d", {"train": ["A dog.", "A cat."]})
+        return {
+            path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
+        }
 
 
 def coco() -> Files:
@@ -344,6 +353,13 @@ CASES: dict[str, Case] = {
     "dataset coco masks": Case(coco, lambda folder: read_coco(folder / "a.json", masks=True)),
     "dataset coco captions": Case(coco_captions, lambda folder: read_all(folder / "a.json")),
     "dataset plain boxes": Case(one("b.json", dumps(BOXES)), lambda folder: read_all(folder / "b.json", "boxes")),
+    "dataset table": Case(
+        one("d.csv", b"file_name,caption,split\na.jpg,A dog.,train\n"), lambda folder: read_all(folder / "d.csv")
+    ),
+    "dataset imagefolder": Case(
+        one("metadata.jsonl", b'{"file_name": "a.jpg", "text": "A dog."}\n'), lambda folder: read_all(folder)
+    ),
+    "dataset huggingface": Case(saved_dataset, lambda folder: read_all(folder / "d")),
     "dataset folder": Case(
         lambda: {"cats/a.png": picture(), "b.jpg": picture("JPEG")}, lambda folder: read_all(folder)
     ),

@@ -23,6 +23,7 @@ RANKS = [
         "arrays",
         "kernels",
         "lazy_exports",
+        "result_table",
     },
     {"data", "language", "vision", "decoding", "web"},
     {"toyworld", "captioners", "metrics"},

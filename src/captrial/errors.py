@@ -17,8 +17,9 @@ The command line prints the message and exits with code 2; `--debug` shows the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 
 class CaptrialError(Exception):
@@ -74,6 +75,16 @@ class MissingExtraError(CaptrialError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional dependency: pip install 'captrial[{extra}]'")
         self.extra = extra
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name that a mistyped one is nearest to, for the end of a message; empty where none is near.
+
+    >>> did_you_mean("epoch", ["epochs", "batch"])
+    "; did you mean 'epochs'?"
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 @contextmanager

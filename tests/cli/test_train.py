@@ -103,3 +103,38 @@ def test_a_backbone_must_be_the_one_of_the_store(
             main([*line, *backbone])
         assert ended.value.code == 2
         assert why in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["transformr-small"], "did you mean 'transformer-small'?"),
+        (["m2-small", "--set", "epoch=3"], "did you mean 'epochs'?"),
+        (["m2-small", "--from", "orrt"], "did you mean 'ort'?"),
+        (["m2-small", "--device", "cuda:9"], "device 'cuda:9' cannot be used here"),
+    ],
+)
+def test_mistyped_names_are_answered_before_any_work(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", *arguments, "--data", str(tmp_path / "missing.json"), "--out", str(tmp_path / "run")])
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_shipped_captioner_is_tuned_on_a_table(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The data are a CSV file; the backbone, the vocabulary and the sizes are those of the shipped captioner."""
+    rows = [f"{path.name},a red box on the grass" for path in sorted(world.rglob("*.png"))[:8]]
+    table = tmp_path / "mine.csv"
+    table.write_text("\n".join(["file_name,caption", *rows]))
+    images = next(world.rglob("*.png")).parent
+    line = ["train", "transformer-small", "--data", str(table), "--images", str(images), "--from", "transformer"]
+    options = ["--epochs", "1", "--batch-size", "4", "--limit", "5", "--device", "cpu", "--out", str(tmp_path / "run")]
+    found = answer(capsys, [*line, *options])
+    assert (found["epochs"], found["empty_captions"]) == (1, 0)
+    settings = json.loads((tmp_path / "run" / "run.json").read_bytes())
+    assert (settings["recipe"]["batch"], settings["recipe"]["device"]) == (4, "cpu")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
+from markupsafe import Markup, escape
 from PIL import Image
 
 from captrial.arrays import read_npz
@@ -33,6 +34,20 @@ class Explanation:
     image: Image.Image | None = None
     log_probabilities: Array | None = None  # (w,) of each word given those before it; None for black boxes
     contrast: Mapping[str, str] = field(default_factory=dict)  # word: the word it was compared with
+
+    def __repr__(self) -> str:
+        """The caption, the method and the number of elements; not the arrays."""
+        found = self.attribution
+        return f"Explanation({self.caption!r}; {found.method}; {found.scores.shape[1]} elements)"
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own: its script and styles do not meet those of the notebook."""
+        from captrial.attribution.page import page
+
+        if self.image is None:
+            return str(escape(repr(self)))
+        frame = Markup('<iframe srcdoc="{}" style="width:100%;height:640px;border:0"></iframe>')
+        return str(frame.format(page([self.view()])))
 
     @property
     def caption(self) -> str:

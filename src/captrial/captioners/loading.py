@@ -24,7 +24,7 @@ from PIL import Image
 from captrial.captioners.protocols import AnyCaptioner
 from captrial.captioners.registry import DEFAULT_CAPTIONER, shipped_captioners
 from captrial.data.images import header_pixels, open_image, pixel_batches
-from captrial.errors import InputError, MissingExtraError
+from captrial.errors import InputError, MissingExtraError, did_you_mean
 
 ENDPOINT_OPTIONS = {"prompt": str, "max_tokens": int, "concurrency": int, "timeout": float, "longest_side": int}
 TRAINED_OPTIONS = {"beam": int, "precision": str, "device": str, "backbone": str}
@@ -114,9 +114,10 @@ def check_source(source: str) -> None:
 
         EndpointCaptioner.parse(name)
     elif not (name in shipped_captioners() or Path(name).expanduser().is_dir() or _HUB_NAME.fullmatch(name)):
+        known = shipped_captioners()
         raise InputError(
-            f"{name}: no such folder and no captioner of that name; there are: {', '.join(shipped_captioners())}; "
-            "or give a run folder, owner/model on the hub, http://host/v1#model"
+            f"{name}: no such folder and no captioner of that name; there are: {', '.join(known)}; "
+            f"or give a run folder, owner/model on the hub, http://host/v1#model{did_you_mean(name, known)}"
         )
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from captrial.errors import InputError
+from captrial.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from captrial.captioners.base import Captioner
@@ -171,7 +171,7 @@ def build(architecture: str, options: Mapping[str, Any]) -> Captioner:
 def find_preset(name: str) -> Preset:
     """The preset of that name."""
     if name not in PRESETS:
-        raise InputError(f"no preset {name!r}; there are: {', '.join(sorted(PRESETS))}")
+        raise InputError(f"no preset {name!r}; there are: {', '.join(sorted(PRESETS))}{did_you_mean(name, PRESETS)}")
     return PRESETS[name]
 
 

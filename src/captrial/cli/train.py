@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.output import JsonFlag, hold_lock, print_json, print_table
+from captrial.cli.output import JsonFlag, hold_lock, print_json, print_table, print_warning
 from captrial.cli.study_options import ImagesOption
 from captrial.errors import InputError
 from captrial.vision.registry import DEFAULT_BACKBONE, detector_usages
 
 if TYPE_CHECKING:
     from captrial.records import Sample
+
+FEW_IMAGES = 1000  # below this many, a captioner trained from scratch says little that is right
+CHECKED_CAPTIONS = 20  # validation images that are captioned once more, to notice empty captions
 
 
 def train(
@@ -37,8 +40,13 @@ def train(
     ] = None,
     images: ImagesOption = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="Continue from another run or checkpoint, e.g. with scst_epochs=5.")
+        str | None,
+        typer.Option("--from", help="Fine-tune a shipped captioner (its name), or continue from a run or checkpoint."),
     ] = None,
+    epochs: Annotated[int | None, typer.Option(min=0, help="Epochs of cross-entropy, as --set epochs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Images in a batch, as --set batch.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1, as --set device.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use the first N training and validation images.")] = None,
     boxes: Annotated[
         Path | None, typer.Option("--boxes", help="Boxes with classes by image id, for --set supervision=weak.")
     ] = None,
@@ -50,7 +58,9 @@ def train(
     """Train a captioner: cross-entropy, then SCST with `--set scst_epochs=5`. A stopped run continues.
 
     captrial train transformer-small --data dataset_flickr8k.json --out runs/mine
+    captrial train ort-small --data photos.csv --from ort --epochs 3 --out runs/tuned
     """
+    from captrial.captioners.checkpoint import Checkpoint
     from captrial.data import read_dataset
     from captrial.data.datasets import with_boxes
     from captrial.training.data import split_samples
@@ -58,34 +68,51 @@ def train(
     from captrial.training.loop import METRICS
     from captrial.training.parallel import Ranks
     from captrial.training.recipe import parse_settings
-    from captrial.training.run import REGIONS, TrainingData, check_run_folder
+    from captrial.training.run import (
+        REGIONS,
+        TrainingData,
+        check_options,
+        check_run_folder,
+        count_empty_captions,
+        find_start,
+    )
     from captrial.training.run import train as run_training
 
     if regions is not None and boxes is not None:
         raise InputError("--boxes and --regions both give regions; use one of them")
-    chosen = parse_settings(options or [])
-    run, ranks = out or Path("runs") / preset, Ranks.from_environment()
+    given = {"epochs": epochs, "batch": batch_size, "device": device}
+    chosen = parse_settings(options or []) | {name: str(value) for name, value in given.items() if value is not None}
+    recipe, _ = check_options(preset, chosen)
+    first = None if start is None else find_start(start)
+    run, ranks = out or Path("runs") / preset, Ranks.from_environment().on(recipe.device)
     if ranks.is_first:
         hold_lock(run, "training run")
     check_run_folder(run)
-    training, validation = split_samples(read_dataset(data, images=images))
+    training, validation = (part[:limit] for part in split_samples(read_dataset(data, images=images)))
+    if first is None and len(training) < FEW_IMAGES:
+        print_warning(f"{len(training)} training images are few; fine-tune a shipped captioner instead: --from ort")
     if boxes is not None:
         training = with_boxes(training, boxes)
     if regions is not None:  # by the first rank, for all
         detected = training
         training = ranks.first_then_all(lambda: _detect(detected, regions, run / REGIONS))
-    store = training_features([*training, *validation], features, backbone, run / "features", ranks)
+    vision = backbone or (None if first is None else Checkpoint.from_pretrained(first).vision)
+    store = training_features([*training, *validation], features, vision, run / "features", ranks)
     notes = {"data": data.name, "images": len(training)}
     best = run_training(
-        preset, TrainingData(training, validation, store, store.vision, notes), run, chosen, start=start
+        preset, TrainingData(training, validation, store, store.vision, notes), run, chosen, start=first
     )
     ranks.leave()
     if not ranks.is_first:
         return
     parameters = best.captioner.count_parameters()
     header, *rows = (line.split(",") for line in (run / METRICS).read_text().splitlines())
+    empty = count_empty_captions(best, store, validation[:CHECKED_CAPTIONS])
+    if empty:
+        checked = len(validation[:CHECKED_CAPTIONS])
+        print_warning(f"{empty} of {checked} validation captions are empty: train longer (--epochs), or use --from ort")
     if json:
-        print_json({"run": str(run), "parameters": parameters, "epochs": len(rows)})
+        print_json({"run": str(run), "parameters": parameters, "epochs": len(rows), "empty_captions": empty})
         return
     below = [f"{parameters:,} parameters; the best is in {run / 'best'}", f"captrial caption IMAGE --model {run}"]
     print_table(f"{preset} on {data.name}", header, rows, below)

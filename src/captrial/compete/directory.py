@@ -49,6 +49,7 @@ from captrial.errors import DamagedError, InputError, StateError
 from captrial.folders import check_files
 from captrial.metrics.registry import MetricOptions
 from captrial.metrics.score_inputs import read_objects
+from captrial.result_table import html_table
 
 
 class CompetitionDirectory:
@@ -79,6 +80,22 @@ class CompetitionDirectory:
         return competition
 
     # Models and images ---------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        """Models, size of the pool, and how much is labelled."""
+        return f"{type(self).__name__}({str(self.directory)!r}: {', '.join(self.models)}; {self._progress()})"
+
+    def _repr_html_(self) -> str:
+        rows = [{"competition": str(self.directory), "models": ", ".join(self.models), "progress": self._progress()}]
+        return html_table(rows)
+
+    def _progress(self) -> str:
+        """`120 images, 24 selected, 8 labelled`."""
+        pool = f"{self._manifest.image_count} images"
+        if not self.selected_pairs():
+            return f"{pool}, none selected yet"
+        chosen = self.label_sample().to_label()
+        return f"{pool}, {len(chosen)} selected, {len(chosen) - len(self.images_to_label())} labelled"
 
     @property
     def manifest(self) -> Manifest:

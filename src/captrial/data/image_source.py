@@ -11,9 +11,18 @@ from captrial.data.image_ids import ImageIds
 from captrial.data.images import IMAGE_SUFFIXES, ImageProblem, open_image, try_open
 from captrial.data.pools.image_pool import MANIFEST, ImagePool
 from captrial.errors import CaptrialError
+from captrial.records import Sample
 
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
 _COCO = ("{:012d}.jpg", "COCO_val2014_{:012d}.jpg", "COCO_train2014_{:012d}.jpg", "COCO_test2014_{:012d}.jpg")
+
+
+def sample_image(sample: Sample) -> Path | bytes | None:
+    """The file of a sample's image, or its bytes where the data set holds them (`extra["image"]`); None for neither."""
+    if sample.image.path is not None:
+        return sample.image.path
+    content = sample.extra.get("image")
+    return None if content is None else bytes(content)  # type: ignore[call-overload]
 
 
 class ImageSource:

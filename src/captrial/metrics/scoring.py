@@ -21,6 +21,7 @@ from captrial.metrics.scores import Candidates, References, Scores, State
 from captrial.metrics.significance.bootstrap import REPLICATES, Interval, interval, replicate_scores
 from captrial.metrics.significance.paired import Comparison, compare
 from captrial.progress import progress_bar
+from captrial.result_table import ResultTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,18 +82,17 @@ class OptionFields(TypedDict, total=False):
     match: str
 
 
-@dataclass(frozen=True)
-class ScoreTable:
+@dataclass(frozen=True, repr=False)
+class ScoreTable(ResultTable):
     """Scores by system and metric, with what intervals and tests need."""
 
     ids: Sequence[str]
     metrics: Sequence[Metric]
     states: Mapping[str, Mapping[str, State]]  # by system, then by metric family
 
-    def __repr__(self) -> str:
-        """Systems, number of images and metrics; not the captions that the states may hold."""
-        metrics = ", ".join(metric.name for metric in self.metrics)
-        return f"ScoreTable({', '.join(self.states)}; {len(self.ids)} images; {metrics})"
+    def rows(self) -> list[dict[str, Any]]:
+        """Corpus values, a row a system: fractions; None where a metric has no value."""
+        return [{"system": system, **values} for system, values in self.to_dict().items()]
 
     @cached_property
     def scores(self) -> dict[str, dict[str, Scores]]:

@@ -137,7 +137,7 @@ def split_samples(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]
     training = [sample for sample in samples if sample.split in ("train", "restval", None)]
     validation = [sample for sample in samples if sample.split == "val"]
     if not training:
-        raise DatasetError("no image with captions is in the split train; there is nothing to learn from")
+        raise DatasetError("no captions to train on: no image of the split train (or without a split) has any")
     if not validation:
         validation = training[::VALIDATION_SHARE]
         training = [sample for number, sample in enumerate(training) if number % VALIDATION_SHARE]

@@ -15,6 +15,7 @@ from typing import Any
 
 from PIL import Image
 
+from captrial.data.image_source import sample_image
 from captrial.data.images import ImageProblem, header_pixels, pixel_batches, try_open
 from captrial.data.sample_sizes import size_of, with_size
 from captrial.errors import DatasetError, InputError
@@ -126,7 +127,7 @@ def _extract(
                 features, notes = compute(shown, list(opened.values()))
                 noted = notes or [{} for _ in shown]
                 for note, sample in zip(noted, shown, strict=True):
-                    note["image"] = image_source(sample.image.path or "")
+                    note["image"] = image_source(sample_image(sample) or b"")
                 writer.add(list(opened), features, noted)
             outcome.extracted += len(opened)
             bar.advance(task, len(part))
@@ -135,7 +136,8 @@ def _extract(
 
 
 def _pixels(sample: Sample) -> int:
-    return 0 if sample.image.path is None else header_pixels(sample.image.path)
+    content = sample_image(sample)
+    return 0 if content is None else header_pixels(content)
 
 
 def _is_changed(sample: Sample, writer: FeatureWriter) -> bool:
@@ -146,9 +148,10 @@ def _is_changed(sample: Sample, writer: FeatureWriter) -> bool:
 def _open(samples: Sequence[Sample], refused: dict[str, str]) -> dict[str, Image.Image]:
     opened = {}
     for sample in samples:
-        if sample.image.path is None:
+        content = sample_image(sample)
+        if content is None:
             raise DatasetError(f"image {sample.id} has no file; give the folder of the images: --images FOLDER")
-        image = try_open(sample.image.path)
+        image = try_open(content, name=sample.id if isinstance(content, bytes) else None)
         if isinstance(image, ImageProblem):
             refused[sample.id] = str(image)
         else:
@@ -178,10 +181,15 @@ def import_precomputed(samples: Sequence[Sample], name: str, directory: Path | s
 
 
 def training_features(
-    samples: Sequence[Sample], store: Path | None, backbone: str | None, directory: Path, ranks: Ranks
+    samples: Sequence[Sample],
+    store: Path | None,
+    backbone: str | Mapping[str, Any] | None,
+    directory: Path,
+    ranks: Ranks,
 ) -> FeatureStore:
     """The features of a training run: a `store`, or those of the `backbone`, extracted into `directory`.
 
+    The backbone is a name, or the description in a checkpoint that is trained further.
     With both, a store that another backbone made is refused. The first rank extracts, the others wait.
     """
     if store is not None:

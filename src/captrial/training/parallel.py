@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+
+from captrial.vision.devices import AUTO, find_device
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)  # ranks wait while the first extracts features or validates; torch's 30 minutes are short
@@ -43,6 +45,10 @@ class Ranks:
         if not distributed.is_initialized():
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         return cls(distributed.get_rank(), distributed.get_world_size(), device)
+
+    def on(self, device: str) -> Ranks:
+        """These ranks on another device by its name; several ranks stay where `torchrun` put them."""
+        return self if device == AUTO or self.size > 1 else replace(self, device=find_device(device))
 
     @property
     def is_first(self) -> bool:

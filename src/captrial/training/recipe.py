@@ -13,10 +13,11 @@ from typing import Any
 
 from captrial.captioners.architectures.transformer import MAX_WORDS
 from captrial.captioners.base import Captioner
-from captrial.errors import InputError
+from captrial.errors import InputError, did_you_mean
 from captrial.training.data import CaptionData
 from captrial.training.loop import LoopSettings
 from captrial.training.schedules import Schedule
+from captrial.vision.devices import AUTO
 
 LINKS = ("table+vectors", "vectors", "own")  # between nouns and classes, see captrial.training.supervision
 SHARES = ("scheduled_sampling", "smoothing", "decay", "scst_decay")
@@ -79,6 +80,7 @@ class Recipe:
     beam: int = 1  # of the validation captions
     seed: int = 0
     autocast: bool = False
+    device: str = AUTO  # cpu, cuda, cuda:1; a run may continue on another one
     save_every: float = 60.0
     accumulate: int = 1  # pieces a batch is cut into to save memory; the same gradient, for means over words
 
@@ -184,7 +186,8 @@ def split_options(
             recipe[name] = _parse(name, text, of_recipe[name].default)
         else:
             known = ", ".join(sorted({*of_recipe, *of_captioner}))
-            raise InputError(f"--set {name}: there is no such option; there are: {known}")
+            near = did_you_mean(name, {*of_recipe, *of_captioner})
+            raise InputError(f"--set {name}: there is no such option; there are: {known}{near}")
     return Recipe(**{**(paper or {}), **recipe}), sizes
 
 

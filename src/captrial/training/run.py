@@ -28,9 +28,9 @@ from captrial.captioners.architectures.att2in import Att2in
 from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.base import Captioner, evaluating
 from captrial.captioners.checkpoint import Checkpoint, verify_checkpoint
-from captrial.captioners.registry import create, find_architecture, find_preset
+from captrial.captioners.registry import create, find_architecture, find_preset, shipped_captioners
 from captrial.captioners.trained import BEST, caption_by_id, with_graphs
-from captrial.errors import CaptrialError, DamagedError, DatasetError, MismatchError
+from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError, MismatchError, did_you_mean
 from captrial.files import content_hash, without_passwords
 from captrial.folders import (
     LOCK,
@@ -102,6 +102,12 @@ class Validation:
         return cider(captions, [sample.captions for sample in self.samples]).corpus
 
 
+def count_empty_captions(best: Checkpoint, features: FeatureSource, samples: Sequence[Sample]) -> int:
+    """How many of some images get an empty caption, as happens after very short training."""
+    captions = caption_by_id(best.captioner, best.vocabulary, features, [sample.id for sample in samples], 1)
+    return sum(not caption for caption in captions)
+
+
 @dataclass(frozen=True, eq=False)
 class BestCheckpoint:
     """The best captioner of a run, on disk; see `captrial.training.loop.BestCaptioner`."""
@@ -144,6 +150,12 @@ def train(
         return _train(preset, data, run, ranks, options or {}, _Start(start, attention_targets))
 
 
+def check_options(preset: str, options: Mapping[str, str]) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe and the captioner's sizes that `--set` options mean; raises `InputError` for what does not exist."""
+    architecture = find_architecture(find_preset(preset).architecture).captioner
+    return split_options(options, architecture, PAPERS.get(preset))
+
+
 @dataclass(frozen=True)
 class _Start:
     """What a run begins with: the weights of another checkpoint, and targets for its attention, each optional."""
@@ -156,8 +168,8 @@ def _train(
     preset: str, data: TrainingData, run: Path, ranks: Ranks, options: Mapping[str, str], begin: _Start
 ) -> Checkpoint:
     start, attention_targets = begin.checkpoint, begin.attention_targets
-    architecture = find_architecture(find_preset(preset).architecture).captioner
-    recipe, sizes = split_options(options, architecture, PAPERS.get(preset))
+    recipe, sizes = check_options(preset, options)
+    ranks = ranks.on(recipe.device)
     if not data.train or not data.validation:
         raise DatasetError(f"{len(data.train)} training and {len(data.validation)} validation images; both are needed")
     torch.manual_seed(recipe.seed)
@@ -205,6 +217,20 @@ def _new(preset: str, data: TrainingData, recipe: Recipe, sizes: Mapping[str, An
     return vocabulary, create(preset, words=len(vocabulary), features=int(data.vision["width"]), **sizes)
 
 
+def find_start(start: Path | str) -> Path:
+    """The checkpoint folder that `--from` names: a checkpoint, a run, or a shipped captioner by name."""
+    path = Path(start).expanduser()
+    shipped = shipped_captioners()
+    if not path.exists() and str(start) in shipped:
+        return shipped[str(start)]
+    if not path.is_dir():
+        raise InputError(
+            f"--from {start}: no such folder; give a run, a checkpoint, or one of {', '.join(shipped)}"
+            f"{did_you_mean(str(start), shipped)}"
+        )
+    return path / BEST if (path / BEST).is_dir() else path
+
+
 def _continue_from(
     start: Path | str, preset: str, vision: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> tuple[Vocabulary, Captioner]:
@@ -212,8 +238,7 @@ def _continue_from(
 
     Disc also continues from an Att2in: it is the same network until its critic is used.
     """
-    best = Path(start) / BEST
-    checkpoint = Checkpoint.from_pretrained(best if best.is_dir() else start)
+    checkpoint = Checkpoint.from_pretrained(find_start(start))
     captioner, architecture = checkpoint.captioner, find_architecture(find_preset(preset).architecture).captioner
     if type(captioner) is Att2in and architecture is Disc:
         first, critic = captioner, {name: value for name, value in sizes.items() if name.startswith("critic_")}
@@ -296,7 +321,8 @@ def _comparable(config: dict[str, Any]) -> dict[str, Any]:
     recipe = {**defaults, **{name: value for name, value in config["recipe"].items() if name in defaults}}
     idle = _OF_SCST if not recipe["scst_epochs"] else ()
     rest = {name: value for name, value in config.items() if name != "recipe"}
-    return {**rest, "vision": identity(config["vision"]), **{k: v for k, v in recipe.items() if k not in idle}}
+    ignored = (*idle, "device")
+    return {**rest, "vision": identity(config["vision"]), **{k: v for k, v in recipe.items() if k not in ignored}}
 
 
 def draw_metrics(run: Path) -> None:

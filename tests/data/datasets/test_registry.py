@@ -14,6 +14,7 @@ from captrial.data.datasets import READERS, DatasetReader, Probe, ReadOptions, d
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 from captrial.toyworld import ToyWorldSettings, write_toyworld
+from data.datasets.saved_dataset import save_split
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A dog."}]}
@@ -54,6 +55,14 @@ def make(folder: Path, form: str) -> Path:
             member = tarfile.TarInfo("1.png")
             member.size = 1
             archive.addfile(member, io.BytesIO(b"x"))
+    if form == "table":
+        (folder / "captions.csv").write_text("image,caption\na.jpg,A dog.\n")
+        return folder / "captions.csv"
+    if form == "imagefolder":
+        (folder / "metadata.jsonl").write_text('{"file_name": "a.jpg", "text": "A dog."}\n')
+    if form == "huggingface":
+        folder.rmdir()
+        save_split(folder, ["A dog."])
     if form == "folder":
         (folder / "dog").mkdir()
         (folder / "dog" / "a.jpg").touch()

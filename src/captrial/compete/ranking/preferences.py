@@ -23,6 +23,7 @@ from scipy.special import expit, logit, ndtr
 from captrial.compete.ranking.bradley_terry import Comparisons, DavidsonFit, fit_davidson
 from captrial.compete.storage.judgements import Judgement, models_of, read_judgements, read_words, with_words
 from captrial.errors import InputError, StateError
+from captrial.result_table import ResultTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -122,8 +123,8 @@ class PairRecord(WinRate):
     observed: float
 
 
-@dataclass(frozen=True)
-class PreferenceResult:
+@dataclass(frozen=True, repr=False)
+class PreferenceResult(ResultTable):
     """The ranking by preferences; NaN bounds where a model has too few images for an interval."""
 
     models: tuple[str, ...]

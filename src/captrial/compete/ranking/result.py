@@ -38,6 +38,7 @@ from captrial.compete.ranking.intervals import (
 from captrial.compete.ranking.pair_scores import PairStatistics, PairwiseScores
 from captrial.compete.ranking.perron import Dominance, connection, pairwise_dominance, ranking_vectors, ranks, ratios
 from captrial.errors import InputError, StateError
+from captrial.result_table import ResultTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,8 +51,8 @@ POPULATIONS = {
 }
 
 
-@dataclass(frozen=True)
-class RankingResult:
+@dataclass(frozen=True, repr=False)
+class RankingResult(ResultTable):
     """Everything `captrial compete rank` reports about one metric where captions differ most."""
 
     metric: str
@@ -106,8 +107,8 @@ class RankingResult:
         }
 
 
-@dataclass(frozen=True)
-class PoolRanking:
+@dataclass(frozen=True, repr=False)
+class PoolRanking(ResultTable):
     """The mean scores over the whole pool with intervals, from a sample of it."""
 
     metric: str

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from captrial.data.captions.rows import CAPTION_NAMES, ID_NAMES, Pairs, Rows, decode, describe, records_to_rows
+from captrial.data.captions.rows import ID_NAMES, Pairs, Rows, decode, describe, records_to_rows
 from captrial.errors import CaptionFileError
 
 
@@ -39,7 +39,7 @@ def document_to_rows(document: Any, source: str, caption_names: Sequence[str]) -
         return records_to_rows(document["annotations"], source, caption_names, unit="annotation")
     if isinstance(document.get("images"), list):
         return _karpathy_rows(document["images"], source)
-    if _is_record(document):
+    if _is_record(document, caption_names):
         return records_to_rows([document], source, caption_names, unit="line")
     return _mapping_rows(list(document), list(document.values()))
 
@@ -54,10 +54,10 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
     return value if len(value) == len(pairs) else Pairs(pairs)
 
 
-def _is_record(document: dict[str, Any]) -> bool:
-    """Whether an object is one row of JSON lines rather than a mapping from ids to captions."""
-    names = document.keys()
-    return not names.isdisjoint(ID_NAMES) and not names.isdisjoint(CAPTION_NAMES)
+def _is_record(document: dict[str, Any], caption_names: Sequence[str]) -> bool:
+    """Whether an object is one row of JSON lines rather than a mapping from ids to captions, or to lists of them."""
+    ids = [document[name] for name in ID_NAMES if name in document]
+    return any(not isinstance(identity, list) for identity in ids) and not document.keys().isdisjoint(caption_names)
 
 
 def _mapping_rows(ids: list[Any], captions: list[Any]) -> Rows:

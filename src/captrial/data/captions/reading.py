@@ -274,22 +274,48 @@ def read_references(
     used: scores are computed against references, so none may be lost silently.
     """
     path = Path(path)
-    rows = _one_caption_a_row(_of_split(read_rows(path, REFERENCE_NAMES), split, path.name), path.name)
-    log = ProblemLog()
-    ids, texts, _ = usable_rows(rows, log)
-    for problem in log.problems():
-        raise CaptionFileError(f"{path.name}: {problem}; references must be complete: repair or remove them")
-    if rows.headless and all(map(CAPTION_NUMBER.search, ids)):
-        ids = [CAPTION_NUMBER.sub("", identity) for identity in ids]
+    rows = _of_split(read_rows(path, REFERENCE_NAMES), split, path.name)
+    ids, texts, _ = _complete_rows(rows, path.name)
     ids, matched = _matched_ids(ids, known_ids)
     if matched:
         logger.info("%s: %s", path.name, matched)
     references: dict[str, list[str]] = {}
     for identity, text in zip(ids, texts, strict=True):
         references.setdefault(identity, []).append(text)
-    if not references:
-        raise CaptionFileError(f"{path.name}: has no captions; check that it is the right file")
     return references
+
+
+def read_captioned_images(path: Path | str) -> list[tuple[str, tuple[str, ...], str | None]]:
+    """The images of a reference file, in its order: id, captions, and the split where the file has a column `split`.
+
+    Raises `CaptionFileError` as `read_references` does, and for an image that is in two splits.
+    """
+    path = Path(path)
+    ids, texts, splits = _complete_rows(read_rows(path, REFERENCE_NAMES), path.name)
+    captions: dict[str, list[str]] = {}
+    split_of: dict[str, str | None] = {}
+    for identity, text, split in zip(ids, texts, splits or [None] * len(ids), strict=True):
+        captions.setdefault(identity, []).append(text)
+        named = None if split in (None, "") else str(split)
+        if split_of.setdefault(identity, named) != named:
+            raise CaptionFileError(
+                f"{path.name}: {identity} is in the splits {split_of[identity]} and {named}; keep it in one"
+            )
+    return [(identity, tuple(own), split_of[identity]) for identity, own in captions.items()]
+
+
+def _complete_rows(rows: Rows, source: str) -> tuple[list[str], list[str], list[Any] | None]:
+    """Ids, captions and splits, one caption a row; any row that cannot be used is an error, and so is no row."""
+    rows = _one_caption_a_row(rows, source)
+    log = ProblemLog()
+    ids, texts, kept = usable_rows(rows, log)
+    for problem in log.problems():
+        raise CaptionFileError(f"{source}: {problem}; references must be complete: repair or remove them")
+    if not ids:
+        raise CaptionFileError(f"{source}: has no captions; check that it is the right file")
+    if rows.headless and all(map(CAPTION_NUMBER.search, ids)):
+        ids = [CAPTION_NUMBER.sub("", identity) for identity in ids]
+    return ids, texts, None if rows.splits is None else [rows.splits[index] for index in kept]
 
 
 def _of_split(rows: Rows, split: str | None, source: str) -> Rows:
@@ -323,4 +349,5 @@ def _one_caption_a_row(rows: Rows, source: str) -> Rows:
 
 def _taken(rows: Rows, chosen: list[int], captions: list[object]) -> Rows:
     ids = [rows.ids[index] for index in chosen]
-    return replace(rows, ids=ids, captions=captions, number=lambda index: rows.number(chosen[index]))
+    splits = None if rows.splits is None else [rows.splits[index] for index in chosen]
+    return replace(rows, ids=ids, captions=captions, splits=splits, number=lambda index: rows.number(chosen[index]))

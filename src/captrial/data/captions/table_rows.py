@@ -32,21 +32,26 @@ def read_delimited(content: bytes, source: str, caption_names: Sequence[str]) ->
     """Rows of a CSV or TSV table with a header, or with two columns and no header."""
     text, bad_byte = decode(content)
     delimiter, header = _opening(text, caption_names, source)
-    columns = pick_columns(header, caption_names, source) if header else (0, 1)
+    columns = [*(pick_columns(header, caption_names, source) if header else (0, 1)), *_split_column(header)]
     width = len(header) if header else 2
     quoted = delimiter != "\t" or _tabs_are_quoted(text, width, source)
     table = None if bad_byte else _fast_table(content, delimiter, quoted, width)
     if table is not None:
         skip = 1 if header else 0
-        ids, captions = (table[index][skip:].to_pylist() for index in columns)
+        ids, captions, *splits = (table[index][skip:].to_pylist() for index in columns)
         number = _LineNumbers(text, delimiter, quoted, skip).__getitem__
     else:
         fields = _slow_table(text, delimiter, quoted, width, source)[1 if header else 0 :]
-        ids, captions = ([row[index] for _, row in fields] for index in columns)
+        ids, captions, *splits = ([row[index] for _, row in fields] for index in columns)
         number = [line for line, _ in fields].__getitem__
     names = [header[index].strip() for index in columns] if header else ["id", "caption"]
     rows = Rows(ids, captions, names[0], names[1], "line", number, suspect=bad_byte is not None, bad_byte=bad_byte)
-    return replace(rows, headless=header is None and delimiter == "\t")
+    return replace(rows, splits=splits[0] if splits else None, headless=header is None and delimiter == "\t")
+
+
+def _split_column(header: Sequence[str] | None) -> list[int]:
+    """The position of a column `split`, where there is one."""
+    return [index for index, name in enumerate(header or ()) if name.strip().lower() == "split"][:1]
 
 
 def _opening(text: str, caption_names: Sequence[str], source: str) -> tuple[str, list[str] | None]:

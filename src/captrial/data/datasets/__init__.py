@@ -12,6 +12,7 @@ from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.data.datasets.base import DatasetReader, Probe, ReadOptions
+    from captrial.data.datasets.caption_table import read_metadata, read_table
     from captrial.data.datasets.coco import (
         masked_regions,
         read_boxes,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
     from captrial.data.datasets.flickr8k import read_flickr8k
     from captrial.data.datasets.flickr30k_entities import parse_entities, read_entities
+    from captrial.data.datasets.hugging_face import read_hugging_face
     from captrial.data.datasets.image_folder import read_folder
     from captrial.data.datasets.image_sequences import read_sequences
     from captrial.data.datasets.karpathy import read_karpathy
@@ -54,10 +56,13 @@ __all__ = [
     "read_entities",
     "read_flickr8k",
     "read_folder",
+    "read_hugging_face",
     "read_karpathy",
+    "read_metadata",
     "read_phrases",
     "read_sequences",
     "read_shards",
+    "read_table",
     "read_toyworld",
     "read_visual_genome",
     "segmentation_mask",
@@ -70,8 +75,10 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "base": "DatasetReader Probe ReadOptions",
+        "caption_table": "read_metadata read_table",
         "coco": "masked_regions read_boxes read_coco read_coco_folder segmentation_mask with_boxes with_masks",
         "flickr8k": "read_flickr8k",
+        "hugging_face": "read_hugging_face",
         "flickr30k_entities": "parse_entities read_entities",
         "image_folder": "read_folder",
         "image_sequences": "read_sequences",

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from captrial.data.datasets import (
+    caption_table,
     coco,
     flickr8k,
     flickr30k_entities,
+    hugging_face,
     image_folder,
     image_sequences,
     karpathy,
@@ -41,6 +43,9 @@ READERS: dict[str, DatasetReader] = {
         flickr8k.FLICKR8K,
         coco.COCO,
         coco.BOXES,
+        hugging_face.HUGGING_FACE,
+        caption_table.METADATA_FOLDER,
+        caption_table.TABLE,
         image_folder.FOLDER,
     )
 }

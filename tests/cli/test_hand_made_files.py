@@ -110,6 +110,9 @@ data toyworld {d}/mine --images 2
 data contact-sheet {d}/mine/sheet.png --images 2
 pool build {d}/mine --from {d}/mine/images
 pool build {d} --from {d}/mine/images
+sample {d} --images 10
+sample {d}/mine --images 10
+sample {o}/sample --images 10
 pool show {d}
 pool show {d}/mine --figure {d}/mine/sheet.png
 verify {d}

@@ -120,6 +120,7 @@ LINES: dict[str, list[str]] = {
     "judge rubric": [],
     "judge run": ["COMPETITION", "--judge", "http://127.0.0.1:9/v1#tiny"],
     "models": [],
+    "sample": ["OUT", "--images", "10"],
     "papers cornia": [*STUDY, "--out", "OUT", "--methods", "attention", "--beam", "1"],
     "papers liu": [*STUDY, "--out", "OUT", "--beam", "1"],
     "papers wan": ["--data", "CAPTION_FILES", "--out", "OUT", "--metrics", "bleu"],

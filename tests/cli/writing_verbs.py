@@ -38,6 +38,7 @@ FOLDERS: dict[str, list[str]] = {
     "papers liu": ["papers", "liu", *STUDY, "--out", "OUT"],
     "papers cornia": ["papers", "cornia", *STUDY, "--out", "OUT"],
     "papers wan": ["papers", "wan", "--data", "CAPTION_FILES", "--out", "OUT"],
+    "sample": ["sample", "OUT", "--images", "10"],
     "train": ["train", "m2-small", "--data", "WORLD", "--out", "OUT"],
 }
 JUDGE = "http://127.0.0.1:9/v1"  # where nobody answers; tests that need answers put a server in its place

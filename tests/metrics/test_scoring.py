@@ -95,4 +95,5 @@ def test_repr_is_short() -> None:
     """A notebook shows systems and metrics, not every caption."""
     captions = {str(number): f"a caption number {number} of a dog" for number in range(500)}
     table = score({"ours": captions, "theirs": captions}, {name: [text] for name, text in captions.items()}, ["bleu"])
-    assert repr(table) == "ScoreTable(ours, theirs; 500 images; bleu)"
+    assert repr(table).splitlines()[0] == "ScoreTable"
+    assert len(repr(table)) < 500  # the captions in its states are not printed

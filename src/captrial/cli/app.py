@@ -22,7 +22,7 @@ BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 COMMANDS = (
     *("annotate", "attend", "caption", "compete", "data", "demo", "doctor", "explain", "features", "ground", "judge"),
-    *("models", "papers", "pool", "score", "studio", "train", "verify"),
+    *("models", "papers", "pool", "sample", "score", "studio", "train", "verify"),
 )  # one module each, with a function of that name, or with an `app` that has commands of its own
 
 

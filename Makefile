@@ -1,12 +1,12 @@
 # make demo   the main job, from a fresh clone       make test        the tests (under 15 minutes)
 # make check  ruff, mypy, import direction           make test-full   the long tests too
-# make bench  every benchmark, one after another
+# make bench  every benchmark, one after another     make docs        the documentation site, in site/
 PYTHON ?= python3.11
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-full check bench format clean
+.PHONY: demo test test-full check bench docs format clean
 
 demo: $(STAMP)
 	$(RUN) -m captrial demo --out demo
@@ -26,6 +26,9 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(RUN) -m benchmarks
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
@@ -38,4 +41,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache

@@ -181,7 +181,7 @@ def stage(folder: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if "<!-- run -->" in page.read_text()], ids=lambda p: p.name)
 def test_blocks_marked_run_do(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_sample(tmp_path) if page.name == "README.md" else stage(tmp_path)  # README: as its readers have it
+    write_sample(tmp_path) if page.name in ("README.md", "tutorial.md") else stage(tmp_path)
     ran = 0
     for block in BLOCK.finditer(page.read_text()):
         if block[1] and block[2] == "python":

@@ -2,9 +2,10 @@
 
     python tests/kills.py compete 100 --seed 1
 
-Kinds: compete (new, select, add), features (an extraction into a store) and training (weights, optimiser, log). Each
-kill happens in a forked process, half of them at a random write (before or after a rename, an fsync or a removal), half
-after a random share of the processor time that the work takes. Prints a JSON document with the counts.
+Kinds: compete (new, select, add), features (an extraction into a store), training (weights, optimiser, log) and judge
+(a run of a judge behind an endpoint). Each kill happens in a forked process, half of them at a random write (before or
+after a rename, an fsync or a removal), half after a random share of the processor time that the work takes. Prints a
+JSON document with the counts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,12 +32,23 @@ from captrial.captioners.checkpoint import Checkpoint
 from captrial.compete import Competition, SelectionSettings
 from captrial.compete.competition import verify_competition
 from captrial.folders import CHECKSUMS
+from captrial.judges import (
+    EndpointJudge,
+    JudgeSettings,
+    SimulatedJudge,
+    SimulatedServer,
+    judge_competition,
+    read_verdicts,
+    serve_judge,
+)
+from captrial.judges.machine_verdicts import verify_verdicts
 from captrial.records import ImageRef, Sample
 from captrial.training.feature_extraction import extract
 from captrial.training.loop import STATE
 from captrial.training.run import TrainingData, train, verify_run
 from captrial.vision.features.feature_store import FeatureStore, verify_store
 from captrial.vision.features.visual_features import Features
+from judges.judged_competition import make_competition
 
 EVENTS = ((os, "fsync"), (Path, "replace"), (Path, "unlink"), (Path, "rename"))
 Content = dict[str, object]
@@ -145,7 +158,44 @@ def _tensors(path: Path) -> dict[str, bytes]:
     return {name: tensor.numpy().tobytes() for name, tensor in load_file(path).items()}
 
 
-KINDS: dict[str, Callable[[Path], Work]] = {"compete": compete, "features": features, "training": training}
+def judge(inputs: Path) -> Work:
+    """Asks a simulated judge in a process of its own; its cache is in the folder, so that every attack begins anew."""
+    made = make_competition(inputs, images=12).directory
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    if os.fork() == 0:
+        server = SimulatedServer(SimulatedJudge(accuracy=0.7, tie_rate=0.2), lambda first, _: "good" in first)
+        with serve_judge(server):
+            os.write(writer, server.base.encode())
+            while os.getppid() == parent:
+                time.sleep(0.1)
+        os._exit(0)
+    base = os.read(reader, 100).decode()
+
+    def do(folder: Path) -> None:
+        os.environ["CAPTRIAL_CACHE"] = str(folder / ".cache")
+        if not folder.exists():
+            shutil.copytree(made, folder.with_suffix(".copy"), dirs_exist_ok=True)
+            folder.with_suffix(".copy").rename(folder)
+        settings = JudgeSettings("tiny", parallel=2)
+        report = judge_competition(Competition.open(folder), EndpointJudge(base, "tiny", pause=0.01), settings)
+        assert report.missing == 0
+
+    def content(folder: Path) -> Content:
+        return {repr(one.place): (one.preferred, one.reason, one.key) for one in read_verdicts(folder)}
+
+    def problems(folder: Path) -> tuple[str, ...]:
+        return verify_competition(folder).problems + verify_verdicts(folder).problems
+
+    return Work(do, content, problems)
+
+
+KINDS: dict[str, Callable[[Path], Work]] = {
+    "compete": compete,
+    "features": features,
+    "training": training,
+    "judge": judge,
+}
 
 
 def forked(work: Work, folder: Path, prepare: Callable[[], None] = lambda: None) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-KINDS = ("compete", "features", "training")
+KINDS = ("compete", "features", "training", "judge")
 
 
 def attack(kind: str, kills: int, seed: int) -> None:

@@ -1,12 +1,13 @@
-"""Progress bars on stderr, with rate and remaining time; nothing is shown where stderr is not a terminal."""
+"""Consoles that texts of others cannot steer, and progress bars on stderr: nothing is shown where that is no terminal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,10 +18,24 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.text import Text
 
 T = TypeVar("T")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 _shown: list[Progress] = []  # the display on the terminal, at most one
+
+
+class SafeConsole(Console):
+    """A console on which texts of others (captions, ids, answers of endpoints) cannot steer the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich does, with `?` for control characters, of which escape sequences are made."""
+        for segment in super().render(renderable, options):
+            if segment.control or not _CONTROL.search(segment.text):
+                yield segment
+            else:
+                yield Segment(_CONTROL.sub("?", segment.text), segment.style)
 
 
 class RateColumn(ProgressColumn):
@@ -54,7 +69,7 @@ def progress_bar(hidden: bool = False) -> Iterator[Progress]:
         with _lines_of(_shown[-1]) as bar:
             yield bar
         return
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -87,7 +102,7 @@ def _lines_of(bar: Progress) -> Iterator[Progress]:
 
 def say(text: str) -> None:
     """Print a line on stderr, above a progress bar; nothing where stderr is not a terminal."""
-    console = _shown[-1].console if _shown else Console(stderr=True)
+    console = _shown[-1].console if _shown else SafeConsole(stderr=True)
     if console.is_terminal:
         console.print(text, style="dim", highlight=False, markup=False)
 

@@ -117,6 +117,16 @@ def test_tables_take_nothing_for_markup(capsys: pytest.CaptureFixture[str]) -> N
         assert text in out
 
 
+def test_texts_of_others_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\x9b2Jdog"
+    print_table(hostile, [hostile], [[hostile]], [hostile])
+    with pytest.raises(SystemExit):
+        main(["score", "none.json", "--references", f"{tmp_path}/{hostile}.json"])
+    told = "".join(capsys.readouterr())
+    assert told.count("]0;title") == 5
+    assert not {"\x1b", "\x07", "\x9b"} & set(told)
+
+
 # Adding a command or an option, as CONTRIBUTING.md says ---------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from PIL import Image
 from captrial.compete import Competition
 from captrial.errors import InputError, MismatchError, StateError
 from captrial.judges import (
+    EndpointJudge,
     JudgeReport,
     JudgeSettings,
     SimulatedJudge,
@@ -32,6 +33,7 @@ from captrial.judges import (
 )
 from captrial.judges.rubric import question_text
 from captrial.judges.simulated_judge import ServerFault
+from hostile_endpoint import ANSWERS, hostile_endpoint
 from judges.judged_competition import IMAGES, judge_of, make_competition, serving
 
 SETTINGS = JudgeSettings("tiny")
@@ -196,6 +198,26 @@ def test_no_verdict_is_made_up(competition: Competition, name: str) -> None:
         server.faults = lambda *_: None
         again = run(competition, server)
     assert (again.known, again.requests, again.missing) == (QUESTIONS - 2, 2, 0)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_hostile_answers_cost_time_and_money_in_bounds(tmp_path: Path, name: str) -> None:
+    competition, started = make_competition(tmp_path, images=2), time.monotonic()
+    with hostile_endpoint(ANSWERS[name]) as base:
+        judge = EndpointJudge(base, "tiny", timeout=1.0, tries=2, asks=2, pause=0.01)
+        judge.spending.price, judge.spending.budget = PRICE, 10.0
+        report = judge_competition(competition, judge, SETTINGS)
+    assert time.monotonic() - started < 30
+    assert report.questions == report.verdicts + report.missing == 4
+    assert (report.verdicts > 0) == (name.startswith("usage") or name in VERDICTS)
+    assert 0 <= (report.total_cost or 0) <= 10
+    told = json.dumps(asdict(report), ensure_ascii=False)
+    told.encode()
+    assert told.isprintable()
+    assert len(read_verdicts(competition.directory)) == report.verdicts
+
+
+VERDICTS = {"half a character in the model's name", "a model that is no text"}
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "no key"), (403, "forbidden"), (404, "no such model")])

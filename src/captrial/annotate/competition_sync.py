@@ -16,9 +16,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import DatabaseError
 
 from captrial.annotate.database.connections import describe, sqlite_file
 from captrial.annotate.database.schema import images
@@ -38,10 +40,12 @@ from captrial.compete.storage.labels import (
     write_derived,
 )
 from captrial.compete.storage.manifest import MANIFEST
-from captrial.errors import MismatchError, StateError
+from captrial.errors import BusyError, CaptrialError, DamagedError, MismatchError, StateError
+from captrial.folders import FolderVerifier, VerifiedFolder
 
 INTERVAL = 1.0  # seconds between two checks
 REST = 20  # times as long as the work took: it slows down the people who work meanwhile
+_REMAKE = "`captrial annotate import`, from what `captrial annotate export` has written"
 _log = logging.getLogger(__name__)
 
 
@@ -113,6 +117,28 @@ def check_database(store: Store, competition: Competition) -> DerivedHead:
         if found is not None:
             check_origin(path, found[0], own)
     return own
+
+
+def verify_database(directory: Path | str) -> VerifiedFolder:
+    """Check the SQLite database of a competition's directory without writing; problems are listed, not raised."""
+    directory, problems = Path(directory), list[str]()
+    path = directory / DATABASE
+    try:
+        with closing(Store.in_directory(directory, read_only=True)) as store:
+            with store.read() as connection:
+                found = connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars().all()
+            problems += [str(DamagedError(path, str(one), _REMAKE)) for one in found if one != "ok"]
+            check_database(store, Competition.open(directory))
+    except BusyError:
+        raise
+    except DatabaseError as error:
+        problems.append(str(DamagedError(path, str(error.orig).strip(), _REMAKE)))
+    except CaptrialError as error:
+        problems.append(str(error))
+    return VerifiedFolder(DATABASE_VERIFIER.name, 1, tuple(dict.fromkeys(problems)))
+
+
+DATABASE_VERIFIER = FolderVerifier("annotation database", lambda folder: (folder / DATABASE).is_file(), verify_database)
 
 
 def require_selection(competition: Competition) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 import zlib
@@ -22,6 +23,7 @@ BUSY = frozenset({0, 408, 409, 425, 429, 502, 503, 504})  # 0: no answer at all
 TRANSIENT = BUSY | {500}  # 500 may also be the answer to one image that the endpoint cannot handle
 REFUSED = frozenset({401, 403, 404, 405})  # every other request would get the same answer
 _LARGEST = 1 << 20  # bytes of an answer, also after decompression
+_WHOLE = 2  # times the timeout, which is that of one read: for the whole request, however slowly the answer arrives
 
 
 def parse_address(address: str) -> tuple[str, str]:
@@ -93,19 +95,24 @@ def _certificates() -> ssl.SSLContext:
 async def post_chat(
     client: httpx.AsyncClient, base: str, body: Mapping[str, Any], what: str
 ) -> tuple[int, bytes, httpx.Headers]:
-    """Status, content and headers of an answer, read up to a limit: an endpoint is not trusted with our memory.
+    """Status, content and headers of an answer, read up to a limit: an endpoint is not trusted with memory or time.
 
-    `what` is expected, for messages: "a caption". An `InputError` where the answer is too large or damaged.
+    `what` is expected, for messages: "a caption". An `InputError` where the answer is too large or damaged; an
+    `httpx.ReadTimeout` where it has not ended after twice the client's timeout, also where bytes still arrive.
     """
     name = without_passwords(base)
-    async with client.stream("POST", f"{base}/chat/completions", json=body) as answer:
-        content = bytearray()
-        async for chunk in answer.aiter_raw():
-            content += chunk
-            if len(content) > _LARGEST:
-                raise InputError(f"{name} sent more than {_LARGEST >> 10} KiB instead of {what}")
-        found = _decoded(bytes(content), answer.headers.get("Content-Encoding", ""), name, what)
-        return answer.status_code, found, answer.headers
+    limit = None if client.timeout.read is None else _WHOLE * client.timeout.read
+    try:
+        async with asyncio.timeout(limit), client.stream("POST", f"{base}/chat/completions", json=body) as answer:
+            content = bytearray()
+            async for chunk in answer.aiter_raw():
+                content += chunk
+                if len(content) > _LARGEST:
+                    raise InputError(f"{name} sent more than {_LARGEST >> 10} KiB instead of {what}")
+            found = _decoded(bytes(content), answer.headers.get("Content-Encoding", ""), name, what)
+            return answer.status_code, found, answer.headers
+    except TimeoutError:
+        raise httpx.ReadTimeout(f"the answer had not ended after {limit:g} s") from None
 
 
 def _decoded(content: bytes, encoding: str, name: str, what: str) -> bytes:
@@ -125,7 +132,23 @@ def _decoded(content: bytes, encoding: str, name: str, what: str) -> bytes:
 
 def start_of(content: bytes) -> str:
     """The start of an answer, for messages."""
-    return content[:800].decode(errors="replace")[:200]
+    return plain_text(content[:800].decode(errors="replace"))[:200]
+
+
+def plain_text(text: str) -> str:
+    """A text of an endpoint that can be written to files and shown on a terminal.
+
+    Half characters become `?`, and control characters (an escape sequence steers a terminal) blanks.
+
+    >>> plain_text("a dog\\n\\x1b[2J on \\ud83d grass")
+    'a dog [2J on ? grass'
+    """
+    written = text.encode(errors="replace").decode()
+    return " ".join("".join(" " if _is_control(one) else one for one in written).split())
+
+
+def _is_control(character: str) -> bool:
+    return character < " " or "\x7f" <= character < "\xa0"
 
 
 def token_count(usage: object, name: str) -> int:

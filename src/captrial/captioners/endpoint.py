@@ -18,6 +18,7 @@ from captrial.captioners.chat_client import (
     TRANSIENT,
     open_client,
     parse_address,
+    plain_text,
     post_chat,
     start_of,
     token_count,
@@ -149,12 +150,13 @@ class EndpointCaptioner:
     def _read(self, status: int, content: bytes) -> str:
         try:
             found = json.loads(content)
-            words = found["choices"][0]["message"]["content"].split()  # null where it declines, or thought too long
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-            words = []
-        if not words or sum(map(len, words)) > _LONGEST:
+            said = found["choices"][0]["message"]["content"]  # null where it declines, or thought too long
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            said = None
+        caption = plain_text(said) if isinstance(said, str) else ""
+        if not 0 < len(caption) <= _LONGEST:
             raise InputError(f"{self.name} answered {status}, not a caption: {start_of(content)}")
         used = found.get("usage")
         self.usage.prompt_tokens += token_count(used, "prompt_tokens")
         self.usage.completion_tokens += token_count(used, "completion_tokens")
-        return " ".join(words).encode(errors="replace").decode()  # half an emoji could not be written to a file
+        return caption

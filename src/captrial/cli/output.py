@@ -11,16 +11,16 @@ from typing import Annotated
 
 import orjson
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from captrial.folders import claim_folder, lock_folder
+from captrial.progress import SafeConsole
 
 # rich cuts piped output at 80 columns; a table in a file should be complete. No emoji: an id `:dog:` stays unchanged.
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
-console_err = Console(stderr=True, emoji=False)
+console = SafeConsole(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
+console_err = SafeConsole(stderr=True, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 

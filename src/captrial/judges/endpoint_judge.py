@@ -18,6 +18,7 @@ from captrial.captioners.chat_client import (
     is_local,
     openai_base,
     parse_address,
+    plain_text,
     post_chat,
     start_of,
     token_count,
@@ -29,6 +30,7 @@ from captrial.judges.spending import Spending
 
 _IMAGE_TOKENS = 1600  # of an image, at most about: for the budget before the first answer
 _CHECK_PAUSE = 0.02  # seconds between looks at what is left of the budget
+_LONGEST = 20_000  # characters of an answer; one that cannot be read is sent back with the next request
 _LONGEST_PAUSE = 60.0  # seconds, also where an endpoint asks for more
 
 
@@ -143,7 +145,8 @@ class EndpointJudge:
                 late = isinstance(error, httpx.TimeoutException)
                 kind, problem = "timeout" if late else "no connection", f"{type(error).__name__} {error}"
                 cost = reserved if isinstance(error, httpx.ReadTimeout) else 0.0  # it may be charged all the same
-            except InputError as error:  # too large, or in an unknown encoding
+            except InputError as error:  # too large, or in an unknown encoding: charged all the same
+                cost = reserved
                 raise BadAnswerError("damaged", str(error)) from None
             finally:
                 asked.cost += cost
@@ -188,11 +191,13 @@ class EndpointJudge:
         except (KeyError, IndexError, TypeError, AttributeError):
             return cost, "", BadAnswerError("damaged", start_of(content))
         if refusal:
-            return cost, "", BadAnswerError("refusal", str(refusal)[:200])
+            return cost, "", BadAnswerError("refusal", plain_text(str(refusal)[:200]))
         if not isinstance(text, str) or not text.strip():
             return cost, "", BadAnswerError("empty", start_of(content))
-        self.answered_by[str(found.get("model") or self.model)[:100]] += 1
-        return cost, text, None
+        if len(text) > _LONGEST:
+            return cost, "", BadAnswerError("too long", start_of(content))
+        self.answered_by[plain_text(str(found.get("model") or self.model)[:100])] += 1
+        return cost, plain_text(text), None
 
 
 def _expected_tokens(messages: list[dict[str, Any]]) -> int:

@@ -22,9 +22,9 @@ from typing import Any
 import orjson
 
 from captrial.compete.storage.judgements import MACHINE, Judgement
-from captrial.errors import DamagedError, InputError, MismatchError
+from captrial.errors import CaptrialError, DamagedError, InputError, MismatchError
 from captrial.files import atomic_write, content_hash
-from captrial.folders import lock_folder
+from captrial.folders import FolderVerifier, VerifiedFolder, lock_folder
 
 FOLDER = "judges"
 REMAKE = "`captrial judge run`, which asks only for what is missing"
@@ -96,10 +96,7 @@ def read_verdicts(
     directory: Path | str, judges: Sequence[str] | None = None, models: Sequence[str] | None = None
 ) -> list[MachineVerdict]:
     """The verdicts of all judges, or of some, in a competition's directory; those of `models` alone, if given."""
-    if judges is None:
-        names = [path.stem for path in sorted((Path(directory) / FOLDER).glob("*.jsonl")) if _NAME.fullmatch(path.stem)]
-    else:
-        names = list(judges)
+    names = _judges(directory) if judges is None else list(judges)
     found = [verdict for name in names for verdict in read_judge(directory, name)[1]]
     allowed = None if models is None else frozenset(models)
     return [verdict for verdict in found if allowed is None or {verdict.model_a, verdict.model_b} <= allowed]
@@ -113,6 +110,25 @@ def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, lis
         raise InputError(f"{directory}: has no verdicts of {judge}; judges here: {known}; run `captrial judge run`")
     head, verdicts = _read(path)
     return head, list({verdict.place: verdict for verdict in verdicts}.values())
+
+
+def verify_verdicts(directory: Path | str) -> VerifiedFolder:
+    """Read the verdicts of all judges against their checksums; problems are listed, not raised."""
+    names, problems = _judges(directory), list[str]()
+    for name in names:
+        try:
+            read_judge(directory, name)
+        except CaptrialError as error:
+            problems.append(str(error))
+    return VerifiedFolder(VERDICTS.name, len(names), tuple(problems))
+
+
+def _judges(directory: Path | str) -> list[str]:
+    files = sorted((Path(directory) / FOLDER).glob("*.jsonl"))
+    return [path.stem for path in files if _NAME.fullmatch(path.stem)]
+
+
+VERDICTS = FolderVerifier("verdicts of judges", lambda folder: bool(_judges(folder)), verify_verdicts)
 
 
 class VerdictFile:

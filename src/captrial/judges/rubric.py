@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from captrial.captioners.chat_client import plain_text
 from captrial.errors import CaptrialError, InputError
 
 RUBRICS = {
@@ -102,7 +103,7 @@ def read_answer(text: str, mode: str) -> JudgeAnswer:
     if not isinstance(found, dict):
         raise BadAnswerError("not JSON", text[:200])
     reason = found.get("reason")
-    cleaned = " ".join(reason.split())[:_LONGEST].encode(errors="replace").decode() if isinstance(reason, str) else ""
+    cleaned = plain_text(reason)[:_LONGEST] if isinstance(reason, str) else ""
     return JudgeAnswer(_choice(found, mode), cleaned)
 
 

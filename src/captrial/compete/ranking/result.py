@@ -407,7 +407,7 @@ def _pool_interval_notes(names: Sequence[str], estimate: JointEstimate, found: U
     if not found.ranked or estimate.labels < FEWEST:
         what = "no interval for any score" if found.ranked else "no intervals"
         fewest = max(min(estimate.labels, estimate.pair_labels), 1.0)
-        needed = max(ENOUGH, math.ceil(labels * FEWEST / fewest))
+        needed = max(ENOUGH, math.ceil(labels * estimate.fewest / fewest))
         return [f"{what}: {labels} labels count like {fewest:.2g} random ones; it takes about {needed} labels"]
     return [
         f"no interval for {name}: {_sources(name, float(support), labels)}"

@@ -2,10 +2,10 @@
 
 python -m studies.competition_coverage [--draws 2000] [--metric cider] [--add-draws 300]
 
-Coverage: labels are drawn at random from the pool (designs random and weighted) or from D (k = 70, in the order in
-which D is labelled, n images of each D_ij on average); the truth is the value with all of the pool, or all of D,
-labelled. `add`: a competition labelled by the hybrid design gets a newcomer; its score on the pool before any new label
-against the value from all labels, and the width of its interval against as many random labels.
+Coverage: labels are drawn at random from the pool (designs random, weighted and hybrid, D included) or from D (k = 70,
+in the order in which D is labelled, n images of each D_ij on average); the truth is the value with all of the pool, or
+all of D, labelled. `add`: a competition labelled by the hybrid design gets a newcomer; its score on the pool before any
+new label against the value from all labels, and the width of its interval against as many random labels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from captrial.compete.ranking.intervals import Uncertainty, mid_ranks, uncertain
 from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.result import RankingResult, rank_models
 from captrial.compete.selection.design import DISCREPANCY_SHARE, uniform_order
-from captrial.compete.selection.label_sample import LabelSample
 from captrial.progress import track
 from studies.competition_scores import LABELS, Captioners, DrawnCompetition, read_results, write_results
 
@@ -50,7 +49,8 @@ class Tally:
     def row(self) -> dict[str, float | None]:
         """Coverage, median width and share given, by kind."""
         found: dict[str, float | None] = {}
-        for kind, asked in self.asked.items():
+        for kind in ("pairs", "scores", "ranks"):
+            asked = max(self.asked[kind], 1)
             covered = self.covered[kind]
             found[f"{kind}_coverage"] = float(np.mean(covered)) if covered else None
             found[f"{kind}_width"] = float(np.median(self.widths[kind])) if covered else None
@@ -65,14 +65,21 @@ def add_ranks(tally: Tally, found: Uncertainty, truth: np.ndarray) -> None:
         tally.asked["ranks"] += len(truth)
 
 
-def pool_cell(drawn: list[DrawnCompetition], labels: int, weighted: bool, draws: int) -> dict[str, float | None]:
-    """Coverage on the whole pool."""
+def pool_cell(drawn: list[DrawnCompetition], labels: int, design: str, draws: int) -> dict[str, float | None]:
+    """Coverage on the whole pool; the hybrid design needs labels enough for one image a pair."""
     tally = Tally()
-    for seed in range(draws):
+    if design == "hybrid":
+        drawn = [trial for trial in drawn if len(trial.union(1)) <= DISCREPANCY_SHARE * labels]
+    for seed in range(draws if drawn else 0):
         trial = drawn[seed % len(drawn)]
-        order = trial.order(seed, weighted, labels)
-        rows, rate = order.rows[:labels], order.rate(0)
-        found = uncertainty(pool_estimate(trial.scores[rows], trial.sample(rows, order.probabilities(labels), rate)))
+        if design == "hybrid":
+            selected = trial.union(trial.largest_k(int(DISCREPANCY_SHARE * labels)))
+            rows, probability = trial.hybrid(seed, selected, labels - len(selected))
+            rate = trial.rates
+        else:
+            order = trial.order(seed, design == "weighted", labels)
+            rows, probability, rate = order.rows[:labels], order.probabilities(labels), order.rate(0)
+        found = uncertainty(pool_estimate(trial.scores[rows], trial.sample(rows, probability, rate)))
         upper = np.triu_indices(trial.m, 1)
         apart = trial.truth[:, None] - trial.truth[None, :]
         tally.add("pairs", found.difference_low[upper], found.difference_high[upper], apart[upper])
@@ -119,7 +126,7 @@ def discrepancy_set(drawn: list[DrawnCompetition], number: int) -> DiscrepancySe
     if number not in _SETS:
         trial = drawn[number]
         pairs = trial.pair_sets(K)
-        union = np.unique(np.concatenate(list(pairs.values())))
+        union = trial.union(K)
         inside = {pair: np.searchsorted(union, rows) for pair, rows in pairs.items()}
         scores = trial.scores[union]
         truth = rank_models(PairwiseScores.of_scores("cider", trial.names, scores, inside))
@@ -135,28 +142,18 @@ def adding(source: Captioners, draws: int, k: int = 20) -> dict[str, float]:
     for seed in range(draws):
         models = generator.choice(usual, 4, replace=False)
         base, newcomer = source.competition(models[:3]), int(models[3])
-        union = np.unique(np.concatenate(list(base.pair_sets(k).values())))
-        strata = {base.images[row]: 0 for row in union}
-        sampled = round(len(union) * (1 / DISCREPANCY_SHARE - 1))
-        order = base.order(seed, True, sampled)
-        design = LabelSample(base.images, strata, order, sampled, seed)
-        labelled = frozenset(design.to_label())
-        chance = design.probabilities(labelled)
-        place = {image: row for row, image in enumerate(base.images)}
-        rows = np.array(sorted(place[image] for image in labelled if chance.get(image)))
-        probability = np.zeros(base.size)
-        probability[rows] = [chance[base.images[row]] for row in rows]
+        union = base.union(k)
+        rows, probability = base.hybrid(seed, union, round(len(union) * (1 / DISCREPANCY_SHARE - 1)))
         trial = source.competition(models)
         at = int(np.searchsorted(trial.models, newcomer))
-        rate = order.rate(0)
-        found = uncertainty(pool_estimate(trial.scores[rows], trial.sample(rows, probability, rate)))
-        estimate = pool_estimate(trial.scores[rows], trial.sample(rows, probability, rate)).value[at]
+        estimate = pool_estimate(trial.scores[rows], trial.sample(rows, probability, base.rates))
+        found = uncertainty(estimate)
         plain = trial.order(seed, False, len(rows))
         chosen = plain.rows[: len(rows)]
         random = uncertainty(
             pool_estimate(trial.scores[chosen], trial.sample(chosen, plain.probabilities(len(rows)), plain.rate(0)))
         )
-        errors.append(estimate - trial.truth[at])
+        errors.append(estimate.value[at] - trial.truth[at])
         covered.append(found.low[at] <= trial.truth[at] <= found.high[at])
         ratios.append((found.high[at] - found.low[at]) / (random.high[at] - random.low[at]))
     deviation = float(np.std(errors, ddof=1) / np.sqrt(draws))
@@ -174,20 +171,23 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--add-draws", type=int, default=300)
     parser.add_argument("--metric", default="cider")
-    parser.add_argument("--parts", default="pool,discrepancy,add", help="results of other parts are kept")
+    parser.add_argument(
+        "--parts", default="pool,discrepancy,add", help="or one row, like pool:hybrid; results of others are kept"
+    )
     options = parser.parse_args()
     source, name = Captioners(options.metric), f"coverage_{options.metric}"
     generator = np.random.default_rng(0)
     drawn = [source.competition(generator.choice(len(source.names), m, replace=False)) for m in SIZES]
     cells = {
-        "pool, random": lambda n: pool_cell(drawn, n, False, options.draws),
-        "pool, weighted": lambda n: pool_cell(drawn, n, True, options.draws),
+        "pool, random": lambda n: pool_cell(drawn, n, "random", options.draws),
+        "pool, weighted": lambda n: pool_cell(drawn, n, "weighted", options.draws),
+        "pool, hybrid": lambda n: pool_cell(drawn, n, "hybrid", options.draws),
         "discrepancy": lambda n: discrepancy_cell(drawn, n, options.draws),
     }
-    wanted = options.parts.split(",")
+    wanted = [part.replace(":", ", ") for part in options.parts.split(",")]
     found = read_results(name) or {"metric": options.metric, "coverage": [], "add": None}
     for target, cell in cells.items():
-        if target.partition(",")[0] in wanted:
+        if target in wanted or target.partition(",")[0] in wanted:
             found["coverage"] = [row for row in found["coverage"] if row["target"] != target]
             for labels in track(LABELS, target):
                 found["coverage"].append({"target": target, "labels": labels, "draws": options.draws, **cell(labels)})

@@ -25,7 +25,6 @@ from captrial.compete.ranking.estimates import pool_estimate
 from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector, ratios
 from captrial.compete.selection.design import DISCREPANCY_SHARE, random_numbers
-from captrial.compete.selection.label_sample import LabelSample
 from captrial.progress import track
 from studies.competition_scores import Captioners, DrawnCompetition, write_results
 
@@ -33,15 +32,10 @@ MODELS = (2, 5, 9)
 BUDGETS = (5, 10, 20, 40, 70)  # k
 
 
-def union(trial: DrawnCompetition, k: int) -> np.ndarray:
-    """D for this k, as rows."""
-    return np.unique(np.concatenate(list(trial.pair_sets(k).values())))
-
-
 def estimates(trial: DrawnCompetition, k: int, seed: int) -> tuple[int, dict[str, np.ndarray]]:
     """The number of labels, and the scores (m,) that every design gives."""
     pairs = trial.pair_sets(k)
-    selected = union(trial, k)
+    selected = trial.union(k)
     labels = len(selected)
     found = {"selected": trial.scores[selected].mean(axis=0)}
     inside = {pair: np.searchsorted(selected, rows) for pair, rows in pairs.items()}
@@ -61,33 +55,17 @@ def hybrid_estimates(
     trial: DrawnCompetition, k: int, seed: int, shares: list[float]
 ) -> tuple[int, dict[str, np.ndarray]]:
     """As `estimates`, of random images and of hybrid designs with these shares of D."""
-    labels = len(union(trial, k))
+    labels = len(trial.union(k))
     found = {"random": trial.scores[trial.order(seed, False, labels).rows[:labels]].mean(axis=0)}
     for share in shares:
         found |= {f"{name} {share:g}": value for name, value in hybrid(trial, labels, seed, share).items()}
     return labels, found
 
 
-def largest_k(trial: DrawnCompetition, images: int) -> int:
-    """The largest k for which D has at most this many images; at least 1."""
-    low, high = 1, max(images, 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if len(union(trial, middle)) <= images else (low, middle - 1)
-    return low
-
-
 def hybrid(trial: DrawnCompetition, labels: int, seed: int, share: float) -> dict[str, np.ndarray]:
     """A share of the labels for D, the others for a weighted sample."""
-    part = union(trial, largest_k(trial, int(share * labels)))
-    order = trial.order(seed, True, labels)
-    design = LabelSample(trial.images, {trial.images[row]: 0 for row in part}, order, labels - len(part), seed)
-    chosen = frozenset(design.to_label())
-    chance = design.probabilities(chosen)
-    probability = np.zeros(trial.size)
-    place = {image: row for row, image in enumerate(trial.images)}
-    rows = np.array(sorted(place[image] for image in chosen))
-    probability[rows] = [chance[trial.images[row]] for row in rows]
+    selected = trial.union(trial.largest_k(int(share * labels)))
+    rows, probability = trial.hybrid(seed, selected, labels - len(selected))
     pool = pool_estimate(trial.scores[rows], trial.sample(rows, probability, trial.rates)).value
     return {"hybrid": pool, "hybrid, all": trial.scores[rows].mean(axis=0)}
 

@@ -24,6 +24,7 @@ from captrial.compete.ranking.pair_scores import LabelDesign, PairScorer
 from captrial.compete.selection.agreement import caption_agreement, semantic_agreement
 from captrial.compete.selection.design import SampleOrder, rates
 from captrial.compete.selection.discrepancy import SearchOptions, rank_images
+from captrial.compete.selection.label_sample import LabelSample
 from captrial.compete.selection.token_rows import TokenEncoder
 from captrial.compete.storage.caption_pool import CaptionPool
 from captrial.data import read_captions, read_references
@@ -131,6 +132,29 @@ class DrawnCompetition:
     def order(self, seed: int, weighted: bool, count: int) -> SampleOrder:
         """The order of a sample of the pool."""
         return SampleOrder(self.images, seed, [(self.rates if weighted else np.ones(self.size), count)])
+
+    def hybrid(self, seed: int, selected: np.ndarray, sampled: int) -> tuple[np.ndarray, Floats]:
+        """What the hybrid design labels, D (rows) and a weighted sample: rows, and (images,) their probabilities."""
+        order = self.order(seed, True, sampled)
+        design = LabelSample(self.images, {self.images[row]: 0 for row in selected}, order, sampled, seed)
+        labelled = frozenset(design.to_label())
+        chance = design.probabilities(labelled)
+        rows = np.array([row for row, image in enumerate(self.images) if image in labelled])
+        probability = np.zeros(self.size)
+        probability[rows] = [chance[self.images[row]] for row in rows]
+        return rows, probability
+
+    def union(self, k: int) -> np.ndarray:
+        """D for this k, as rows."""
+        return np.unique(np.concatenate(list(self.pair_sets(k).values())))
+
+    def largest_k(self, images: int) -> int:
+        """The largest k for which D has at most this many images; at least 1."""
+        low, high = 1, max(images, 1)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if len(self.union(middle)) <= images else (low, middle - 1)
+        return low
 
     def sample(self, rows: np.ndarray, probability: Floats, rate: Floats) -> PoolSample:
         """The labelled images as `pool_estimate` wants them."""

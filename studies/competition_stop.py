@@ -1,6 +1,6 @@
 """Does the stop of `captrial compete plan` keep its word, and how many labels does it take?
 
-python -m studies.competition_stop [--replays 1000] [--metric cider] [--risk 0.05] [--seconds 300]
+python -m studies.competition_stop [--replays 1000] [--metric cider] [--risk 0.05] [--seconds 300] [--tied]
 
 A replay is a competition between 2, 5 or 9 of ten captioners on all 5 000 images, with an order of sampling of its own.
 Labels arrive one by one, and one looks after each. *random*: images in random order. *controlled*: the same, with the
@@ -8,6 +8,10 @@ control variates of the planner (agreement between captions), which need three m
 weighted sample; after 40 labels, and again whenever a third more have been added, the sample goes on between the two
 models that `plan` names as open first (`select --between`). All stop by the same rule at the same risk. An error is a
 stop with a winner that all images do not put first. A run continues where an earlier one ended.
+
+`--tied` is the hardest case for the risk: real scores, each model's shifted by a constant so that the means over the
+pool are equal, all eleven captioners (LLaVA's scores are 0 but for a few images), two or five models, a look after
+every label until the pool is used up. By the rule's word, a given model is ever put out in at most 5% of the replays.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import time
 
 import numpy as np
 
+from captrial.compete.analysis.confidence_sequence import exclusion, running_log_t
 from captrial.compete.analysis.planner import DrawnLabels, PlanSettings, excluded, plan_labels, unbiased_terms
 from captrial.compete.selection.design import SampleOrder, rates
 from captrial.progress import track
@@ -90,6 +95,25 @@ def replay(source: Captioners, m: int, seed: int, risk: float) -> list[list[int]
     return [[count for count, _ in found], [int(winner != best) for _, winner in found]]
 
 
+def tied(source: Captioners, m: int, replays: int, risk: float) -> dict[str, float]:
+    """How often the first model, as good as all others on the whole pool, is ever put out, by design."""
+    row: dict[str, float] = {"models": m, "replays": replays}
+    out: dict[str, list[bool]] = {"random": [], "weighted": []}
+    for seed in track(range(replays), f"{m} tied models"):
+        chosen = np.random.default_rng([12, m, seed]).choice(len(source.names), m, replace=False)
+        trial = source.competition(chosen.tolist())
+        trial.scores = trial.scores - trial.truth
+        first = int(np.searchsorted(trial.models, chosen[0]))
+        for name, found in out.items():
+            order = trial.order(seed, name == "weighted", trial.size)
+            terms = unbiased_terms(drawn_labels(trial, order, trial.size - 1))  # the last label leaves no doubt
+            rivals = np.delete(terms, first, axis=1) - terms[:, [first]]
+            found.append(bool(exclusion(rivals, running_log_t).max() >= np.log(1 / risk)))
+    for name, found in out.items():
+        row[f"{name}_error"] = float(np.mean(found))
+    return row
+
+
 def summary(m: int, replays: list[list[list[int]]], images: int) -> dict[str, float]:
     """One row of the table."""
     counts, wrong = np.array(replays, float).transpose(1, 0, 2)  # (replays, arms)
@@ -112,9 +136,17 @@ def main() -> None:
     parser.add_argument("--metric", default="cider")
     parser.add_argument("--risk", type=float, default=0.05)
     parser.add_argument("--models", default="2,5,9")
+    parser.add_argument("--tied", action="store_true", help="the risk where all models are equally good")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="processor time; run again to continue")
     options = parser.parse_args()
     source, name = Captioners(options.metric), f"stop_{options.metric}"
+    if options.tied:
+        rows = []
+        for m in (2, 5):
+            rows.append(tied(source, m, options.replays, options.risk))
+            print(rows[-1], flush=True)
+            write_results(f"{name}_tied", {"metric": options.metric, "risk": options.risk, "rows": rows})
+        return
     done = read_results(f"{name}_replays") or {}
     for m in map(int, options.models.split(",")):
         replays = done.setdefault(str(m), [])

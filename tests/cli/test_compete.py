@@ -158,6 +158,22 @@ def test_more_labels_continue_the_sample(small: Small, capsys: pytest.CaptureFix
     assert "no model 'nobody' here" in fail(capsys, "select", small.directory, "--labels", 30, "--between", "nobody")
 
 
+def test_labels_are_different_images_in_all(
+    files: tuple[dict[str, Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "new", tmp_path / "trial", *captions(files[0]))
+    for labels in (20, 31):
+        select = ["select", tmp_path / "trial", "--labels", labels, *(["--between", "model0,model1"] * (labels > 20))]
+        assert f"{labels} to label in all" in run(capsys, *select)
+        opened = Competition.open(tmp_path / "trial")
+        assert len(set(opened.images_to_label())) == labels
+    shared = set(opened.sampled_images()) & set(opened.selected_images())
+    assert len(opened.sampled_images()) == 31 - len(opened.selected_images()) + len(shared)
+    run(capsys, "new", tmp_path / "few", *captions(files[0]))
+    said = " ".join(run(capsys, "select", tmp_path / "few", "--labels", 2).split())
+    assert "no image is sampled and nothing can be said about the whole pool; use --labels" in said
+
+
 def test_long_captions_are_noticed_and_can_be_cut(
     files: tuple[dict[str, Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -246,6 +246,11 @@ def _print_selection(competition: Competition, fresh: int) -> None:
     if sampled:
         every = len(competition.label_sample().to_label())
         console.print(f"Design {competition.design}: {sampled} images sampled from the pool; {every} to label in all.")
+    elif design_named(competition.design).sample:
+        console.print(
+            f"Design {competition.design}: D takes all labels, so no image is sampled and nothing can be said about "
+            f"the whole pool; use --labels {round(images / DISCREPANCY_SHARE)} or more, or --design weighted."
+        )
     _print_next(competition)
 
 

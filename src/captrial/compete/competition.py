@@ -156,21 +156,36 @@ class Competition(CompetitionDirectory):
                 raise StateError(f"no images are selected yet; run `captrial compete select {self.directory}`")
             if labels is None:
                 labels = round(selected / DISCREPANCY_SHARE) if chosen.discrepancy else selected
-            total = labels - selected * chosen.discrepancy
-            size, similarity = min(max(total, 0), self._manifest.image_count), self._similarity
-            wave = Wave(names, chosen.sample == "weighted", size, similarity)
-            if waves and replace(waves[-1], labels=wave.labels) == wave:
-                waves[-1] = replace(wave, labels=max(wave.labels, waves[-1].labels))
-            elif not waves or wave.labels > waves[-1].labels:
-                waves.append(wave)
-        for wave in waves:
-            if wave.weighted:
-                models = [self._model(name) for name in wave.models]
-                self._files.agreement(models, self.pool, wave.similarity, store=True)
+            wave = Wave(names, chosen.sample == "weighted", 0, self._similarity)
+            for each in (*waves, wave):
+                if each.weighted:
+                    models = [self._model(name) for name in each.models]
+                    self._files.agreement(models, self.pool, each.similarity, store=True)
+            drawn = waves[-1].labels if waves else 0
+            continued = bool(waves) and replace(waves[-1], labels=0) == wave
+            earlier = waves[: len(waves) - continued]
+            size = self._sample_size((*earlier, wave), labels) if chosen.discrepancy else labels
+            size = min(max(size, 0), self._manifest.image_count)
+            if continued or not waves or size > drawn:
+                waves = [*earlier, replace(wave, labels=max(size, drawn))]
         self._manifest = replace(self._manifest, sample=SampleSettings(design, tuple(waves)))
         self._manifest.save(self.directory)
         self._files.captions(self._chosen(), self.pool, store=True)
         return len(self.label_sample().to_label())
+
+    def _sample_size(self, waves: tuple[Wave, ...], labels: int) -> int:
+        """How many images of the sample make `labels` different ones together with D: some of them are in D, too."""
+        selected, bad = set(self.selected_images()), self.indescribable()
+        missing = labels - len(selected)
+        ids = self.pool.ids().to_pylist()
+        drawn = (ids[row] for row in self._sample_order(waves).rows.tolist())
+        size = 0
+        for image in drawn:
+            if missing <= 0:
+                break
+            size += image not in bad
+            missing -= image not in bad and image not in selected
+        return size
 
     @property
     def _similarity(self) -> str:

@@ -20,6 +20,7 @@ process at a time writes (`captrial.folders.lock_folder`); damaged files are not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -228,6 +229,7 @@ class CompetitionDirectory:
         return selected | set(self.sampled_images())
 
     def _sample_order(self, waves: tuple[Wave, ...]) -> SampleOrder:
+        waves = (*waves[:-1], replace(waves[-1], labels=0))  # the last wave goes on to the end whatever it says
         if self._order is not None and self._order[0] == waves:
             return self._order[1]
         pool = self.pool

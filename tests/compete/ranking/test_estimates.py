@@ -77,3 +77,14 @@ def test_a_model_that_scores_almost_nothing_has_no_interval() -> None:
     found = uncertainty(pool_estimate(scores[rows], sample))
     assert np.isnan(found.low).tolist() == [False, False, False, True]
     assert found.rank_low[3] == 4  # that it is last is known all the same
+
+
+def test_labels_of_d_do_not_stand_in_for_a_sample() -> None:
+    scores, agreement = world()
+    for sampled, given in ((8, False), (9, True)):
+        rows = np.arange(sampled + 4)
+        chance = np.where(rows < sampled, 0.01, 1.0)  # the last four were selected: certain to be labelled
+        every = np.ones(len(rows))
+        sample = PoolSample(chance, every, agreement[rows], 1.0, agreement.mean(axis=0), len(scores))
+        found = uncertainty(pool_estimate(scores[rows], sample))
+        assert (found.ranked, bool(found.given.all()), bool(np.isnan(found.low).any())) == (given, given, not given)

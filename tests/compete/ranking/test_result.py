@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from captrial.compete.ranking.estimates import PoolSample
 from captrial.compete.ranking.pair_scores import PairwiseScores
 from captrial.compete.ranking.perron import ranking_vector, ratios
-from captrial.compete.ranking.result import rank_changes, rank_models
+from captrial.compete.ranking.result import rank_changes, rank_models, rank_pool
 from compete import synthetic
 
 
@@ -78,7 +79,24 @@ def test_few_labels_have_no_interval_and_no_certain_winner(labels: int) -> None:
     for row in found.rows():
         assert row["score"] is not None
         assert row["low"] is row["high"] is row["rank_low"] is row["first"] is None
-    assert any("need at least 10 labelled images" in note for note in found.notes)
+    said = f"no intervals: the pairs have {labels} labelled images on average; it takes about 10 of each pair"
+    assert said in found.notes
+
+
+def test_a_score_from_one_image_is_named_with_the_labels_it_would_take() -> None:
+    scores = np.random.default_rng(0).uniform(0.5, 1.0, (20, 3))
+    scores[1:, 1] = 0.0  # one image is all of the second model's score
+    every = {pair: np.arange(20) for pair in ((0, 1), (0, 2), (1, 2))}
+    on_d = rank_models(PairwiseScores.of_scores("cider", ["a", "b", "c"], scores, every))
+    assert all(row["low"] is None for row in on_d.rows())
+    said = "b's score comes from about 1 of 20 labelled images; it takes 50 labelled images or more"
+    assert any(said in note for note in on_d.notes)
+    half = np.full(20, 0.5)
+    sample = PoolSample(half, np.ones(20), np.full((20, 3), 0.5), 1.0, np.full(3, 0.5), 40)
+    assert rank_pool("cider", ["a", "b", "c"], scores, sample).notes == (f"no interval for b: {said}",)
+    few = PoolSample(half[:4], np.ones(4), np.full((4, 3), 0.5), 1.0, np.full(3, 0.5), 40)
+    note = rank_pool("cider", ["a", "b", "c"], scores[:4], few).notes[0]
+    assert note == "no intervals: 4 labels count like 4 random ones; it takes about 10 labels"
 
 
 def test_ranking_says_what_is_missing_and_what_was_added() -> None:

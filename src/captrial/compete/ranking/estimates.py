@@ -26,6 +26,7 @@ from captrial.compete.ranking.intervals import JointEstimate, effective_number
 Floats = NDArray[np.float64]
 
 FEWEST_FOR_SLOPES = 8  # with fewer labels, slopes cost more than they gain
+FEWEST_SAMPLED = 8.5  # effective labels that intervals need; eight beside labels of D covered too little
 _PRIOR_LABELS = 10.0  # the common slope counts as much as this many labels of a model
 _LEVERAGE = 0.9  # at most, of one image
 
@@ -65,6 +66,7 @@ def pool_estimate(scores: Floats, sample: PoolSample, finite: bool = True) -> Jo
         support=effective_number(weights[:, None] * scores),
         # A variance is a sum of squares, so it rests on as many labels as the squared shares do (Satterthwaite 1946).
         freedom=float(effective_number(level_shares**2)) - 1 - (len(scores) >= FEWEST_FOR_SLOPES),
+        fewest=FEWEST_SAMPLED,
     )
 
 

@@ -39,6 +39,7 @@ class JointEstimate:
     pair_labels: float  # behind a difference
     support: Floats  # (m,) effective number of labels that a score comes from
     freedom: float | None = None  # degrees of freedom of a value's variance; None: one less than its labels
+    fewest: float = FEWEST  # effective labels that a difference needs for an interval
 
     @property
     def models(self) -> int:
@@ -71,7 +72,8 @@ def uncertainty(estimate: JointEstimate, level: float = 0.95, seed: int = 0) -> 
     pair_value = estimate.value[:, None] - estimate.value[None, :]
     scale = np.maximum(np.abs(estimate.value).max(initial=0.0), 1e-300)
     same = np.abs(pair_value) <= _SAME * scale
-    enough, enough_pairs = estimate.labels >= FEWEST, estimate.pair_labels >= FEWEST
+    enough_pairs = estimate.pair_labels >= estimate.fewest
+    enough = estimate.labels >= FEWEST and enough_pairs
     given = enough & (estimate.support >= SUPPORT)
     freedom = estimate.labels - 1 if estimate.freedom is None else estimate.freedom
     half = student_quantile(level, freedom + 1) * spread

@@ -13,6 +13,7 @@ is complete, they are about other images like these (`population` says which).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -198,7 +199,7 @@ def rank_models(pairwise: PairwiseScores, level: float = 0.95, seed: int = 0) ->
         level=level,
         population="labelled set" if finite else "similar images",
         table=pairwise.table,
-        notes=(*_coverage_notes(pairwise, ranked), *_interval_notes(names, ranked, found), *_smoothing_note(matrices)),
+        notes=(*_coverage_notes(pairwise, ranked), *_interval_notes(among, found), *_smoothing_note(matrices)),
     )
 
 
@@ -209,7 +210,6 @@ def rank_pool(
     finite = not sample.complete
     estimate = pool_estimate(scores, sample, finite)
     found = uncertainty(estimate, level)
-    every = np.ones(len(models), np.bool_)
     return PoolRanking(
         metric=metric,
         models=tuple(models),
@@ -220,7 +220,7 @@ def rank_pool(
         images=sample.images,
         population="labelled set" if finite else "similar images",
         table=table,
-        notes=tuple(_interval_notes(tuple(models), every, found)),
+        notes=tuple(_pool_interval_notes(models, estimate, found, len(scores))),
     )
 
 
@@ -380,18 +380,52 @@ def _coverage_notes(pairwise: PairwiseScores, ranked: NDArray[np.bool_]) -> list
     return notes
 
 
-def _interval_notes(names: Sequence[str], ranked: NDArray[np.bool_], found: Uncertainty) -> list[str]:
-    """Say where no interval is given, and how many labels it would take."""
-    if not found.ranked:
-        return [f"no intervals: they need at least {ENOUGH} labelled images of every comparison"]
-    without = [name for name, given in zip(np.array(names)[ranked], found.given, strict=True) if not given]
-    if not without:
+def _interval_notes(pairwise: PairwiseScores, found: Uncertainty) -> list[str]:
+    """Say why Eq. 7 has no intervals, and how many labels it would take; `pairwise` is of the ranked models."""
+    if found.ranked and found.given.all():
         return []
-    who = "any score" if len(without) == int(ranked.sum()) else ", ".join(without)
+    known = [pair for pair in pairwise.pairs if len(pair.images)]
+    typical = float(np.mean([len(pair.images) for pair in known]))
+    if not found.ranked or typical < FEWEST:
+        what = "no interval for any score" if found.ranked else "no intervals"
+        larger = f" (`select --k {ENOUGH}` or more)" if max(pair.wanted for pair in known) < ENOUGH else ""
+        return [
+            f"{what}: the pairs have {typical:.2g} labelled images on average; "
+            f"it takes about {ENOUGH} of each pair{larger}"
+        ]
+    pair = min(known, key=lambda each: pair_support(pairwise, each))
+    own = effective_number(pairwise.weights[pair.images, None] * np.nan_to_num(pair.per_image))
+    weaker = int(np.argmin(own))
+    i, j = pair.models[weaker], pair.models[1 - weaker]
     return [
-        f"no interval for {who}: fewer than {ENOUGH} labelled images a pair, or a score that comes from one or two "
-        "images alone; it takes more labels"
+        f"no interval for any score: {_sources(pairwise.models[i], float(own[weaker]), len(pair.images))} of its "
+        f"pair with {pairwise.models[j]}, and every score of Eq. 7 depends on that ratio"
     ]
+
+
+def _pool_interval_notes(names: Sequence[str], estimate: JointEstimate, found: Uncertainty, labels: int) -> list[str]:
+    """Say which scores on the pool have no interval, and how many labels it would take."""
+    if not found.ranked or estimate.labels < FEWEST:
+        what = "no interval for any score" if found.ranked else "no intervals"
+        fewest = max(min(estimate.labels, estimate.pair_labels), 1.0)
+        needed = max(ENOUGH, math.ceil(labels * estimate.fewest / fewest))
+        return [f"{what}: {labels} labels count like {fewest:.2g} random ones; it takes about {needed} labels"]
+    return [
+        f"no interval for {name}: {_sources(name, float(support), labels)}"
+        for name, support, given in zip(names, estimate.support, found.given, strict=True)
+        if not given
+    ]
+
+
+def _sources(name: str, support: float, labels: int) -> str:
+    """From how few labelled images a score comes, and how many labels it would take at that rate."""
+    if not support > 0:
+        return f"{name} scores 0 on all {labels} labelled images"
+    needed = math.ceil(labels * SUPPORT / support)
+    return (
+        f"{name}'s score comes from about {support:.2g} of {labels} labelled images; "
+        f"it takes {needed} labelled images or more"
+    )
 
 
 def _smoothing_note(matrices: Dominance) -> list[str]:

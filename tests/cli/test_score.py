@@ -11,8 +11,8 @@ import pytest
 
 from captrial.cli.app import main
 from captrial.metrics.score_inputs import system_names
-from tests.judges.judged_competition import serving
-from tests.judges.test_endpoint_propositions import by_sentence
+from judges.judged_competition import serving
+from judges.test_endpoint_propositions import by_sentence
 
 REFERENCES = {"1": ["A man rides a horse.", "a person on a horse"], "2": ["A cat sleeps."], "3": ["Two dogs run."]}
 GOOD = {"1": "a man rides a horse", "2": "a cat sleeps", "3": "dogs run"}

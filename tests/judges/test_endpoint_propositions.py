@@ -14,7 +14,7 @@ from captrial.judges.endpoint_propositions import located, read_statements
 from captrial.judges.rubric import BadAnswerError
 from captrial.judges.simulated_judge import ServerFault
 from captrial.metrics import fact_reports, score
-from tests.judges.judged_competition import serving
+from judges.judged_competition import serving
 
 
 @pytest.fixture(autouse=True)

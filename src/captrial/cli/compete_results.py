@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captrial.cli.compete_options import (
+    DefaultMetricName,
     Directory,
     ExternalScoresFile,
     IgnoreChanges,
-    MetricName,
     Metrics,
     References,
     Split,
@@ -56,7 +56,7 @@ def rank(
     directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
-    metric: MetricName = "cider",
+    metric: DefaultMetricName = None,
     target: Annotated[
         str | None, typer.Option(help=f"{target_help()}. \\[default: both, where a sample of the pool is labelled]")
     ] = None,
@@ -82,7 +82,7 @@ def rank(
 ) -> None:
     """Rank the models by the labels there are, with intervals on every rank."""
     from captrial.compete.ranking.agreement_with_people import judgement_summary
-    from captrial.compete.ranking.caption_length import CaptionCut, length_notes
+    from captrial.compete.ranking.caption_length import CaptionCut, default_metric, length_notes
     from captrial.compete.storage.captioner_runs import captioning_costs
 
     options = PreferenceOptions.of(preferences, control, words)
@@ -97,6 +97,7 @@ def rank(
     table = _frequencies(frequencies)
     wanted = _targets(target, competition)
     scorer = competition.labelled_scorer(labels)
+    named, metric = metric, metric or default_metric(scorer)
     result = competition.rank(metric, labels, table)
     pool = competition.rank_pool(metric, labels, table or "all") if "pool" in wanted else None
     changes = _rank_changes(result, against) if against else None
@@ -104,6 +105,8 @@ def rank(
     people = judgement_summary(ranked, judgements, scorer, metric) if ranked else {}
     costs = captioning_costs(directory)
     lengths = length_notes(scorer, metric)
+    if lengths and not named:
+        lengths.append(f"ranked by {metric}, the default for captions of such lengths; --metric names another")
     if json:
         extra = {"changes": changes, "people": people, "costs": costs, "lengths": lengths}
         shown = {**result.to_json(), **(pool.to_json() if pool else {})}

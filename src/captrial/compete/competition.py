@@ -11,6 +11,7 @@ import numpy as np
 
 from captrial.compete.analysis.planner import DrawnLabels, LabelPlan, PlanSettings, plan_labels
 from captrial.compete.directory import CompetitionDirectory
+from captrial.compete.ranking.caption_length import default_metric
 from captrial.compete.ranking.estimates import PoolSample
 from captrial.compete.ranking.pair_scores import Frequencies, LabelDesign, PairImages, PairScorer
 from captrial.compete.ranking.preferences import PreferenceResult, rank_preferences
@@ -232,20 +233,28 @@ class Competition(CompetitionDirectory):
         return scorer
 
     def rank(
-        self, metric: str = "cider", labels: Labels | Path | str | None = None, frequencies: Frequencies | None = None
+        self,
+        metric: str | None = None,
+        labels: Labels | Path | str | None = None,
+        frequencies: Frequencies | None = None,
     ) -> RankingResult:
-        """Rank the models where they differ most (Eq. 7) by the labels there are; `labels` may be a file."""
+        """Rank the models where they differ most (Eq. 7) by the labels there are; `labels` may be a file.
+
+        By default by CIDEr, or by `semantic` where captions are of very different lengths (`default_metric`).
+        """
         scorer = self.labelled_scorer(self._given(labels))
+        metric = metric or default_metric(scorer)
         return rank_models(
             scorer.score(metric, frequencies=frequencies or scorer.frequencies), seed=self._manifest.seed
         )
 
     def rank_pool(
-        self, metric: str = "cider", labels: Labels | Path | str | None = None, frequencies: Frequencies = "all"
+        self, metric: str | None = None, labels: Labels | Path | str | None = None, frequencies: Frequencies = "all"
     ) -> PoolRanking:
         """Rank the models on the whole pool; needs a sample of it (see `sample`), or labels of all images."""
         known = self._given(labels) or self.labels()
         sample, scorer = self.pool_sample(known)
+        metric = metric or default_metric(scorer)
         table = scorer.table_name(metric, frequencies)
         found = rank_pool(metric, self.models, scorer.image_scores(metric, frequencies), sample, table)
         unused = None if sample.complete else self.label_sample().unused(known.references)

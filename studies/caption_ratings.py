@@ -116,7 +116,7 @@ def _rounded(value: float, samples: Floats) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--annotations", type=Path, required=True)
-    parser.add_argument("--captions", type=int, default=1500)
+    parser.add_argument("--captions", type=int, default=800)
     arguments = parser.parse_args()
     texts, references, ratings = read_ratings(arguments.annotations / "nebula_test.json", arguments.captions)
     found = {

@@ -191,6 +191,7 @@ def test_captions_of_very_different_lengths_are_ranked_by_meaning(
     assert "semantic compares them sentence by sentence" in found["lengths"][0]
     assert found["lengths"][-1].startswith("ranked by semantic, the default for captions of such lengths")
     assert len(run_json(capsys, "rank", *long, "--metric", "semantic")["lengths"]) == 1
+    assert run_json(capsys, "flip", *long)["metric"] == run_json(capsys, "stability", *long)["metric"] == "semantic"
 
 
 def test_without_an_encoder_they_are_ranked_by_cider(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captrial.cli.compete_options import (
-    DefaultMetricName,
     Directory,
     ExternalScoresFile,
     IgnoreChanges,
+    MetricName,
     Metrics,
     References,
     Split,
@@ -56,7 +56,7 @@ def rank(
     directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
-    metric: DefaultMetricName = None,
+    metric: MetricName = None,
     target: Annotated[
         str | None, typer.Option(help=f"{target_help()}. \\[default: both, where a sample of the pool is labelled]")
     ] = None,
@@ -151,9 +151,8 @@ def report(
         page = write_preference_report(ranked, judgements, folder, name, overwrite=overwrite)
     else:
         labels = competition.labels(references, split)
-        page = write_competition_report(
-            competition, labels, metric or ["cider", "spice"], folder, against, overwrite=overwrite
-        )
+        metrics = metric or list(dict.fromkeys([competition.default_metric(labels), "cider", "spice"]))
+        page = write_competition_report(competition, labels, metrics, folder, against, overwrite=overwrite)
     if json:
         print_json({"page": str(page)})
         return
@@ -175,7 +174,7 @@ def export(
 
     competition = open_competition(directory, ignore_changes)
     labels = competition.labels(references, split)
-    files = export_tables(competition, labels, metric or ["cider"], out, overwrite=overwrite)
+    files = export_tables(competition, labels, metric or [competition.default_metric(labels)], out, overwrite=overwrite)
     if json:
         print_json({"files": [str(file) for file in files]})
         return

@@ -11,9 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
 
 from captrial.captioners.chat_client import open_client
 from captrial.errors import InputError
@@ -55,12 +59,12 @@ class EndpointPropositions:
         judge.max_tokens = LONGEST_ANSWER
         cache = TextCache(f"propositions-{content_hash(f'{judge.base}#{judge.model} {PROMPT}')}")
         distinct = [text for text in dict.fromkeys(texts) if text.strip()]
-        answers = cache.known(distinct)
+        answers = {text: answer for text, answer in cache.known(distinct).items() if _is_right(answer)}
         missing = [text for text in distinct if text not in answers]
         size = 4 * self.parallel
         parts = [missing[start : start + size] for start in range(0, len(missing), size)]
         for part in track(parts, f"asking {judge.model} for propositions") if parts else ():
-            said = _run(lambda part=part: self._ask_all(judge, part))  # type: ignore[misc]
+            said = _run(partial(self._ask_all, judge, part))
             cache.store(part, said)
             answers |= dict(zip(part, said, strict=True))
         return [located(text, answers[text]) if text.strip() else [] for text in texts]
@@ -93,6 +97,13 @@ def read_statements(answer: str) -> list[tuple[str, str]]:
     return [(_text(row, "statement", needed=True), _text(row, "quote")) for row in rows]
 
 
+def _is_right(answer: str) -> bool:
+    try:
+        return read_statements(answer) is not None
+    except BadAnswerError:  # of a damaged cache
+        return False
+
+
 def located(text: str, answer: str) -> list[Proposition]:
     """The distinct statements of a stored answer, with the words of the text that say them.
 
@@ -107,9 +118,9 @@ def located(text: str, answer: str) -> list[Proposition]:
     return list(found.values())
 
 
-async def _ask(judge: EndpointJudge, client: object, text: str) -> str:
+async def _ask(judge: EndpointJudge, client: httpx.AsyncClient, text: str) -> str:
     """A checked answer, as the endpoint gave it."""
-    messages: list[dict[str, object]] = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": PROMPT},
         {"role": "user", "content": f"The description:\n{text}"},
     ]
@@ -117,7 +128,7 @@ async def _ask(judge: EndpointJudge, client: object, text: str) -> str:
     for _ in range(judge.asks):
         answer = ""
         try:
-            answer = await judge.reply(client, messages, Asked())  # type: ignore[arg-type]
+            answer = await judge.reply(client, messages, Asked())
             read_statements(answer)
             return answer
         except BadAnswerError as error:
@@ -154,11 +165,7 @@ def _plain(word: str) -> str:
     return "".join(sign for sign in word.lower() if sign.isalnum())
 
 
-def _run(work: Callable[[], Awaitable[list[str]]]) -> list[str]:
+def _run(work: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
     """`asyncio.run`, also where a loop is already running (in a notebook)."""
-
-    async def awaited() -> list[str]:
-        return await work()
-
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(awaited())).result()
+        return thread.submit(lambda: asyncio.run(work())).result()

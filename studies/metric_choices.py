@@ -92,7 +92,7 @@ def length_study(path: Path) -> dict[str, Any]:
         "wrong long": [_joined(texts[:3]) for texts in other],
     }
     table = score({name: dict(_numbered(of)) for name, of in systems.items()}, dict(_numbered(known)), LENGTH_METRICS)
-    found = {}
+    found: dict[str, dict[str, Floats]] = {}
     for column in table.columns:
         values = {name: np.nan_to_num(table.scores[name][column].per_image) for name in systems}
         if column.startswith("unsupported"):
@@ -103,7 +103,8 @@ def length_study(path: Path) -> dict[str, Any]:
         }
     rng = np.random.default_rng(0)
     samples = rng.integers(0, len(first), (REPLICATES, len(first)))
-    found = {name: {**both, "mean": sum(both.values()) / 2} for name, both in found.items()}
+    for both in found.values():
+        both["mean"] = np.mean(list(both.values()), axis=0)
     drawn = {name: of["mean"][samples].mean(axis=1) for name, of in found.items()}
     value = {name: float(of["mean"].mean()) for name, of in found.items()}
     return {

@@ -54,7 +54,8 @@ def underlined(text: str, findings: Sequence[Finding]) -> tuple[TextPart, ...]:
         for span in finding.proposition.words:
             support[span] = min(finding.support, support.get(span, 1.0))
     parts: list[TextPart] = []
-    end, last = 0, None
+    end = 0
+    last: float | None = None
     for (start, stop), value in sorted(support.items()):
         between = text[end:start]
         if last == value and not between.strip():

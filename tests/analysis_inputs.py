@@ -60,6 +60,7 @@ from captrial.judges import (
     read_verdicts,
 )
 from captrial.judges.endpoint_judge import Asked
+from captrial.judges.endpoint_propositions import located
 from captrial.judges.rubric import read_answer
 from captrial.metrics.meteor.resources import ParaphraseTable
 from captrial.papers.experiments import ExperimentResult, FigureFile, PaperClaim, TextTable, load_papers
@@ -362,6 +363,13 @@ def read_and_extend_verdicts(folder: Path) -> None:
 JUDGE_ANSWER = {"choices": [{"message": {"content": dumps({"reason": "r", "better": "first"}).decode()}}], "usage": {}}
 
 
+def read_propositions(folder: Path) -> None:
+    content = (folder / "answer").read_bytes() if (folder / "answer").is_file() else b""
+    for item in located("A brown dog.", content.decode(errors="replace")):
+        assert item.text
+        assert all(0 <= start < end <= 12 for start, end in item.words)
+
+
 def read_judge_answer(folder: Path) -> None:
     content = (folder / "answer").read_bytes() if (folder / "answer").is_file() else b""
     _, text, problem = EndpointJudge("http://127.0.0.1:9/v1", "m")._read(content, Asked(), 0.0)
@@ -399,6 +407,10 @@ KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
     "lock": (lambda: {LOCK: dumps({"pid": 1, "host": "h", "command": "c", "since": "s"})}, read_lock),
     "verdicts of machines": (made(write_verdicts), read_and_extend_verdicts),
     "answer of a judge": (lambda: {"answer": dumps(JUDGE_ANSWER)}, read_judge_answer),
+    "propositions of a language model": (
+        lambda: {"answer": dumps({"statements": [{"statement": "a dog is brown", "quote": "brown dog"}]})},
+        read_propositions,
+    ),
     "prices of judges": (
         lambda: {"p.json": dumps({"m": {"prompt": 2.5, "completion": 10}})},
         lambda folder: read_prices(folder / "p.json"),

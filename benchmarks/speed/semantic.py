@@ -1,10 +1,11 @@
 """Sentence embeddings: captrial's encoder against the plain transformers loop and sentence-transformers' `encode`.
 
-python -m benchmarks.speed.semantic [--images N] [--threads T]
+python -m benchmarks.speed.semantic [--images N] [--threads T] [--out FILE]
 
-The captions of one system and its references, 5 000 x (1 + 5) texts, to unit vectors; processor time, one after another
-in one process. The second run of captrial reads its cache. The change of the score is that of `semantic`'s cosines
-between the plain loop in float32 and ours.
+The captions of one system and its references, 5 000 x (1 + 5) texts, to unit vectors; processor and wall time, one
+after another in one process. The second run of captrial reads its cache. The change of the score is that of
+`semantic`'s cosines between the plain loop in float32 and ours. What was measured is written to
+studies/results/speed/semantic.json.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from captrial.files import atomic_write
 from captrial.metrics.semantic.sentence_encoder import SentenceEncoder
 from studies.data_paths import KARPATHY_TEST
 
+RESULT = Path(__file__).parents[2] / "studies" / "results" / "speed" / "semantic.json"
 Floats = NDArray[np.float32]
 
 
@@ -94,16 +99,18 @@ def int8_onnx(folder: str) -> Callable[[Sequence[str]], Floats]:
     return encode
 
 
-def timed(encode: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> tuple[float, Floats]:
-    started = time.process_time()
+def timed(encode: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> tuple[dict[str, float], Floats]:
+    """Processor and wall seconds, and the vectors."""
+    processor, wall = time.process_time(), time.perf_counter()
     vectors = encode(texts)
-    return time.process_time() - started, vectors
+    return {"processor": time.process_time() - processor, "wall": time.perf_counter() - wall}, vectors
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=5000)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULT)
     arguments = parser.parse_args()
     import torch
 
@@ -121,20 +128,33 @@ def main() -> None:
         encoder.encode(["a first text, so that loading the model is not timed"])
         ours, vectors = timed(encoder.encode, texts)
         again, _ = timed(SentenceEncoder().encode, texts)
-        print(f"{len(texts)} texts, {len(set(texts))} distinct, {arguments.threads} threads, {encoder.description}")
-        print(f"| captrial | {ours:.1f} s | |\n| captrial, second run | {again:.2f} s | |")
+        found: dict[str, Any] = {
+            "texts": len(texts),
+            "distinct": len(set(texts)),
+            "threads": arguments.threads,
+            "encoder": encoder.description,
+            "captrial": ours,
+            "captrial, second run": again,
+        }
         for name, encode in peers.items():
             seconds, theirs = timed(encode, texts)
-            cosines = (vectors * theirs).sum(axis=1)
-            print(f"| {name} | {seconds:.1f} s | {seconds / ours:.1f} times as long |")
-            print(f"cosine of ours and theirs: least {cosines.min():.5f}, mean {cosines.mean():.6f}")
-            _score_change(vectors, theirs, arguments.images)
+            ratio = {clock: seconds[clock] / ours[clock] for clock in ours}
+            found[name] = seconds | {"ratio": ratio, **difference(vectors, theirs, arguments.images)}
+    atomic_write(arguments.out, json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
 
 
-def _score_change(ours: Floats, theirs: Floats, images: int) -> None:
-    values = [_mean_cosines(vectors, min(images, len(vectors) // 6)) for vectors in (ours, theirs)]
-    change = np.abs(values[0] - values[1])
-    print(f"mean cosine to 5 references: {values[0].mean():.5f}, {values[1].mean():.5f}; an image {change.max():.5f}")
+def difference(ours: Floats, theirs: Floats, images: int) -> dict[str, float]:
+    """How far the vectors, and the mean cosine of a caption to its five references, are from a peer's."""
+    cosines = (ours * theirs).sum(axis=1)
+    own, other = (_mean_cosines(vectors, min(images, len(vectors) // 6)) for vectors in (ours, theirs))
+    return {
+        "least cosine of vectors": float(cosines.min()),
+        "mean cosine of vectors": float(cosines.mean()),
+        "mean cosine to references, ours": float(own.mean()),
+        "mean cosine to references, theirs": float(other.mean()),
+        "largest change of an image": float(np.abs(own - other).max()),
+    }
 
 
 def _mean_cosines(vectors: Floats, images: int) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from annotate.annotation_world import make_competition
 from captrial.cli import main
 from captrial.compete import Competition
 from captrial.compete.competition import verify_competition
+from captrial.metrics.registry import METRICS, Need
 from cli.writing_verbs import contents
 from compete import synthetic
 from compete.competitions import Small
@@ -174,21 +176,48 @@ def test_labels_are_different_images_in_all(
     assert "no image is sampled and nothing can be said about the whole pool; use --labels" in said
 
 
-def test_long_captions_are_noticed_and_can_be_cut(
-    files: tuple[dict[str, Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def long(files: tuple[dict[str, Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
+    """A labelled competition in which model0, the best, writes 24 words a caption."""
     rows = json.loads(files[0]["model0"].read_text())
     for row in rows:
         row["caption"] += ". Behind it there are many old trees and a house with a red roof and a small garden."
     files[0]["model0"].write_text(json.dumps(rows))
     run(capsys, "new", tmp_path / "long", *captions(files[0]))
     run(capsys, "select", tmp_path / "long", "--k", 10, "--design", "discrepancy")
-    labelled = [tmp_path / "long", "--references", files[1]]
-    whole = run_json(capsys, "rank", *labelled)
+    return [tmp_path / "long", "--references", files[1]]
+
+
+def test_long_captions_are_noticed_and_can_be_cut(long: list[object], capsys: pytest.CaptureFixture[str]) -> None:
+    whole = run_json(capsys, "rank", *long, "--metric", "cider")
     assert whole["ranking"][0]["model"] != "model0"
     assert "model0 writes 24 words a caption" in whole["lengths"][0]
     for cut in (["--first-sentence"], ["--max-words", 7]):
-        assert run_json(capsys, "rank", *labelled, *cut)["ranking"][0]["model"] == "model0"
+        found = run_json(capsys, "rank", *long, *cut)
+        assert (found["metric"], found["ranking"][0]["model"]) == ("cider", "model0")  # of one length again
+
+
+@pytest.mark.needs("minilm")
+@pytest.mark.slow
+def test_captions_of_very_different_lengths_are_ranked_by_meaning(
+    long: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_json(capsys, "rank", *long)
+    assert found["metric"] == "semantic"
+    assert "semantic compares them sentence by sentence" in found["lengths"][0]
+    assert found["lengths"][-1].startswith("ranked by semantic, the default for captions of such lengths")
+    assert len(run_json(capsys, "rank", *long, "--metric", "semantic")["lengths"]) == 1
+    assert run_json(capsys, "flip", *long)["metric"] == run_json(capsys, "stability", *long)["metric"] == "semantic"
+
+
+def test_without_an_encoder_they_are_ranked_by_cider(
+    long: list[object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = replace(METRICS["semantic"], needs=(Need("an encoder", lambda _: False),))
+    monkeypatch.setitem(METRICS, "semantic", absent)
+    found = run_json(capsys, "rank", *long)
+    assert found["metric"] == "cider"
+    assert "--metric semantic compares them by meaning" in found["lengths"][0]
 
 
 def test_adding_a_model(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

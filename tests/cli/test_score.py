@@ -11,6 +11,8 @@ import pytest
 
 from captrial.cli.app import main
 from captrial.metrics.score_inputs import system_names
+from judges.judged_competition import serving
+from judges.test_endpoint_propositions import by_sentence
 
 REFERENCES = {"1": ["A man rides a horse.", "a person on a horse"], "2": ["A cat sleeps."], "3": ["Two dogs run."]}
 GOOD = {"1": "a man rides a horse", "2": "a cat sleeps", "3": "dogs run"}
@@ -235,3 +237,25 @@ def test_scores_by_meaning_on_the_command_line(files: Path, capsys: pytest.Captu
     code, _, err = run(capsys, *line, "--encoder", "./nowhere")
     assert code == 2
     assert "no such folder" in err
+
+
+@pytest.mark.needs("minilm")
+@pytest.mark.slow
+def test_propositions_of_a_language_model(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path / "cache"))
+    line = ["score", files / "good.json", "-r", files / "refs.json", "-m", "facts", "--json"]
+    with serving(faults=by_sentence) as server:
+        address = f"{server.base}#tiny"
+        code, out, err = run(capsys, *line, "--propositions", address)
+        asked = len(server.requests)
+        _, workers, _ = run(capsys, *line, "--propositions", address, "--workers", "2")
+        assert asked == len(server.requests) > 0  # by the workers too: from the cache
+    assert (code, json.loads(workers)) == (0, json.loads(out))
+    assert "propositions by tiny" in err
+    _, parsed, _ = run(capsys, *line)
+    assert json.loads(parsed) != json.loads(out)
+    code, _, err = run(capsys, *line, "--propositions", "http://127.0.0.1:1/v1")
+    assert code == 2
+    assert "name the model after a #" in err

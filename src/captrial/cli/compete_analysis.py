@@ -28,7 +28,7 @@ def stability(
     directory: Directory,
     references: References = None,
     split: Split = None,
-    metric: MetricName = "cider",
+    metric: MetricName = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
@@ -36,7 +36,8 @@ def stability(
     from captrial.compete.analysis.stability import measure_stability
 
     competition = open_competition(directory, ignore_changes)
-    scorer = competition.labelled_scorer(competition.labels(references, split))
+    labels = competition.labels(references, split)
+    scorer, metric = competition.labelled_scorer(labels), metric or competition.default_metric(labels)
     found = measure_stability(lambda k: scorer.score(metric, k, scorer.frequencies))
     if json:
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
@@ -80,7 +81,7 @@ def flip(
     directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
-    metric: MetricName = "cider",
+    metric: MetricName = None,
     preferences: PreferenceFile = None,
     control: Control = None,
     words: WordsFile = None,
@@ -97,7 +98,8 @@ def flip(
         metric = "preferences"
         found = flip_judgements(options.rank(competition, options.judgements(competition)))
     else:
-        scorer = competition.labelled_scorer(competition.labels(references, split))
+        labels = competition.labels(references, split)
+        scorer, metric = competition.labelled_scorer(labels), metric or competition.default_metric(labels)
         found = flip_report(scorer.score(metric, frequencies=scorer.frequencies))
     if json:
         print_json({"metric": metric, **asdict(found)})
@@ -114,7 +116,7 @@ def plan(
     directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
-    metric: MetricName = "cider",
+    metric: MetricName = None,
     preferences: PreferenceFile = None,
     goal: Annotated[str, typer.Option(help="winner: who is first; order: every model's place.")] = "winner",
     risk: Annotated[
@@ -133,6 +135,7 @@ def plan(
         show_plan(competition, judgements, goal, risk, count, json)
         return
     labels = competition.labels(references, split)
+    metric = metric or competition.default_metric(labels)
     found = competition.plan(metric, labels, PlanSettings(goal, risk))
     waiting = [image for image in competition.sampled_images() if image not in labels.references]
     more = _more_labels(competition, found, len(waiting))
@@ -174,7 +177,7 @@ def statistics(
     directory: Directory,
     references: References = None,
     split: Split = None,
-    metric: MetricName = "cider",
+    metric: MetricName = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
@@ -182,7 +185,8 @@ def statistics(
     from captrial.compete.analysis import statistics as facts
 
     competition = open_competition(directory, ignore_changes)
-    scorer = competition.labelled_scorer(competition.labels(references, split))
+    labels = competition.labels(references, split)
+    scorer, metric = competition.labelled_scorer(labels), metric or competition.default_metric(labels)
     annotations = facts.annotation_statistics(scorer.references)
     threshold = facts.right_threshold(scorer, metric)
     outcomes = facts.pair_outcomes(scorer.score(metric, frequencies=scorer.frequencies), threshold.value)

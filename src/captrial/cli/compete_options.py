@@ -38,10 +38,16 @@ References = Annotated[
 ]
 Split = Annotated[str | None, typer.Option(help="Use one split of the reference file.")]
 MetricName = Annotated[
-    str, typer.Option("--metric", help="cider, spice, bleu_4, rouge_l, ..., or preferences: people's judgements alone.")
+    str | None,
+    typer.Option(
+        "--metric",
+        help="cider, semantic, spice, bleu_4, ..., or preferences: people's judgements alone. \\[default: cider, but "
+        "semantic where captions are of very different lengths]",
+    ),
 ]
 Metrics = Annotated[
-    list[str] | None, typer.Option("--metric", help="May be repeated. \\[default: cider and, once labelled, spice]")
+    list[str] | None,
+    typer.Option("--metric", help="May be repeated. \\[default: that of rank; in reports also cider and spice]"),
 ]
 ExternalScoresFile = Annotated[
     Path | None,

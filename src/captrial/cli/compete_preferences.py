@@ -87,7 +87,7 @@ class PreferenceOptions:
             return None
 
 
-def by_preferences(competition: Competition | None, metric: str, references: Path | None) -> bool:
+def by_preferences(competition: Competition | None, metric: str | None, references: Path | None) -> bool:
     """Whether to use judgements alone: asked for, no directory, or nothing else in it."""
     from captrial.compete.ranking.preferences import PREFERENCES
 

@@ -56,7 +56,7 @@ def rank(
     directory: OptionalDirectory = None,
     references: References = None,
     split: Split = None,
-    metric: MetricName = "cider",
+    metric: MetricName = None,
     target: Annotated[
         str | None, typer.Option(help=f"{target_help()}. \\[default: both, where a sample of the pool is labelled]")
     ] = None,
@@ -82,7 +82,7 @@ def rank(
 ) -> None:
     """Rank the models by the labels there are, with intervals on every rank."""
     from captrial.compete.ranking.agreement_with_people import judgement_summary
-    from captrial.compete.ranking.caption_length import CaptionCut, length_notes
+    from captrial.compete.ranking.caption_length import CaptionCut, default_metric, length_notes
     from captrial.compete.storage.captioner_runs import captioning_costs
 
     options = PreferenceOptions.of(preferences, control, words)
@@ -97,6 +97,7 @@ def rank(
     table = _frequencies(frequencies)
     wanted = _targets(target, competition)
     scorer = competition.labelled_scorer(labels)
+    named, metric = metric, metric or default_metric(scorer)
     result = competition.rank(metric, labels, table)
     pool = competition.rank_pool(metric, labels, table or "all") if "pool" in wanted else None
     changes = _rank_changes(result, against) if against else None
@@ -104,6 +105,8 @@ def rank(
     people = judgement_summary(ranked, judgements, scorer, metric) if ranked else {}
     costs = captioning_costs(directory)
     lengths = length_notes(scorer, metric)
+    if lengths and not named:
+        lengths.append(f"ranked by {metric}, the default for captions of such lengths; --metric names another")
     if json:
         extra = {"changes": changes, "people": people, "costs": costs, "lengths": lengths}
         shown = {**result.to_json(), **(pool.to_json() if pool else {})}
@@ -148,9 +151,8 @@ def report(
         page = write_preference_report(ranked, judgements, folder, name, overwrite=overwrite)
     else:
         labels = competition.labels(references, split)
-        page = write_competition_report(
-            competition, labels, metric or ["cider", "spice"], folder, against, overwrite=overwrite
-        )
+        metrics = metric or list(dict.fromkeys([competition.default_metric(labels), "cider", "spice"]))
+        page = write_competition_report(competition, labels, metrics, folder, against, overwrite=overwrite)
     if json:
         print_json({"page": str(page)})
         return
@@ -172,7 +174,7 @@ def export(
 
     competition = open_competition(directory, ignore_changes)
     labels = competition.labels(references, split)
-    files = export_tables(competition, labels, metric or ["cider"], out, overwrite=overwrite)
+    files = export_tables(competition, labels, metric or [competition.default_metric(labels)], out, overwrite=overwrite)
     if json:
         print_json({"files": [str(file) for file in files]})
         return

@@ -24,6 +24,7 @@ from captrial.files import refuse_overwrite
 
 if TYPE_CHECKING:
     from captrial.metrics import ScoreTable
+    from captrial.metrics.semantic.facts import Extract
     from captrial.metrics.significance.paired import Comparison
 
 
@@ -75,6 +76,14 @@ def score(
     match: Annotated[
         Literal["sentences", "tokens"], typer.Option("--match", help="What `semantic` compares; tokens: as BERTScore.")
     ] = "sentences",
+    propositions: Annotated[
+        str | None,
+        typer.Option(
+            "--propositions",
+            metavar="http://HOST/v1#MODEL",
+            help="Language model that takes captions apart for `facts`. \\[default: the parser]",
+        ),
+    ] = None,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resampling behind intervals and tests.")] = 0,
@@ -126,6 +135,7 @@ def score(
         clip,
         encoder,
         match,
+        _endpoint(propositions) if propositions is not None else None,
         coverage_union,
     )
     names = metrics.split(",") if metrics is not None else None
@@ -149,6 +159,13 @@ def score(
         typer.echo(FORMATS[format_](table, seed), nl=False)
         return
     print_scores(table, seed)
+
+
+def _endpoint(address: str) -> Extract:
+    from captrial.judges import EndpointJudge, EndpointPropositions
+
+    EndpointJudge.parse(address)  # a bad address is an error before anything is computed
+    return EndpointPropositions(address)
 
 
 def _warn(text: str) -> None:

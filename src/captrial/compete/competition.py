@@ -11,6 +11,7 @@ import numpy as np
 
 from captrial.compete.analysis.planner import DrawnLabels, LabelPlan, PlanSettings, plan_labels
 from captrial.compete.directory import CompetitionDirectory
+from captrial.compete.ranking.caption_length import default_metric
 from captrial.compete.ranking.estimates import PoolSample
 from captrial.compete.ranking.pair_scores import Frequencies, LabelDesign, PairImages, PairScorer
 from captrial.compete.ranking.preferences import PreferenceResult, rank_preferences
@@ -246,21 +247,33 @@ class Competition(CompetitionDirectory):
             )
         return scorer
 
+    def default_metric(self, labels: Labels | Path | str | None = None) -> str:
+        """The metric where none is named: `cider`, or `semantic` where captions are of very different lengths."""
+        return default_metric(self.scorer(self._given(labels))) if self.selections() else "cider"
+
     def rank(
-        self, metric: str = "cider", labels: Labels | Path | str | None = None, frequencies: Frequencies | None = None
+        self,
+        metric: str | None = None,
+        labels: Labels | Path | str | None = None,
+        frequencies: Frequencies | None = None,
     ) -> RankingResult:
-        """Rank the models where they differ most (Eq. 7) by the labels there are; `labels` may be a file."""
+        """Rank the models where they differ most (Eq. 7) by the labels there are; `labels` may be a file.
+
+        `metric` is `default_metric` where none is named.
+        """
         scorer = self.labelled_scorer(self._given(labels))
+        metric = metric or default_metric(scorer)
         return rank_models(
             scorer.score(metric, frequencies=frequencies or scorer.frequencies), seed=self._manifest.seed
         )
 
     def rank_pool(
-        self, metric: str = "cider", labels: Labels | Path | str | None = None, frequencies: Frequencies = "all"
+        self, metric: str | None = None, labels: Labels | Path | str | None = None, frequencies: Frequencies = "all"
     ) -> PoolRanking:
         """Rank the models on the whole pool; needs a sample of it (see `sample`), or labels of all images."""
         known = self._given(labels) or self.labels()
         sample, scorer = self.pool_sample(known)
+        metric = metric or self.default_metric(known)
         table = scorer.table_name(metric, frequencies)
         found = rank_pool(metric, self.models, scorer.image_scores(metric, frequencies), sample, table)
         unused = None if sample.complete else self.label_sample().unused(known.references)
@@ -306,7 +319,7 @@ class Competition(CompetitionDirectory):
         return sample, scorer
 
     def plan(
-        self, metric: str = "cider", labels: Labels | Path | str | None = None, settings: PlanSettings | None = None
+        self, metric: str | None = None, labels: Labels | Path | str | None = None, settings: PlanSettings | None = None
     ) -> LabelPlan:
         """Whether the winner on the whole pool is settled, what is open, and about how many labels it will take."""
         known = self._given(labels) or self.labels()
@@ -316,6 +329,7 @@ class Competition(CompetitionDirectory):
         if design.order is not None and not drawn:  # nothing is labelled yet
             return plan_labels(self.models, DrawnLabels(np.zeros((0, len(self.models))), rate, left, images), settings)
         sample, scorer = self.pool_sample(known)
+        metric = metric or self.default_metric(known)
         if design.order is None:  # the whole pool is labelled
             drawn, rate = list(scorer.images), np.ones(len(scorer.images))
             left = np.arange(len(drawn), 0, -1, dtype=np.float64)

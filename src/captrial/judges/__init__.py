@@ -3,6 +3,7 @@
 machine_verdicts     `MachineVerdict`, `read_verdicts`, `VerdictFile`: verdicts in the competition's directory
 judging              `judge_competition`: a judge's run over a competition, resumed and cached
 endpoint_judge       `EndpointJudge`: asks an OpenAI-compatible endpoint
+endpoint_propositions  `EndpointPropositions`: what captions say, listed by a language model, for the metric `facts`
 rubric               what a judge is told, and how its answers are read
 spending             prices, costs and the budget
 simulated_judge      `SimulatedJudge` with known accuracy and biases, and a server that answers for it
@@ -22,6 +23,7 @@ from captrial.judges.correction import (
     judged_items,
 )
 from captrial.judges.endpoint_judge import EndpointJudge
+from captrial.judges.endpoint_propositions import EndpointPropositions
 from captrial.judges.judging import JudgeReport, JudgeSettings, judge_competition
 from captrial.judges.machine_verdicts import (
     JudgeDescription,
@@ -42,6 +44,7 @@ __all__ = [
     "CorrectedRanking",
     "CorrectedRate",
     "EndpointJudge",
+    "EndpointPropositions",
     "FairBets",
     "JudgeDescription",
     "JudgeReport",

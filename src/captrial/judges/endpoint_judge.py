@@ -113,7 +113,7 @@ class EndpointJudge:
         for _ in range(self.asks):
             text = ""
             try:
-                text = await self._reply(client, messages, asked)
+                text = await self.reply(client, messages, asked)
                 asked.answer = read_answer(text, mode)
                 return asked
             except BadAnswerError as error:
@@ -123,7 +123,7 @@ class EndpointJudge:
             messages += [*said, {"role": "user", "content": correction(problem.kind, mode)}]
         raise NoVerdictError(problem.kind, f"no answer of the right form in {self.asks} requests ({problem})")
 
-    async def _reply(self, client: httpx.AsyncClient, messages: list[dict[str, Any]], asked: Asked) -> str:
+    async def reply(self, client: httpx.AsyncClient, messages: list[dict[str, Any]], asked: Asked) -> str:
         """The text of an answer; a `BadAnswerError` where the endpoint answers, but with no text."""
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": self.max_tokens}
         kind, problem = "", ""

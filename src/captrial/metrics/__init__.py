@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from captrial.metrics.scores import MeanState, Scores, State
     from captrial.metrics.scoring import ScoreTable, score
     from captrial.metrics.semantic.clipscore import clip_score
-    from captrial.metrics.semantic.facts import fact_reports, facts
+    from captrial.metrics.semantic.facts import FactReport, fact_reports, facts
     from captrial.metrics.semantic.semantic import semantic
     from captrial.metrics.semantic.words import unsupported
     from captrial.metrics.significance.bootstrap import Interval, confidence_intervals
@@ -45,6 +45,7 @@ __all__ = [
     "Comparison",
     "Corpus",
     "DocumentFrequencies",
+    "FactReport",
     "Interval",
     "MeanState",
     "Metric",
@@ -93,7 +94,7 @@ __getattr__ = lazy_exports(
         "scores": "MeanState Scores State",
         "scoring": "ScoreTable score",
         "semantic.clipscore": "clip_score",
-        "semantic.facts": "fact_reports facts",
+        "semantic.facts": "FactReport fact_reports facts",
         "semantic.semantic": "semantic",
         "semantic.words": "unsupported",
         "significance.bootstrap": "Interval confidence_intervals",

@@ -31,6 +31,7 @@ from captrial.metrics.scores import State
 if TYPE_CHECKING:
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.nouns.word_similarity import WordSimilarity
+    from captrial.metrics.semantic.facts import Extract
 
 Scale = tuple[float, int]  # how tables show a value: factor and decimals
 
@@ -47,6 +48,7 @@ class MetricOptions:
     clip: str | None = None  # clip: name or path of a checkpoint
     encoder: str | None = None  # semantic, facts, words: sentence-embedding model, folder or hub name
     match: str = "sentences"  # semantic: parts that are compared, sentences or tokens
+    extract: Extract | None = None  # facts: texts to propositions, by default the parser's
     coverage_union: bool = False  # coverage: of the union of the references' nouns instead of each reference's
 
 
@@ -214,7 +216,7 @@ def _semantic(corpus: Corpus, options: MetricOptions) -> State:
 def _facts(corpus: Corpus, options: MetricOptions) -> State:
     from captrial.metrics.semantic.facts import FactsState
 
-    return FactsState.of(corpus, options.encoder)
+    return FactsState.of(corpus, options.encoder, options.extract)
 
 
 def _words(corpus: Corpus, options: MetricOptions) -> State:
@@ -253,7 +255,8 @@ for _metric in [
            uses=("encoder", "match"),
            titles={"semantic_precision": "Semantic precision", "semantic_recall": "Semantic recall"}),
     Metric("facts", "Facts", "soft precision and recall over propositions: mistakes and omissions; any length",
-           ("facts", "facts_precision", "facts_recall"), _facts, needs=(ENCODER,), uses=("encoder",),
+           ("facts", "facts_precision", "facts_recall"), _facts, needs=(ENCODER,),
+           uses=("encoder", "extract"),
            titles={"facts_precision": "Facts precision", "facts_recall": "Facts recall"}),
     Metric("words", "Unsupported words", "how little the references (and --objects) support each word, no image",
            ("unsupported", "unsupported_worst"), _words, better="lower", needs=(ENCODER,), uses=("encoder", "objects"),

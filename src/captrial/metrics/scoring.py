@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.nouns.coverage import Objects
     from captrial.metrics.nouns.word_similarity import WordSimilarity
+    from captrial.metrics.semantic.facts import Extract
 
 MANY = 2000  # images from which workers earn the seconds that they take to start
 ONE = "system"  # what a single, unnamed system is called
@@ -80,6 +81,8 @@ class OptionFields(TypedDict, total=False):
     clip: str | None
     encoder: str | None
     match: str
+    extract: Extract | None
+    coverage_union: bool
 
 
 @dataclass(frozen=True, repr=False)

@@ -33,14 +33,17 @@ from captrial.compete.selection.design import TARGETS
 from captrial.data.images import image_data_url
 from captrial.errors import StateError
 from captrial.metrics.registry import column_title
+from captrial.metrics.semantic.facts import THRESHOLD
 from captrial.progress import track
 from captrial.report import charts
 from captrial.report.charts import Chart
+from captrial.report.mistakes import caption_mistakes
 from captrial.report.preferences_page import preference_content
 
 THUMBNAIL = 360  # pixels
 MOST_THUMBNAILS = 1500  # in one page: some 25 MB
 CLASSES = 40  # shown at most
+FACTS = "facts"  # the metric whose propositions a section shows
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,15 @@ def _repetition(data: ReportData) -> SectionContent:
     return SectionContent({"repetition": ordered}, [repetition_chart(found)])
 
 
+def _mistakes(data: ReportData) -> SectionContent | None:
+    if not any(metric.startswith(FACTS) for metric in data.metrics):
+        return None
+    competition = data.competition
+    captions = competition.cut.all_of(competition.selected_captions())
+    rows, marked = caption_mistakes(captions, data.labels.references, competition.models)
+    return SectionContent({"fact_rows": rows, "marked_captions": marked, "threshold": THRESHOLD})
+
+
 def _annotations(data: ReportData) -> SectionContent:
     statistics = annotation_statistics(data.scorer.references)
     classes = class_distribution(map(data.competition.class_of, data.competition.selected_images()))
@@ -254,6 +266,7 @@ SECTIONS: tuple[ReportSection, ...] = (
     ReportSection("pairs", "Pair by pair", _pairs),
     ReportSection("uncertainty", "Uncertainty", _uncertainty),
     ReportSection("external", "External scores", _external),
+    ReportSection("mistakes", "Mistakes and omissions", _mistakes),
     ReportSection("repetition", "Repetition", _repetition),
     ReportSection("annotations", "Annotations", _annotations),
 )

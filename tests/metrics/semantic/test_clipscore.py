@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import string
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,21 @@ def test_a_caption_longer_than_clip_reads_is_scored_in_chunks(checkpoint: Path) 
     np.testing.assert_allclose(vectors[1], mean / np.linalg.norm(mean), atol=1e-6)
     np.testing.assert_allclose(vectors[0], encoder.texts(["a dog"])[0], atol=1e-6)
     assert not np.allclose(vectors[1], vectors[2])
+
+
+@pytest.mark.slow
+def test_a_caption_that_grows_past_what_clip_reads_brings_no_jump(checkpoint: Path) -> None:
+    encoder = ClipEncoder(str(checkpoint))
+    words = [*string.ascii_lowercase, *"abcd"]
+    growing = [" ".join(words[:count]) for count in range(15, 31)]
+    chunks = [len(encoder._chunks(text)) for text in growing]
+    at = chunks.index(2) - 1  # the last caption that is read whole
+    assert chunks[0] == 1
+    vectors = encoder.texts(growing)
+    count = len(growing[at].split())
+    # One word more is one part of `count` + 1, whatever its vector.
+    assert np.linalg.norm(vectors[at + 1] - vectors[at]) <= 2 / count
+    assert not np.allclose(vectors[at + 1], vectors[at])
 
 
 @pytest.mark.slow

@@ -66,6 +66,16 @@ def test_length_brings_no_jump(text: str) -> None:
             assert steps[max(at - 2, 0) : at + 3].max() < 0.06, (name, limit)
 
 
+def test_tokens_and_words_bring_no_jump_where_the_encoder_starts_a_new_window() -> None:
+    words = (LONG * 12).split()
+    captions = [" ".join(words[:count]) for count in range(200, 240, 4)]
+    tokens = [len(of.vectors) for of in sentence_encoder().encode_tokens(captions)]
+    assert tokens[0] < 254 < tokens[-1]  # of 256, two are special
+    corpus = Corpus.prepare(captions, [[LONG]] * len(captions))
+    for scores in (semantic(corpus, match="tokens").per_image, unsupported(corpus).per_image):
+        assert np.abs(np.diff(scores)).max() < 0.03
+
+
 def test_what_comes_after_512_tokens_counts() -> None:
     true = LONG * 9
     false = true + "An astronaut cooks spaghetti in a spaceship full of green cats. " * 8

@@ -2,8 +2,8 @@
 
 N-gram metrics count every word that no reference has, and CIDEr-D multiplies by exp(-d^2 / 72) for a difference of d
 words: a caption of four sentences scores almost 0 whatever it says. `length_notes` says where that happens and what the
-score would be for the first sentence; `CaptionCut` cuts captions before they are scored (`rank --first-sentence`,
-`--max-words`).
+score would be for the first sentence; `default_metric` compares by meaning there; `CaptionCut` cuts captions before
+they are scored (`rank --first-sentence`, `--max-words`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 
 from captrial.compete.ranking.pair_scores import CIDER, PairScorer
 from captrial.language.sentences import first_sentence
+from captrial.metrics.registry import METRICS, MetricOptions
 
 LONG = 1.6  # times the length of the references from which on a model is worth a warning
 SHORT = 0.5
+BY_MEANING = "semantic"  # the best of seven metrics on texts of unequal length: docs/metrics.md, `metric_choices`
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,37 @@ class CaptionCut:
         return {image: tuple(self.of(text) for text in texts) for image, texts in captions.items()}
 
 
+def default_metric(scorer: PairScorer) -> str:
+    """The metric of a ranking where none is named: CIDEr, or `semantic` where captions are of very different lengths.
+
+    Without a sentence encoder (an extra) it is CIDEr in any case, and `length_notes` says what that means.
+    """
+    uneven = any(not SHORT <= ratio <= LONG for ratio in length_ratios(scorer))
+    return BY_MEANING if uneven and METRICS[BY_MEANING].missing(MetricOptions()) is None else "cider"
+
+
+def length_ratios(scorer: PairScorer) -> list[float]:
+    """Of each model, how many times as long as the references its captions of labelled images are."""
+    reference = _reference_words(scorer)
+    return [scorer.words(model) / reference if reference else 1.0 for model in range(len(scorer.models))]
+
+
 def length_notes(scorer: PairScorer, metric: str) -> list[str]:
     """A sentence for every model whose captions are much longer or shorter than the references of labelled images."""
-    reference = np.mean([len(text.split()) for texts in scorer.references for text in texts] or [0])
+    reference = _reference_words(scorer)
     notes = []
-    for model, name in enumerate(scorer.models):
+    for (model, name), ratio in zip(enumerate(scorer.models), length_ratios(scorer), strict=True):
         words = scorer.words(model)
-        if not reference or SHORT <= words / reference <= LONG:
+        if SHORT <= ratio <= LONG:
             continue
         long = words > reference
-        note = (
-            f"{name} writes {words:.0f} words a caption, {words / reference:.1f} times the references' {reference:.0f}"
-        )
+        note = f"{name} writes {words:.0f} words a caption, {ratio:.1f} times the references' {reference:.0f}"
         if metric in CIDER:
             apart = (words - reference) ** 2
             damped = f" multiplies its scores by about {np.exp(-apart / 72):.2g}" if metric == "cider" else ""
             note += f": {metric}{damped or ' rewards words that references share, and no others'}"
+        elif metric == BY_MEANING:
+            note += f": {metric} compares them sentence by sentence, and what references do not say lowers it"
         else:
             note += f": {metric} depends on length"
         fix = "; --first-sentence or --max-words cut captions before they are scored" if long else ""
@@ -69,3 +86,7 @@ def length_notes(scorer: PairScorer, metric: str) -> list[str]:
             fix += ", --metric semantic compares them by meaning at any length"
         notes.append(note + fix)
     return notes
+
+
+def _reference_words(scorer: PairScorer) -> float:
+    return float(np.mean([len(text.split()) for texts in scorer.references for text in texts] or [0]))

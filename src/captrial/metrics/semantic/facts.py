@@ -22,7 +22,8 @@ from captrial.metrics.semantic.soft_matching import Match, Parts, grouped, match
 
 THRESHOLD = 0.5  # support below which a proposition is listed; docs/metrics.md has the error rates measured with it
 Extract = Callable[[Sequence[str]], list[list[Proposition]]]
-"""Texts to the propositions of each: the parser's by default, or for instance what a language model lists."""
+"""Texts to the propositions of each: the parser's by default, or what a language model lists
+(`captrial.judges.EndpointPropositions`). Its `description`, if it has one, is stated under tables."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def facts(
     candidates: Candidates | Corpus,
     references: References | None = None,
     encoder: str | None = None,
-    extract: Extract = propositions,
+    extract: Extract | None = None,
 ) -> Scores:
     """F of soft precision and recall over propositions, with both as parts.
 
@@ -69,7 +70,7 @@ def facts(
 
 
 def fact_reports(
-    candidates: Candidates, references: References, encoder: str | None = None, extract: Extract = propositions
+    candidates: Candidates, references: References, encoder: str | None = None, extract: Extract | None = None
 ) -> list[FactReport]:
     """The propositions behind the score of each caption, with their support."""
     corpus = Corpus.prepare(candidates, references)
@@ -92,17 +93,20 @@ class FactsState(MeanState):
     """The means of image scores."""
 
     @classmethod
-    def of(cls, corpus: Corpus, encoder: str | None = None, extract: Extract = propositions) -> FactsState:
+    def of(cls, corpus: Corpus, encoder: str | None = None, extract: Extract | None = None) -> FactsState:
         """Score one shard."""
         model = sentence_encoder(encoder)
         _, matches = _matched(corpus, model, extract)
-        return cls(match_columns(matches, "facts"), (f"propositions compared by {model.description}",))
+        source = getattr(extract, "description", "the parser" if extract is None else "a function that was given")
+        return cls(match_columns(matches, "facts"), (f"propositions by {source}, compared by {model.description}",))
 
 
-def _matched(corpus: Corpus, encoder: SentenceEncoder, extract: Extract) -> tuple[list[list[Proposition]], list[Match]]:
+def _matched(
+    corpus: Corpus, encoder: SentenceEncoder, extract: Extract | None
+) -> tuple[list[list[Proposition]], list[Match]]:
     """The propositions of the captions, then of the references, and a match for each image."""
     captions, references = corpus.as_written
-    found = extract([*captions, *chain.from_iterable(references)])
+    found = (extract or propositions)([*captions, *chain.from_iterable(references)])
     vectors = encoder.encode([item.text for items in found for item in items])
     ends = np.cumsum([len(items) for items in found])
     parts = [

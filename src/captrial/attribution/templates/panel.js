@@ -31,7 +31,7 @@ function explanationPanel(data) {
     if (word.verdict) {
       const [style, meaning] = VERDICTS[word.verdict];
       button.classList.add(style);
-      const wrong = word.wrong === null ? "" : ` (by eye, wrong in ${Math.round(100 * word.wrong)}% of such cases)`;
+      const wrong = word.wrong == null ? "" : ` (by eye, wrong in ${Math.round(100 * word.wrong)}% of such cases)`;
       button.title = `${word.verdict}: ${meaning}${wrong}`;
       button.append(element("span", { class: "mark", "aria-label": word.verdict }, word.mark));
     }

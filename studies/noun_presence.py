@@ -3,8 +3,9 @@
     python -m studies.noun_presence CACHE train        the linear layer, the weights of evidence, the threshold
     python -m studies.noun_presence CACHE design       which evidence, chosen on validation photographs
     python -m studies.noun_presence CACHE measure      error rates of verdicts on test photographs; also into the table
+    python -m studies.noun_presence CACHE parts        the same for captions that name a part of a body, alone
     python -m studies.noun_presence CACHE ship         what was measured, and checked by eye, into the table again
-    python -m studies.noun_presence CACHE tables       what docs/ground.md shows
+    python -m studies.noun_presence CACHE tables       what docs/ground_measured.md shows
 
 CACHE keeps what the networks say of the photographs (minutes of a core) and the captions of the shipped captioners.
 Truth: a noun is there if a reference of the image mentions it, a synonym or a kind of it (table of words), any word for
@@ -38,12 +39,13 @@ from captrial.captioners.registry import shipped_captioners
 from captrial.data.datasets import read_karpathy
 from captrial.data.images import open_image
 from captrial.files import atomic_write, content_hash
-from captrial.grounding.presence import learnt_names
+from captrial.grounding.presence import BACKGROUND, BODY_PARTS, THINGS, learnt_names
 from captrial.grounding.regions import dataset_regions
 from captrial.grounding.score import Grounder, Verdict
 from captrial.grounding.study import ground_dataset
-from captrial.language.class_words import default_table
+from captrial.language.class_words import default_table, scene_words
 from captrial.language.nouns import analyse
+from captrial.metrics.significance.bootstrap import REPLICATES, resamples
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.training.feature_extraction import features_of
@@ -92,6 +94,12 @@ def names_one_thing(first: str, second: str) -> bool:
     people = [table.means(word, "person") or word in ("people", "group") for word in (first, second)]
     none: frozenset[str] = frozenset()
     return all(people) or bool(_groups().get(first, none) & _groups().get(second, none))
+
+
+def is_there(noun: str, words: Sequence[str]) -> bool:
+    """Whether words mention a noun, or for a part of a body somebody who has it: a *man* has a *mouth*."""
+    owners = [owner for owner, parts in BODY_PARTS.items() if noun in parts]
+    return any(names_one_thing(noun, word) or any(names_one_thing(word, owner) for owner in owners) for word in words)
 
 
 def reference_nouns(samples: Sequence[Sample]) -> dict[str, list[str]]:
@@ -410,34 +418,63 @@ EVIDENCE = {"noun and class at the best cell": (0, 1), "the image as a whole": (
 def measure(cache_: Path) -> None:
     """Verdicts on the nouns of the shipped captioners' captions of test photographs, against references and phrases."""
     samples = read_karpathy(FLICKR8K_CAPTIONS, split="test")
+    detected, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache_ / "test")
+    write_measured(verdict_rows(detected, Grounder(labels), cache_, "test"), detected, Grounder(labels))
+
+
+def measure_parts(cache_: Path) -> None:
+    """The same for the photographs alone whose captions name a part of a body, into what was measured before.
+
+    Made when the rule for parts was added: no other verdict depends on it.
+    """
+    samples = read_karpathy(FLICKR8K_CAPTIONS, split="test")
+    detected, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache_ / "test")
+    rows = orjson.loads((RESULTS / "presence.json").read_bytes())["rows"]
+    named = {row[1] for row in rows[METHODS[0]] if row[2] in BODY_PARTS["person"]}
+    again = verdict_rows([sample for sample in detected if sample.id in named], Grounder(labels), cache_, "parts")
+    for method, new in again.items():
+        by_caption: dict[tuple[str, str], list[list[Any]]] = {}
+        for row in new:
+            by_caption.setdefault((row[0], row[1]), []).append(row)
+        merged: list[list[Any]] = []
+        for row in rows[method]:
+            merged += by_caption.pop((row[0], row[1]), []) if row[1] in named else [row]
+        rows[method] = merged
+    write_measured(rows, detected, Grounder(labels))
+
+
+def verdict_rows(samples: Sequence[Sample], grounder: Grounder, cache_: Path, split: str) -> dict[str, list[list[Any]]]:
+    """By method: captioner, image, noun, verdict, probability of absence, whether it is there by both truths."""
     references, phrases = reference_nouns(samples), phrase_nouns()
-    spoken = captions(samples, cache_, "test")
-    found, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache_ / "test")
-    grounder = Grounder(labels)
+    spoken = captions(samples, cache_, split)
     rows: dict[str, list[list[Any]]] = {}
     for method in METHODS:
         rows[method] = []
         for name, folder in measured_captioners().items():
-            attributor = captioner_attributor(name, Path(folder), samples, cache_, "test")
+            attributor = captioner_attributor(name, Path(folder), samples, cache_, split)
             attributor.method = method
             attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
             recorded = RecordedCaptions(attributor, spoken[name])
-            keep = cache_ / f"verdicts-{name}-{method}.jsonl"
-            for one in ground_dataset(recorded, found, grounder, keep=keep).images:
+            keep = cache_ / f"verdicts-{split}-{name}-{method}.jsonl"
+            for one in ground_dataset(recorded, samples, grounder, keep=keep).images:
                 for noun in one.grounding.nouns:
-                    there = [
-                        any(names_one_thing(noun.name, word) for word in truth[one.image])
-                        for truth in (references, phrases)
-                    ]
+                    there = [is_there(noun.name, truth[one.image]) for truth in (references, phrases)]
                     rows[method].append([name, one.image, noun.name, str(noun.verdict), noun.absent, *there])
-    labelled = {sample.id: [region.label for region in sample.regions if region.score >= 0.3] for sample in found}
+    return rows
+
+
+def write_measured(rows: dict[str, list[list[Any]]], samples: Sequence[Sample], grounder: Grounder) -> None:
+    """Keep the rows with what the tables show of them, and put error rates into the shipped table."""
+    labelled = {sample.id: [region.label for region in sample.regions if region.score >= 0.3] for sample in samples}
     first = rows[METHODS[0]]
     by_method = {method: summary(each)["verdicts"] for method, each in rows.items()}
     by_phrases = summary([[*row[:5], row[6]] for row in first])
+    whole = [row for row in first if row[2] not in BODY_PARTS["person"]]
     document = {
         "rows": rows,
         "summary": {**summary(first), "verdicts": by_method},
         "phrases": by_phrases,
+        "without parts": summary(whole)["not in the image"],
         "halves": [summary(_half(first, samples, half))["not in the image"] for half in (0, 1)],
         "nulls": nulls(first, labelled, grounder),
         "nulls by phrases": nulls([[*row[:5], row[6]] for row in first], labelled, grounder),
@@ -452,18 +489,63 @@ def ship_measured(summary_: dict[str, Any]) -> None:
     assert isinstance(detector, RegionDetector)
     presence = NounPresence.from_pretrained(SHIPPED)
     of = {**detector.measured_as(), "presence": presence.identity()}
-    table = replace(presence.table, measured={**summary_, "by eye": rates_by_eye(), "of": of})
+    background = [noun for noun in presence.table.nouns if scenery_or_clothes(noun)]
+    measured = {**summary_, "by eye": rates_by_eye(), BACKGROUND: background, "of": of}
+    table = replace(presence.table, measured=measured)
     NounPresence(table, presence.head).save_pretrained(SHIPPED)
 
 
-def rates_by_eye() -> dict[str, dict[str, float]]:
-    """Error rates of verdicts looked at without knowing them (`studies.blind_check`), with Wilson's 95% interval."""
-    rows = orjson.loads((RESULTS / "blind.json").read_bytes())
+# By eye (`studies.blind_check`) ---------------------------------------------------------------------------------------
+
+
+def scenery_or_clothes(noun: str) -> bool:
+    """Whether a noun is a place word, or of a merged class of scenery or clothes: things that captions leave out."""
+    return noun in scene_words() or noun in _groups()
+
+
+def test_nouns() -> list[dict[str, Any]]:
+    """The nouns that were measured, each image and noun once."""
+    rows = orjson.loads((RESULTS / "presence.json").read_bytes())["rows"][METHODS[0]]
+    found = {
+        (image, noun): {
+            "image": image,
+            "noun": noun,
+            "stated": stated,
+            "flagged": verdict == Verdict.NOT_IN_IMAGE,
+            "mentioned": there[0],
+        }
+        for _, image, noun, verdict, stated, *there in rows
+        if stated is not None
+    }
+    return list(found.values())
+
+
+def answered(split: str) -> list[dict[str, Any]]:
+    """Blind answers about nouns of a split with the verdicts of today; both checks of the test photographs."""
+    rows = orjson.loads((RESULTS / f"blind_{split}.json").read_bytes())
+    if split == "val":
+        return list(rows)
+    today = {(row["image"], row["noun"]): row for row in test_nouns()}
+    both = [*orjson.loads((RESULTS / "blind.json").read_bytes()), *(row for row in rows if not row.get("again"))]
+    return [{**row, **today[row["image"], row["noun"]]} for row in both]
+
+
+def wrong_rate(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """How many flagged nouns are there by eye, of those that can be told, with Wilson's 95% interval."""
     told = [row for row in rows if row["flagged"] and row["answer"] != "unclear"]
     wrong = sum(row["answer"] == "there" for row in told)
     found = binomtest(wrong, len(told)).proportion_ci(method="wilson")
     error = {"error": wrong / len(told), "low": float(found.low), "high": float(found.high), "nouns": len(told)}
-    return {str(Verdict.NOT_IN_IMAGE): {name: round(value, 3) for name, value in error.items()}}
+    return {name: round(value, 3) for name, value in error.items()}
+
+
+def rates_by_eye() -> dict[str, dict[str, float]]:
+    """Error rates of *not in the image* on test photographs, looked at without knowing the verdict; also by kind."""
+    rows, name = answered("test"), str(Verdict.NOT_IN_IMAGE)
+    background = [row for row in rows if scenery_or_clothes(row["noun"])]
+    things = [row for row in rows if not scenery_or_clothes(row["noun"])]
+    kinds = {name: rows, f"{name}, {THINGS}": things, f"{name}, {BACKGROUND}": background}
+    return {kind: wrong_rate(own) for kind, own in kinds.items()}
 
 
 def ship(_: Path) -> None:
@@ -546,18 +628,32 @@ def nulls(
     }
 
 
+def precision_bounds(rows: Sequence[Sequence[Any]]) -> tuple[float, float]:
+    """The 95% interval of the verdict's precision by the references, images resampled."""
+    flagged = [row for row in rows if row[3] == Verdict.NOT_IN_IMAGE]
+    _, groups = np.unique([row[1] for row in flagged], return_inverse=True)
+    counts = np.zeros((int(groups.max()) + 1, 2))
+    np.add.at(counts, groups, np.array([[not row[5], 1.0] for row in flagged]))
+    sums = np.concatenate([weights @ counts for weights in resamples(len(counts), REPLICATES, 0)])
+    low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
+    return float(low), float(high)
+
+
 def tables(cache_: Path) -> None:
-    """Print the tables of docs/ground.md."""
+    """Print the tables of docs/ground_measured.md."""
     document = orjson.loads((RESULTS / "presence.json").read_bytes())
     found = document["summary"]
     print("| flagged as not in the image | precision | recall | share of nouns |\n| --- | --- | --- | --- |")
     own = {"**the verdict**": found["not in the image"]}
     own |= {f"the verdict, {name}": entry for name, entry in found["by captioner"].items()}
+    own |= {"the verdict, without parts of bodies": document["without parts"]}
     own |= {f"the verdict, {('even', 'odd')[half]} images": entry for half, entry in enumerate(document["halves"])}
     own |= {**document["nulls"], "**the verdict, truth by phrases**": document["phrases"]["not in the image"]}
     own |= {f"{name}, truth by phrases": entry for name, entry in document["nulls by phrases"].items()}
     for name, entry in own.items():
         print(f"| {name} | {entry['precision']:.2f} | {entry['recall']:.2f} | {entry['flagged']:.2f} |")
+    low, high = precision_bounds(document["rows"][METHODS[0]])
+    print(f"\nprecision of the verdict {found['not in the image']['precision']:.3f} [{low:.2f}, {high:.2f}], by image")
     methods = list(found["verdicts"])
     print("\n| verdict | " + " | ".join(f"nouns, {name} | wrong" for name in methods) + " |")
     print("| --- " * (2 * len(methods) + 1) + "|")
@@ -577,11 +673,18 @@ def main() -> None:
     """Train, measure or print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("verb", choices=("train", "design", "measure", "ship", "tables"))
+    parser.add_argument("verb", choices=("train", "design", "measure", "parts", "ship", "tables"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.cache.mkdir(parents=True, exist_ok=True)
-    verbs = {"train": train, "design": design, "measure": measure, "ship": ship, "tables": tables}
+    verbs = {
+        "train": train,
+        "design": design,
+        "measure": measure,
+        "parts": measure_parts,
+        "ship": ship,
+        "tables": tables,
+    }
     verbs[arguments.verb](arguments.cache)
 
 

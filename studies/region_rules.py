@@ -350,7 +350,7 @@ def heads(cache_: Path, chosen: argparse.Namespace) -> None:
 
 
 def tables(_: Path, __: argparse.Namespace) -> None:
-    """Print the tables of docs/ground.md."""
+    """Print the tables of docs/ground_measured.md."""
     rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
     values = {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
     for regions in dict.fromkeys(key[2] for key in values):

@@ -137,7 +137,7 @@ def study(
 
 
 def show(rows: Sequence[dict[str, object]], methods: Sequence[str]) -> None:
-    """The table of docs/ground.md."""
+    """The table of docs/ground_measured.md."""
     print("| method | seed | nouns | hallucinated | flagged | precision | recall | F1 | chance | all flagged |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for method in methods:

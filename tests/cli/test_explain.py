@@ -6,6 +6,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from PIL import Image
+from skimage import data as photographs
 from typer.testing import CliRunner
 
 from attribution.small_captioners import noise_image, trained_captioner
@@ -34,3 +36,23 @@ def test_bad_options_are_refused_before_anything_is_loaded(tmp_path: Path) -> No
     ):
         with pytest.raises(InputError, match=sentence):
             CliRunner().invoke(app, ["explain", str(tmp_path / "no.png"), option, value], catch_exceptions=False)
+
+
+def test_a_flag_carries_the_error_rate_of_its_kind_of_noun(tmp_path: Path) -> None:
+    """The shipped detector on scikit-image's motorcycle: there is neither a guitar nor a jacket."""
+    motorcycle = Path(photographs.__file__).parent / "motorcycle_left.png"
+    Image.open(motorcycle).resize((256, 172)).save(tmp_path / "photo.jpg")
+    caption = "a guitar and a jacket on a motorcycle"
+    arguments = ["explain", tmp_path / "photo.jpg", "--caption", caption, "--method", "attention"]
+    command = [*map(str, arguments), "--out", str(tmp_path / "out"), "--overwrite"]
+    shown = CliRunner().invoke(app, command, env={"COLUMNS": "200"}, catch_exceptions=False).stdout
+    document = orjson.loads(CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False).stdout)
+    rates = {word["word"]: word["error_by_eye"] for word in document["words"]}
+    by_eye = document["error_rates_by_eye"]
+    assert rates["guitar"] == by_eye["not in the image, things"]["error"]
+    assert rates["jacket"] == by_eye["not in the image, scenery and clothes"]["error"]
+    assert rates["motorcycle"] is rates["a"] is None
+    for noun in ("guitar", "jacket"):
+        assert f"✗ not in the image ({rates[noun]:.0%} wrong by eye)" in shown
+    (panel,) = orjson.loads((tmp_path / "out" / "index.html").read_text().split('id="data">')[1].split("</script>")[0])
+    assert [word["wrong"] for word in panel["words"]] == [word["error_by_eye"] for word in document["words"]]

@@ -119,6 +119,7 @@ def test_masks_are_the_regions_when_asked_for(form: str, place: Path, tmp_path: 
         run("ground", *options, "--masks", "--out", tmp_path / "False")
     document = orjson.loads(run("ground", *options, "--masks", "--out", tmp_path / "True", "--json"))
     assert document["results"][0]["masks"] is True
+    assert document["results"][0]["regions"] == "data"
     assert any("regions are their masks" in note for note in document["grounding"]["notes"])
 
 

@@ -28,7 +28,7 @@ def test_a_small_demonstration_from_end_to_end_and_once_more(tmp_path: Path) -> 
     assert {row["model"] for row in result["ranking"]} == {captioner.name for captioner in CHOSEN}
     assert result["labels"]["images"] > 0
     page = result["report"].read_text()
-    for name in (IMPLICIT, SUPERVISED, "transformer", "GroundingScore", "competition/index.html"):
+    for name in (IMPLICIT, SUPERVISED, "transformer", "GroundingScore", "<th>prior</th>", "competition/index.html"):
         assert name in page
     assert (tmp_path / "report" / "competition" / "index.html").exists()
     assert not first.steps.reused

@@ -61,11 +61,12 @@ source = _templates.source  # style sheet and script, for other pages that show 
 
 
 class WordMark(NamedTuple):
-    """How a word is marked: the text of its verdict, a symbol and a colour."""
+    """How a word is marked: the text of its verdict, a symbol and a colour; and how often such a verdict is wrong."""
 
     text: str
     symbol: str
     colour: str
+    error: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +152,7 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
                 "map": image_data_url(coloured(values), "PNG", optimize=True),
                 "verdict": mark and mark.text,
                 "mark": mark and mark.symbol,
+                "wrong": mark and mark.error,
                 "top": _top(scores[number]),
                 "error": None if found.errors is None else float(found.errors[number]),
             }

@@ -4,8 +4,8 @@
     rule.score(scores, shares)          (words, elements), (regions, elements) -> (words, regions)
 
 `shares` is the area that every region has in common with every element, in areas of an (average) element. How the
-default was chosen, and what each half of two data sets says of it, is in docs/ground.md (`studies.region_rules`). A new
-rule is an entry here.
+default was chosen, and what each half of two data sets says of it, is in docs/ground_measured.md
+(`studies.region_rules`). A new rule is an entry here.
 """
 
 from __future__ import annotations

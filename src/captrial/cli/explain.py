@@ -15,6 +15,7 @@ from captrial.folders import output_folder
 from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 if TYPE_CHECKING:
+    from captrial.attribution.page import WordMark
     from captrial.grounding.ground import GroundedExplanation
 
 
@@ -109,13 +110,17 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
     return chosen
 
 
-def _print(grounded: GroundedExplanation) -> None:
-    from captrial.grounding.ground import MARKS
+def _wrong(mark: WordMark) -> str:
+    """How often such a verdict is wrong by eye, where that is known."""
+    return "" if mark.error is None else f" ({mark.error:.0%} wrong by eye)"
 
+
+def _print(grounded: GroundedExplanation) -> None:
     summary, view, found = grounded.to_dict(), grounded.view(), grounded.explanation.attribution
     rows = [
-        (word["word"], word["top_region"], word["verdict"] and f"{MARKS[word['verdict']].symbol} {word['verdict']}")
-        for word in summary["words"]
+        (word["word"], word["top_region"], None if mark is None else f"{mark.symbol} {mark.text}{_wrong(mark)}")
+        for number, word in enumerate(summary["words"])
+        for mark in [view.marks.get(number)]
     ]
     scores = ", ".join(
         f"{delta}: {'–' if value is None else f'{100 * value:.1f}'}"

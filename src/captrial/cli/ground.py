@@ -77,7 +77,8 @@ def ground(
     study = GroundingStudy(out, choice, compared, RegionChoice(rule, masks), threshold, regions, stamps(boxes=boxes))
     where = chosen_engine(engine, workers, ray_address) if parallel else None
     results = study.run(found, loaded, names, features, where)
-    tables, summary = grounding_tables(results, seed), grounding_summary(results, seed)
+    tables = grounding_tables(results, seed)
+    summary = [{**entry, "regions": regions} for entry in grounding_summary(results, seed)]
     if found.labels:  # the data set's own boxes tell what is there
         tables.append(detection_table(results, found.samples, compared.load()))
         for entry, accuracy in zip(summary, verdict_accuracies(results, found.samples, compared.load()), strict=True):

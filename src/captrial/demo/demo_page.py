@@ -14,6 +14,7 @@ from captrial.compete import Competition, RankingResult
 from captrial.data.images import image_data_url, open_image
 from captrial.demo.demo_plan import DemoPlan
 from captrial.files import atomic_write
+from captrial.grounding.baselines import NULLS
 from captrial.html import Templates
 from captrial.report import charts
 from captrial.report.charts import Chart
@@ -57,6 +58,7 @@ def write_demo_page(results: DemoResults, sheet: Path, path: Path) -> Path:
         cards=_cards(results.competition, results.ranking),
         examples=image_data_url(open_image(examples), side=SHEET_SIDE) if examples.exists() else None,
         grounding=[_grounding_row(row) for row in grounding["grounding-checkable"]["rows"]],
+        skills=[_skill_row(row) for row in grounding["skill-checkable"]["rows"]],
         verdicts=grounding["verdicts"]["rows"],
         notes=grounding["verdicts"]["notes"][:2],  # how words were compared
         correctness=attention["correctness"]["rows"],
@@ -69,6 +71,11 @@ def write_demo_page(results: DemoResults, sheet: Path, path: Path) -> Path:
     )
     atomic_write(path, page)
     return path
+
+
+def _skill_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Skill over every null model, with its interval."""
+    return {"captioner": row["model"], "method": row["method"], **{name: row[f"{name} skill"] for name in NULLS}}
 
 
 def _ranking_chart(ranking: RankingResult) -> Chart:

@@ -24,7 +24,7 @@ from captrial.grounding.figures import AttentionStudy, draw_side_by_side
 from captrial.grounding.ground import ground_explanation
 from captrial.grounding.regions import image_regions, labels_of
 from captrial.grounding.score import Grounder
-from captrial.grounding.study import ground_dataset, grounding_table, verdict_table
+from captrial.grounding.study import ground_dataset, grounding_table, skill_table, verdict_table
 from captrial.grounding.tables import write_tables
 from captrial.records import Sample
 from captrial.vision.features.feature_store import FeatureStore
@@ -37,7 +37,7 @@ EXAMPLES = 3  # phrases drawn side by side
 def measure_grounding(
     plan: DemoPlan, runs: Mapping[str, Path], samples: Sequence[Sample], features: FeatureStore, folder: Path
 ) -> None:
-    """GroundingScore and verdicts of every captioner, as tables."""
+    """GroundingScore of every captioner, also against null models, and verdicts, as tables."""
     grounder = Grounder(labels_of(samples))
     results = []
     for name, run in runs.items():
@@ -45,7 +45,8 @@ def measure_grounding(
         for method in METHODS:
             attributor = DatasetAttributor(name, checkpoint, features, method, plan.beam)
             results.append(ground_dataset(attributor, samples, grounder, plan.backbone))
-    write_tables([grounding_table(results, checkable=True), verdict_table(results)], folder)
+    tables = [grounding_table(results, checkable=True), skill_table(results, checkable=True), verdict_table(results)]
+    write_tables(tables, folder)
 
 
 def measure_attention(

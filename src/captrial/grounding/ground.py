@@ -21,7 +21,7 @@ from captrial.captioners.protocols import AnyCaptioner, Explainable
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.files import atomic_write
-from captrial.grounding.presence import error_note, error_rates, presence_of, rates_by_eye
+from captrial.grounding.presence import absence_error, error_note, error_rates, presence_of, rates_by_eye
 from captrial.grounding.regions import GRID, NO_REGIONS, ImageRegions, RegionSource, image_regions
 from captrial.grounding.score import (
     DELTAS,
@@ -154,7 +154,12 @@ class GroundedExplanation:
 
     def verdict(self, word: int) -> Verdict | None:
         """The verdict on a word; None if it is no noun, or if the image has no usable region."""
-        return next((noun.verdict for noun in self.nouns if noun.position == word), None)
+        noun = self._noun(word)
+        return None if noun is None else noun.verdict
+
+    def error_by_eye(self, noun: GroundedNoun) -> float | None:
+        """How often *not in the image* is wrong by eye for nouns of this kind; None for other verdicts."""
+        return absence_error(self.calibration, noun.name) if noun.verdict is Verdict.NOT_IN_IMAGE else None
 
     def view(self) -> ExplanationView:
         """What pages and figures show, with a mark on every noun."""
@@ -168,7 +173,10 @@ class GroundedExplanation:
                 *([error_note(self.calibration, self.explanation.attribution.method)] if self.detector else []),
             ),
             rule=self.rule,
-            marks={noun.position: MARKS[noun.verdict] for noun in reversed(grounding.nouns)},
+            marks={
+                noun.position: MARKS[noun.verdict]._replace(error=self.error_by_eye(noun))
+                for noun in reversed(grounding.nouns)
+            },
             scores=list(zip(map(name_delta, DELTAS), grounding.scores(), strict=True)),
             problem=grounding.problem,
         )
@@ -180,12 +188,13 @@ class GroundedExplanation:
             {
                 "word": word,
                 "top_region": labels[number] if labels else None,
-                "verdict": verdict and verdict.value,
-                "absent": self._absent(number),
+                "verdict": None if noun is None else noun.verdict.value,
+                "absent": None if noun is None else noun.absent,
+                "error_by_eye": None if noun is None else self.error_by_eye(noun),
                 "completeness_error": None if found.errors is None else float(found.errors[number]),
             }
             for number, word in enumerate(found.words)
-            for verdict in [self.verdict(number)]
+            for noun in [self._noun(number)]
         ]
         return {
             "caption": self.caption,
@@ -199,8 +208,8 @@ class GroundedExplanation:
             "problem": self.grounding.problem,
         }
 
-    def _absent(self, word: int) -> float | None:
-        return next((noun.absent for noun in self.nouns if noun.position == word), None)
+    def _noun(self, word: int) -> GroundedNoun | None:
+        return next((noun for noun in self.nouns if noun.position == word), None)
 
     def save(self, path: Path | str) -> Path:
         """Write a page with verdicts (`.html`), or the values of `to_dict` (`.json`)."""

@@ -20,7 +20,13 @@ from captrial.vision.detectors.noun_presence import NounCalibration
 
 NOUN_ODDS = "noun_odds"  # of `Sample.extra`: log-odds of nouns, from a detector that tells them
 ABSENCE = "noun_absence"  # what they mean by that detector: slope, offset and threshold of `NounCalibration`
+THINGS, BACKGROUND = "things", "scenery and clothes"  # kinds of nouns whose verdicts are wrong at other rates
 NO_RATE = "no measured error rate for this detector"
+_SHARED_PARTS = frozenset({"chest", "ear", "eye", "face", "foot", "head", "leg", "mouth", "neck", "nose"})
+BODY_PARTS = {  # by who has them: they are there wherever such a body is, however seldom people mention them
+    "animal": _SHARED_PARTS,
+    "person": _SHARED_PARTS | {"arm", "finger", "hair", "hand", "knee", "shoulder"},
+}
 
 
 @dataclass(frozen=True)
@@ -36,10 +42,12 @@ class CalibratedPresence:
         return self.calibration.threshold
 
     def absent(self, noun: str) -> float | None:
-        """The probability that a noun which a captioner said is not in the image."""
-        known = [self.odds[name] for name in learnt_names(noun, tuple(self.odds))]
+        """The probability that a noun which a captioner said is not in the image; of a part, at most its owner's."""
+        names = tuple(self.odds)
+        known = [self.odds[name] for name in learnt_names(noun, names)]
         if not known:
             return None
+        known += [self.odds[name] for name in owners_of(noun, names)]
         return 1 / (1 + math.exp(self.calibration.slope * max(known) - self.calibration.offset))
 
 
@@ -55,6 +63,22 @@ def learnt_names(noun: str, names: tuple[str, ...]) -> tuple[str, ...]:
     table: ClassTable = default_table()
     same = table.canonical(noun)
     return tuple(name for name in names if table.means(noun, name) or table.canonical(name) == same)
+
+
+@cache
+def owners_of(noun: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The learnt nouns for bodies that a part of a body belongs to; none for any other noun.
+
+    >>> (
+    ...     owners_of("hand", ("dog", "man", "tree")),
+    ...     owners_of("nose", ("dog", "man", "tree")),
+    ...     owners_of("tree", ("man",)),
+    ... )
+    (('man',), ('dog', 'man'), ())
+    """
+    owners = [owner for owner, parts in BODY_PARTS.items() if noun in parts]
+    table: ClassTable = default_table()
+    return tuple(name for name in names if any(table.means(name, owner) for owner in owners))
 
 
 def presence_of(
@@ -95,13 +119,25 @@ def error_rates(calibration: NounCalibration | None, method: str = DEFAULT_METHO
 
 
 def rates_by_eye(calibration: NounCalibration | None) -> dict[str, dict[str, float]] | None:
-    """Verdicts that a person checked: `error`, its interval `low` and `high`, and how many `nouns` could be told.
+    """Verdicts that were checked by eye: `error`, its interval `low` and `high`, and how many `nouns` could be told.
 
     A reference that does not mention a thing does not show that it is absent, so these rates are the ones to trust.
+    Those of *not in the image* are also given by kind of noun: things, scenery and clothes.
     """
     if calibration is None or calibration.measured is None:
         return None
     return {name: dict(entry) for name, entry in calibration.measured.get("by eye", {}).items()} or None
+
+
+def absence_error(calibration: NounCalibration | None, noun: str) -> float | None:
+    """How often *not in the image* is wrong by eye for nouns of this kind; None where that was not measured."""
+    rates = rates_by_eye(calibration)
+    if calibration is None or calibration.measured is None or rates is None:
+        return None
+    background = calibration.measured.get(BACKGROUND, ())
+    kind = BACKGROUND if noun in background or learnt_names(noun, tuple(background)) else THINGS
+    entry = rates.get(f"{Verdict.NOT_IN_IMAGE}, {kind}", rates.get(Verdict.NOT_IN_IMAGE))
+    return None if entry is None else float(entry["error"])
 
 
 def error_note(calibration: NounCalibration | None, method: str = DEFAULT_METHOD) -> str:
@@ -111,6 +147,13 @@ def error_note(calibration: NounCalibration | None, method: str = DEFAULT_METHOD
         return NO_RATE
     shown = ", ".join(f"{verdict} {rate:.0%}" for verdict, rate in rates.items() if verdict in set(Verdict))
     note = f"measured on test photographs by their references, these verdicts are wrong: {shown}"
-    for verdict, entry in (rates_by_eye(calibration) or {}).items():
-        note += f"; by eye, {verdict} {entry['error']:.0%} [{entry['low']:.0%}, {entry['high']:.0%}]"
+    eye = rates_by_eye(calibration) or {}
+    if absent := eye.pop(Verdict.NOT_IN_IMAGE, None):
+        named = {name.removeprefix(f"{Verdict.NOT_IN_IMAGE}, "): rate for name, rate in eye.items()}
+        kinds = ", ".join(f"{kind} {_shown(rate)}" for kind, rate in named.items())
+        note += f"; by eye, {Verdict.NOT_IN_IMAGE} {_shown(absent)}" + (f" ({kinds})" if kinds else "")
     return f"{note} (docs/ground.md)"
+
+
+def _shown(rate: Mapping[str, float]) -> str:
+    return f"{rate['error']:.0%} [{rate['low']:.0%}, {rate['high']:.0%}]"

@@ -35,7 +35,7 @@ from captrial.progress import track
 from captrial.records import Box, Region, Sample
 
 BATCH = 16  # images at once
-LINES = 3  # the format of the lines of a file; others are not continued
+LINES = 4  # the format and meaning of the lines of a file; others are not continued
 Floats = NDArray[np.float64]
 
 

@@ -31,7 +31,8 @@ function explanationPanel(data) {
     if (word.verdict) {
       const [style, meaning] = VERDICTS[word.verdict];
       button.classList.add(style);
-      button.title = `${word.verdict}: ${meaning}`;
+      const wrong = word.wrong == null ? "" : ` (by eye, wrong in ${Math.round(100 * word.wrong)}% of such cases)`;
+      button.title = `${word.verdict}: ${meaning}${wrong}`;
       button.append(element("span", { class: "mark", "aria-label": word.verdict }, word.mark));
     }
     for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));

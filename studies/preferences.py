@@ -67,9 +67,9 @@ def _stop(evidence: np.ndarray, best: int, risk: float) -> Stop:
 Row = dict[str, Any]
 
 
-def resumed(part: str, cells: Mapping[str, Callable[[], Row]]) -> list[Row]:
+def resumed(part: str, cells: Mapping[str, Callable[[], Row]], study: str = "preferences") -> list[Row]:
     """The rows of all cells, each written as soon as it is known: an interrupted study goes on from there."""
-    path = RESULTS / f"preferences_{part}.json"
+    path = RESULTS / f"{study}_{part}.json"
     rows: list[Row] = orjson.loads(path.read_bytes()) if path.is_file() else []
     known = {row["cell"] for row in rows}
     for name, compute in cells.items():
@@ -289,33 +289,33 @@ def page_tables() -> dict[str, list[str]]:
     subsets = [row for name, row in battles.items() if name.startswith("subset")]
     subsets.sort(key=lambda row: int(row["questions"]))
     return {
-        "coverage": _markdown(
+        "coverage": markdown(
             ["judgements", "images", "pairs", "scores", "ranks", "controls", "width, pair", "score", "rank"],
             [
                 [
                     row["world"],
                     row["images"],
-                    *(_share(row[name]) for name in ("pairs", "scores", "ranks", "effects")),
+                    *(share(row[name]) for name in ("pairs", "scores", "ranks", "effects")),
                     *(f"{row[name]:.2f}" for name in ("pair_width", "score_width")),
                     f"{row['rank_width']:.0f}",
                 ]
                 for row in stored["coverage"]
             ],
         ),
-        "stop": _markdown(
+        "stop": markdown(
             ["judgements", "replays", "best put out", "settled within 400 images", "median images"],
             [
                 [
                     row["cell"],
                     row["runs"],
-                    _share(row["best_put_out"]),
-                    _share(row["settled"]),
+                    share(row["best_put_out"]),
+                    share(row["settled"]),
                     _known(row["median_images"]),
                 ]
                 for row in stored["stop"]
             ],
         ),
-        "battles": _markdown(
+        "battles": markdown(
             ["rank", "model", "score", "95% interval", "ranks", "words", "equal length: rank", "score", "95% interval"],
             [
                 [
@@ -325,17 +325,17 @@ def page_tables() -> dict[str, list[str]]:
                 for row in battles["rankings"]["ranking"]
             ],
         ),
-        "needed": _markdown(
+        "needed": markdown(
             ["models", "best", "replays", "best put out", "settled", "median questions", "median battles"],
             [
                 [
-                    *(row["cell"].removeprefix("needed: "), row["best"], row["runs"], _share(row["best_put_out"])),
-                    *(_share(row["settled"]), _known(row["median_images"]), _known(row["median_battles"])),
+                    *(row["cell"].removeprefix("needed: "), row["best"], row["runs"], share(row["best_put_out"])),
+                    *(share(row["settled"]), _known(row["median_images"]), _known(row["median_battles"])),
                 ]
                 for row in needed
             ],
         ),
-        "subsets": _markdown(
+        "subsets": markdown(
             [
                 "questions",
                 "covered",
@@ -354,7 +354,7 @@ def page_tables() -> dict[str, list[str]]:
                         cell
                         for kind in ("plain", "length")
                         for cell in (
-                            _share(row[f"{kind}_covered"]),
+                            share(row[f"{kind}_covered"]),
                             f"{row[f'{kind}_width']:.2f}",
                             f"{row[f'{kind}_srcc']:.3f}",
                             f"{row[f'{kind}_winner']:.0%}",
@@ -364,13 +364,13 @@ def page_tables() -> dict[str, list[str]]:
                 for row in subsets
             ],
         ),
-        "position": _markdown(
+        "position": markdown(
             ["odds of the first", "shown", "error of the best model's score", "with control", "covered", "odds found"],
             [
                 [
                     *(f"{row['odds']:.2f}", row["order"], f"{row['plain_error']:+.3f}"),
                     *("refused" if row[name] is None else f"{row[name]:+.3f}" for name in ("controlled_error",)),
-                    _share(row["covered"]),
+                    share(row["covered"]),
                     "–" if row["odds_found"] is None else f"{row['odds_found']:.2f}",
                 ]
                 for row in stored["position"]
@@ -379,7 +379,8 @@ def page_tables() -> dict[str, list[str]]:
     }
 
 
-def _markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """A table as lines of Markdown."""
     lines = [columns, ["---"] + ["---:"] * (len(columns) - 1), *rows]
     return ["| " + " | ".join(map(str, line)) + " |" for line in lines]
 
@@ -388,7 +389,8 @@ def _scored(row: Row) -> tuple[str, str]:
     return f"{row['score']:.3f}", f"{row['low']:.3f}–{row['high']:.3f}"
 
 
-def _share(value: float | None) -> str:
+def share(value: float | None) -> str:
+    """As per cent, a dash where there is none."""
     return "–" if value is None else f"{value:.1%}"
 
 
@@ -404,13 +406,19 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 }
 
 
+def write_tables(page: Path, tables: Mapping[str, Sequence[str]]) -> None:
+    """Put tables into a page, each between its comment and the next `end`."""
+    text = page.read_text()
+    for part, lines in tables.items():
+        begin = text.index(f"<!-- {part} -->\n") + len(f"<!-- {part} -->\n")
+        text = text[:begin] + "\n".join(lines) + "\n" + text[text.index("<!-- end -->", begin) :]
+    page.write_text(text)
+
+
 def main(names: Sequence[str]) -> None:
     """Run the parts that are named, or all, and print their rows; `tables` writes those of the page."""
     if list(names) == ["tables"]:
-        for part, lines in page_tables().items():
-            text = PAGE.read_text()
-            begin = text.index(f"<!-- {part} -->\n") + len(f"<!-- {part} -->\n")
-            PAGE.write_text(text[:begin] + "\n".join(lines) + "\n" + text[text.index("<!-- end -->", begin) :])
+        write_tables(PAGE, page_tables())
         return
     for name in names or PARTS:
         rows = PARTS[name]()

@@ -53,6 +53,7 @@ from captrial.grounding.study import GroundingResult, ground_dataset
 from captrial.judges import (
     EndpointJudge,
     JudgeDescription,
+    MachineGrade,
     MachineVerdict,
     VerdictFile,
     read_prices,
@@ -62,6 +63,7 @@ from captrial.judges import (
 from captrial.judges.endpoint_judge import Asked
 from captrial.judges.endpoint_propositions import located
 from captrial.judges.rubric import read_answer
+from captrial.judges.trial_file import TEMPLATE, read_trial
 from captrial.metrics.meteor.resources import ParaphraseTable
 from captrial.papers.experiments import ExperimentResult, FigureFile, PaperClaim, TextTable, load_papers
 from captrial.papers.reproduction import SETTINGS, Reproduction
@@ -351,6 +353,8 @@ VERDICT = MachineVerdict("tiny", "7", "a", "b", "b", "a", "it says dog", 100, 5,
 def write_verdicts(folder: Path) -> None:
     with VerdictFile(folder, JudgeDescription("tiny", "tiny-vlm")) as file:
         file.append([VERDICT, replace(VERDICT, image="8", preferred=None)])
+    with VerdictFile(folder, JudgeDescription("grader", "tiny-vlm", "grade")) as file:
+        file.append([MachineGrade("grader", "8", model, 7) for model in ("a", "b")])
 
 
 def read_and_extend_verdicts(folder: Path) -> None:
@@ -415,6 +419,7 @@ KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
         lambda: {"p.json": dumps({"m": {"prompt": 2.5, "completion": 10}})},
         lambda folder: read_prices(folder / "p.json"),
     ),
+    "trial file": (lambda: {"t.yaml": TEMPLATE.encode()}, lambda folder: read_trial(folder / "t.yaml")),
     "rubric": (lambda: {"r.txt": b"Say which is better."}, lambda folder: read_rubric(folder / "r.txt")),
     "toy world to continue": (made(read_sheet), read_sheet),
     "dataset visual genome": (

@@ -16,6 +16,7 @@ import struct
 import tarfile
 import tempfile
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -284,6 +285,14 @@ def unreadable(folder: Path) -> None:
     map_npy(folder / "a.npy").sum()
 
 
+def log_archive() -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("samples/42_epoch_1.json", dumps({"id": 42, "output": {"completion": "a dog"}}))
+        archive.writestr("header.json", dumps({"eval": {"task": "caption"}}))
+    return target.getvalue()
+
+
 VECTORS = b"dog 0.1 0.2 0.5\ncat 0.3 -1.5 0.5\nsofa 1e-3 2 3\nbus 1 1 0\n"
 BINARY = b"3 2\n" + b"".join(word + b" " + struct.pack("<2f", 1.5, -2) + b"\n" for word in (b"dog", b"cat", b"bus"))
 ROWS = [{"image_id": 42, "caption": "a dog"}, {"image_id": 7, "caption": "a cat"}]
@@ -300,6 +309,8 @@ CAPTION_FILES = {
     "table.tsv": b"image_id\tcaption\n42\ta dog\n",
     "token.txt": b"a.jpg#0\tA dog .\na.jpg#1\tA cat .\n",
     "table.parquet": parquet({"id": list(CAPTIONS), "caption": list(CAPTIONS.values()), "split": ["a", "b", "a"]}),
+    "log.eval": log_archive(),
+    "log.jsonl": dumps({"doc_id": 1, "doc": {"img_id": 42}, "filtered_resps": ["a dog"], "c": {"pred": "x"}}) + b"\n",
     "lists.parquet": parquet({"id": [1, 2], "captions": [["a"], ["b", "c"]]}),
 }
 IMAGES = {

@@ -21,7 +21,7 @@ PARSERS = {
     "pickle.load", "pickle.loads", "np.load", "np.fromfile", "np.memmap", "read_npz", "map_npy", "NpzArchive",
     "torch.load", "load_file", "safe_open", "h5py.File", "Image.open", "pq.read_table", "pq.ParquetFile",
     "pa.parquet.ParquetFile", "pyarrow.parquet.read_table", "tarfile.open", "zipfile.ZipFile", "ZipFile", "gzip.open",
-    "sqlite3.connect",
+    "sqlite3.connect", "yaml.safe_load",
 }  # fmt: skip
 SHIPPED = "reads a file of the package"
 WHEEL = "reads a file of an installed wheel, which its checksum or the installation vouches for"

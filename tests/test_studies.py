@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from captrial.data import read_dataset
-from studies import attend_tables
+from studies import attend_tables, judges
 from studies.attend_entities import RESULTS
 from studies.flickr8k_table import table
 from studies.free_photographs import PHOTOGRAPHS, write_photographs
@@ -31,6 +31,13 @@ def test_the_page_on_preferences_has_the_tables_of_its_results() -> None:
     """After a run: `python -m studies.preferences tables`."""
     shown = (PAGE.parent / "preferences.md").read_text()
     for name, lines in page_tables().items():
+        assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+
+
+def test_the_page_on_judges_has_the_tables_of_its_results() -> None:
+    """After a run: `python -m studies.judges tables`."""
+    shown = (PAGE.parent / "judges.md").read_text()
+    for name, lines in judges.page_tables().items():
         assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
 
 

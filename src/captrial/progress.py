@@ -1,4 +1,4 @@
-"""Consoles that texts of others cannot steer, and progress bars on stderr: nothing is shown where that is no terminal."""
+"""Consoles that texts of others cannot steer, and progress bars on stderr, which are shown in terminals only."""
 
 from __future__ import annotations
 

@@ -99,10 +99,14 @@ compete report {d} --metric cider
 compete report {d} --metric cider --out {d}/mine
 compete export {d} {d}/tables
 compete export {d} {d}/mine
+judge compare {d}
+judge rank {d} --judge-only
 judge rubric
 judge run {d} --judge http://127.0.0.1:9/v1#nobody --text-only --limit 1
 judge run {d} --judge http://127.0.0.1:9/v1#nobody --rubric {d}/mine/refs.json --limit 1
 score {d}/mine/a.json --references {d}/mine/refs.json --metrics bleu,cider
+gate {d}/mine/a.json {d}/mine/a.json --references {d}/mine/refs.json
+gate {d}/mine/a.json {d}/mine/notes.txt --references {d}/mine/refs.json
 data show {d}/mine/refs.json
 data show {d}/mine/notes.txt
 data formats
@@ -115,6 +119,8 @@ sample {d}/mine --images 10
 sample {o}/sample --images 10
 pool show {d}
 pool show {d}/mine --figure {d}/mine/sheet.png
+trial init {d}/mine/refs.json
+trial run {d}/mine/refs.json
 verify {d}
 verify {d}/mine
 doctor

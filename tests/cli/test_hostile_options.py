@@ -116,7 +116,10 @@ LINES: dict[str, list[str]] = {
         "OUT",
     ],
     "features": ["PHOTOS", "--out", "OUT", "--backbone", "efficientnet-lite0?size=64"],
+    "gate": ["A", "B", "--references", "REFERENCES"],
     "ground": [*STUDY, "--out", "OUT"],
+    "judge compare": ["COMPETITION", "--references", "REFERENCES"],
+    "judge rank": ["COMPETITION", "--judge-only"],
     "judge rubric": [],
     "judge run": ["COMPETITION", "--judge", "http://127.0.0.1:9/v1#tiny"],
     "models": [],
@@ -129,6 +132,8 @@ LINES: dict[str, list[str]] = {
     "score": ["A", "--references", "REFERENCES", "--metrics", "bleu"],
     "studio": [],
     "train": ["transformer-small", "--data", "STUDY/world", "--features", "STUDY/features", "--out", "OUT", *TINY],
+    "trial init": ["OUT.yaml"],
+    "trial run": ["BINARY"],
     "verify": ["COMPETITION"],
 }
 

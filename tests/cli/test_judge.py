@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from captrial.cli.app import main
-from captrial.judges import RUBRICS, read_verdicts
+from captrial.judges import RUBRICS, SimulatedJudge, read_verdicts
 from captrial.judges.simulated_judge import ServerFault
 from cli.commands import answer, run_captrial
 from judges.judged_competition import IMAGES, make_competition, serving
@@ -82,8 +82,47 @@ def test_the_rubric_can_be_edited(tmp_path: Path, capsys: pytest.CaptureFixture[
     run_captrial(["judge", "rubric"])
     printed = capsys.readouterr().out
     assert printed == RUBRICS["pairs"]
+    run_captrial(["judge", "rubric", "--mode", "grade"])
+    assert capsys.readouterr().out == RUBRICS["grade"]
     (tmp_path / "r.txt").write_text(printed + "Prefer captions that name colours.\n")
     directory = str(make_competition(tmp_path).directory)
     with serving() as server:
         run_captrial(["judge", "run", directory, "--judge", f"{server.base}#t", "--rubric", str(tmp_path / "r.txt")])
         assert "name colours" in server.requests[0]["messages"][0]["content"]
+
+
+def vote(directory: str, count: int) -> None:
+    """People prefer `plain` on nine of ten images."""
+    lines = [
+        {"image": str(n), "model_a": "plain", "model_b": "wrong", "preferred": "wrong" if n % 10 == 3 else "plain"}
+        for n in range(count)
+    ]
+    (Path(directory) / "judgements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_rank_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = str(make_competition(tmp_path, 120).directory)
+    references = str(tmp_path / "references.json")
+    assert ending(["judge", "rank", directory]) == 2
+    assert "captrial judge run" in capsys.readouterr().err
+    with serving(SimulatedJudge(accuracy=0.9, position_bias=0.2)) as server:
+        run_captrial(["judge", "run", directory, "--judge", f"{server.base}#tiny"])
+    assert ending(["judge", "rank", directory]) == 2
+    assert "JUDGE ONLY" in capsys.readouterr().err
+    run_captrial(["judge", "rank", directory, "--judge-only"])
+    assert capsys.readouterr().out.count("JUDGE ONLY") >= 2
+    assert ending(["judge", "compare", directory]) == 2
+    vote(directory, 30)
+    found = answer(capsys, ["judge", "rank", directory])
+    assert (found["judge_only"], found["votes"], found["items"]) == (False, 30, 120)
+    assert found["ranking"][0]["model"] == "plain"  # type: ignore[index]
+    run_captrial(["judge", "compare", directory])
+    assert "too few to tell" in capsys.readouterr().out
+    vote(directory, 80)
+    compared = answer(capsys, ["judge", "compare", directory, "--metrics", "cider,bleu", "--references", references])
+    judges = {one["name"]: one for one in compared["judges"]}  # type: ignore[attr-defined]
+    assert set(judges) == {"tiny", "cider", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "longer caption"}
+    assert judges["tiny"]["enough"]
+    assert judges["tiny"]["position_bias"]["low"] > 0
+    run_captrial(["judge", "rank", directory])
+    assert "Settled" in capsys.readouterr().out

@@ -7,10 +7,10 @@ import pytest
 
 import captrial
 from captrial.data import image_size
-from captrial.demo import SampleSettings, write_sample
+from captrial.demo import ExampleSettings, write_sample
 from captrial.errors import InputError
 
-SMALL = SampleSettings(images=60, size=48, judged=20)
+SMALL = ExampleSettings(images=60, size=48, judged=20)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from captrial.judges import (
     SimulatedServer,
     TokenPrice,
     judge_competition,
+    read_judge,
     read_verdicts,
     verdict_file,
 )
@@ -362,3 +363,27 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     for wrong in ({"parallel": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}):
         with pytest.raises(InputError):
             replace(SETTINGS, **wrong)  # type: ignore[arg-type]
+
+
+def test_grades_are_stored_resumed_and_read_as_verdicts(tmp_path: Path) -> None:
+    competition = make_competition(tmp_path)
+    settings = JudgeSettings("grader", mode="grade", send_images=False, references=tmp_path / "references.json")
+    with serving() as server:
+
+        def grades(_: int, body: dict[str, Any]) -> ServerFault:
+            if "good" in str(body):
+                return ServerFault(text='{"reason": "r", "grade": 8}')
+            return ServerFault(text='{"grade": 11}' if len(body["messages"]) == 2 else '{"grade": 2}')
+
+        server.faults = grades
+        first = judge_competition(competition, judge_of(server), settings)
+        assert first.verdicts == first.questions == 2 * IMAGES
+        assert first.failures == {"no such grade": IMAGES}  # asked again
+        assert "You grade one caption" in server.requests[0]["messages"][0]["content"]
+        assert judge_competition(competition, judge_of(server), settings).requests == 0
+        with pytest.raises(MismatchError, match="another --name"):
+            judge_competition(competition, judge_of(server), JudgeSettings("grader", send_images=False))
+    head, verdicts = read_judge(competition.directory, "grader")
+    assert head.mode == "grade"
+    assert len(verdicts) == IMAGES
+    assert {one.preferred for one in verdicts} == {"plain"}

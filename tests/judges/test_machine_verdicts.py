@@ -11,7 +11,16 @@ import pytest
 from captrial.compete.storage.judgements import read_judgements
 from captrial.errors import DamagedError, InputError, MismatchError, StateError
 from captrial.folders import lock_folder
-from captrial.judges import JudgeDescription, MachineVerdict, VerdictFile, read_judge, read_verdicts, verdict_file
+from captrial.judges import (
+    JudgeDescription,
+    MachineGrade,
+    MachineVerdict,
+    VerdictFile,
+    read_judge,
+    read_verdicts,
+    verdict_file,
+)
+from captrial.judges.machine_verdicts import graded_verdicts
 
 JUDGE = JudgeDescription("tiny", "tiny-vlm", rubric="r1")
 VERDICT = MachineVerdict("tiny", "7", "a", "b", "b", "a", 'it says "dog"', 100, 5, 0.25, "k1")
@@ -112,3 +121,10 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
         thread.join()
     assert len(refused) == 1
     assert read_verdicts(tmp_path) == []
+
+
+def test_grades_become_verdicts_whose_costs_add_up() -> None:
+    grades = [MachineGrade("j", "1", model, grade, cost=0.1) for model, grade in (("c", 3), ("a", 7), ("b", 7))]
+    found = {(one.model_a, one.model_b): one for one in graded_verdicts(grades)}
+    assert {pair: one.preferred for pair, one in found.items()} == {("a", "b"): None, ("a", "c"): "a", ("b", "c"): "b"}
+    assert sum(one.cost for one in found.values()) == pytest.approx(0.3)

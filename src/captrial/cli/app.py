@@ -21,8 +21,8 @@ from captrial.version import __version__
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 COMMANDS = (
-    *("annotate", "attend", "caption", "compete", "data", "demo", "doctor", "explain", "features", "ground", "judge"),
-    *("models", "papers", "pool", "sample", "score", "studio", "train", "verify"),
+    *("annotate", "attend", "caption", "compete", "data", "demo", "doctor", "explain", "features", "gate", "ground"),
+    *("judge", "models", "papers", "pool", "sample", "score", "studio", "train", "trial", "verify"),
 )  # one module each, with a function of that name, or with an `app` that has commands of its own
 
 

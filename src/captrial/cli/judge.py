@@ -6,18 +6,22 @@ import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from captrial.cli.compete_preferences import PreferenceFile
 from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
 from captrial.errors import InputError
 from captrial.progress import progress_bar
 
 if TYPE_CHECKING:
-    from captrial.judges import EndpointJudge, JudgeReport
+    from collections.abc import Sequence
 
-app = typer.Typer(help="Have LLM or VLM judges compare captions.", no_args_is_help=True)
+    from captrial.judges import EndpointJudge, JudgeRecord, JudgeReport, JudgeResult
+    from captrial.judges.judge_comparison import ShareEstimate
+
+app = typer.Typer(help="LLM or VLM judges compare captions; people correct them.", no_args_is_help=True)
 
 
 @app.command()
@@ -29,6 +33,9 @@ def run(
             "--judge", help="http://host/v1#model, or a model's name alone (OPENAI_BASE_URL is its endpoint)."
         ),
     ],
+    mode: Annotated[
+        Literal["pairs", "grade"], typer.Option(help="Compare two captions, or grade one at a time from 0 to 10.")
+    ] = "pairs",
     name: Annotated[str | None, typer.Option(help="Name of the judge and its file. \\[default: the model's]")] = None,
     rubric: Annotated[Path | None, typer.Option(help="What the judge is told; see `captrial judge rubric`.")] = None,
     text_only: Annotated[bool, typer.Option("--text-only", help="Show references instead of the image.")] = False,
@@ -50,20 +57,21 @@ def run(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Compare the captions of every pair of models in both orders; exit code 1 where questions have no verdict."""
+    """Compare captions of every pair of models in both orders, or grade them; exit code 1 if some got no verdict."""
     from captrial.compete import Competition
-    from captrial.judges import RUBRICS, EndpointJudge, JudgeSettings, judge_competition, read_rubric
+    from captrial.judges import EndpointJudge, JudgeSettings, judge_competition, read_rubric
 
     asked = EndpointJudge.parse(judge)
     settings = JudgeSettings(
         name if name is not None else re.sub(r"[^A-Za-z0-9._-]+", "-", asked.model).strip("-._")[:100],
-        rubric=RUBRICS["pairs"] if rubric is None else read_rubric(rubric),
+        rubric="" if rubric is None else read_rubric(rubric),
         send_images=not text_only,
         references=references,
         longest_side=longest_side,
         parallel=parallel,
         all_images=all_images,
         limit=limit,
+        mode=mode,
     )
     _set_prices(asked, budget, prices, (prompt_price, completion_price))
     competition = Competition.open(directory)
@@ -78,11 +86,135 @@ def run(
 
 
 @app.command()
-def rubric() -> None:
+def rank(
+    directory: Annotated[Path, typer.Argument(help="The competition's directory.")],
+    judge: Annotated[str | None, typer.Option("--judge", help="Name of the judge. \\[default: the only one]")] = None,
+    preferences: PreferenceFile = None,
+    judge_only: Annotated[
+        bool, typer.Option("--judge-only", help="Show the judge's own ranking where nobody has voted.")
+    ] = False,
+    risk: Annotated[
+        float, typer.Option("--risk", help="Of intervals (5%: 95% intervals) and of the stop rule.")
+    ] = 0.05,
+    json: JsonFlag = False,
+) -> None:
+    """Rank models by a judge's verdicts, corrected by the votes of people on a random part of the same items."""
+    from captrial.compete import Competition
+    from captrial.judges import rank_by_judge, read_judge, the_judge
+
+    if not 0 < risk < 0.5:
+        raise InputError(f"--risk {risk}: must be above 0 and below 0.5")
+    competition = Competition.open(directory)
+    name = the_judge(directory, judge)
+    verdicts = [one.judgement() for one in read_judge(directory, name)[1]]
+    people = competition.judgements(preferences)
+    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only), json)
+
+
+@app.command()
+def compare(
+    directory: Annotated[Path, typer.Argument(help="The competition's directory.")],
+    preferences: PreferenceFile = None,
+    references: Annotated[Path | None, typer.Option(help="For metrics. \\[default: those in the directory]")] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", "-m", help="Names with commas; by default all that can be computed.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compare every judge and every metric with the votes of people; needs about 50 votes."""
+    from captrial.compete import Competition
+    from captrial.judges import compare_judges, competition_captions, metric_scores, read_judges
+
+    competition = Competition.open(directory)
+    people = competition.judgements(preferences)
+    judges = read_judges(directory)
+    images = {one.image for one in people} | {one.image for _, verdicts in judges.values() for one in verdicts}
+    captions = competition_captions(competition, sorted(images))
+    names = None if metrics is None else metrics.split(",")
+    scores = metric_scores(captions, competition.labels(references).references, names)
+    _print_comparison(compare_judges(people, judges, scores, captions), json)
+
+
+@app.command()
+def rubric(
+    mode: Annotated[
+        Literal["pairs", "grade"], typer.Option(help="Of comparing two captions, or grading one.")
+    ] = "pairs",
+) -> None:
     """Print the default rubric; save it, edit it, and give it by `captrial judge run --rubric FILE`."""
     from captrial.judges import RUBRICS
 
-    sys.stdout.write(RUBRICS["pairs"])
+    sys.stdout.write(RUBRICS[mode])
+
+
+def _print_ranking(result: JudgeResult, json: bool) -> None:
+    if json:
+        print_json(result.to_json())
+        return
+    title = "JUDGE ONLY: " if result.judge_only else ""
+    rows = [
+        [
+            row["rank"],
+            row["model"],
+            row["score"],
+            _range(row["low"], row["high"]),
+            f"{row['rank_low']}-{row['rank_high']}",
+        ]
+        for row in (result.ranking.rows() if result.ranking is not None else [])
+    ]
+    if rows:
+        title += f"{result.judge}, votes on {result.votes} of {result.items} judged items"
+        print_table(title, ["rank", "model", "score", "interval", "ranks"], rows)
+    pairs = [
+        [
+            *(*rate.models, rate.votes, rate.items),
+            "JUDGE ONLY" if rate.mean is None else f"{rate.mean.corrected.mean:.3f}",
+            None if rate.mean is None else _range(rate.mean.corrected.low, rate.mean.corrected.high),
+            None if rate.mean is None else f"{rate.mean.people.mean:.3f}",
+            f"{rate.judge:.3f}",
+        ]
+        for rate in result.rates
+    ]
+    columns = ["ahead", "behind", "votes", "items", "corrected", "interval", "people alone", "judge alone"]
+    print_table("win rates, ties half", columns, pairs, result.notes)
+    if result.plan is not None:
+        console.print(result.plan.summary(), soft_wrap=True, markup=False)
+
+
+def _range(low: float | None, high: float | None) -> str | None:
+    return None if low is None or high is None or low != low else f"{low:.3f} - {high:.3f}"
+
+
+def _print_comparison(records: Sequence[JudgeRecord], json: bool) -> None:
+    from captrial.judges.judge_comparison import ENOUGH_VOTES, TOO_FEW
+
+    if json:
+        print_json({"enough_votes": ENOUGH_VOTES, "judges": [record.to_json() for record in records]})
+        return
+    rows = [
+        [
+            *(one.name, one.kind, one.agreement.items, _estimate(one.agreement)),
+            (_estimate(one.behind, "+") or "best so far") if one.enough else TOO_FEW,
+            *(_estimate(part, "+") for part in (one.position_bias, one.length_bias, one.self_preference)),
+            one.cost,
+            None if one.votes_saved is None or not one.enough else round(one.votes_saved),
+        ]
+        for one in records
+    ]
+    columns = ["", "kind", "votes", "agreement", "less the best", "position", "length", "own family", "cost of 1 000"]
+    notes = [
+        "agreement: with the winner that people named, ties of the judge half; a coin has 0.5",
+        "position: verdicts for the first caption less a half; length and own family: preference less that of people",
+        f"fewer than {ENOUGH_VOTES} votes with a winner are {TOO_FEW}; intervals of 95%",
+    ]
+    print_table("judges and metrics beside people", [*columns, "votes saved"], rows, notes)
+
+
+def _estimate(value: ShareEstimate | None, sign: str = "") -> str | None:
+    if value is None or value.value != value.value:
+        return None
+    bounds = "" if value.low != value.low else f" ({value.low:{sign}.2f} to {value.high:{sign}.2f})"
+    return f"{value.value:{sign}.2f}{bounds}"
 
 
 def _allow_sending(host: str) -> None:
@@ -126,7 +258,7 @@ def _print_report(report: JudgeReport, directory: Path, json: bool) -> None:
             *([f"no verdict: {kind}", count] for kind, count in sorted(report.unanswered.items())),
             *([f"images left out: {kind}", count] for kind, count in sorted(report.skipped.items())),
         ]
-        print_table(f"{report.judge}: {report.questions} questions, each pair in both orders", ["", "count"], rows)
+        print_table(f"{report.judge}: {report.questions} questions", ["", "count"], rows)
         for note in report.notes:
             console.print(note, style="dim", soft_wrap=True, markup=False)
     if report.stopped:

@@ -16,10 +16,10 @@ def sample(
     json: JsonFlag = False,
 ) -> None:
     """Write sample images, caption files of three captioners, references and judgements, to try captrial with."""
-    from captrial.demo import SampleSettings, write_sample
+    from captrial.demo import ExampleSettings, write_sample
 
     hold_folder(out)
-    written = write_sample(out, SampleSettings(images))
+    written = write_sample(out, ExampleSettings(images))
     if json:
         print_json({"out": str(out), "files": [str(path) for path in written]})
         return

@@ -13,15 +13,15 @@ from captrial.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from captrial.demo.demo_plan import DemoCaptioner, DemoPlan
     from captrial.demo.demonstration import Demo
-    from captrial.demo.sample_data import SampleSettings, write_sample
+    from captrial.demo.sample_data import ExampleSettings, write_sample
 
-__all__ = ["Demo", "DemoCaptioner", "DemoPlan", "SampleSettings", "write_sample"]
+__all__ = ["Demo", "DemoCaptioner", "DemoPlan", "ExampleSettings", "write_sample"]
 
 __getattr__ = lazy_exports(
     __name__,
     {
         "demo_plan": "DemoCaptioner DemoPlan",
         "demonstration": "Demo",
-        "sample_data": "SampleSettings write_sample",
+        "sample_data": "ExampleSettings write_sample",
     },
 )

@@ -29,7 +29,7 @@ Truth = Mapping[str, Sequence[str]]  # file name -> captions
 
 
 @dataclass(frozen=True)
-class SampleSettings:
+class ExampleSettings:
     """How large the sample is."""
 
     images: int = 120
@@ -38,9 +38,9 @@ class SampleSettings:
     seed: int = 0
 
 
-def write_sample(out: Path | str, settings: SampleSettings | None = None) -> list[Path]:
+def write_sample(out: Path | str, settings: ExampleSettings | None = None) -> list[Path]:
     """Write the sample into a folder that is new or has none of its files; returns what was written."""
-    settings, out = settings or SampleSettings(), Path(out)
+    settings, out = settings or ExampleSettings(), Path(out)
     names = [PHOTO, "photographs", "images", "references.json", *(f"{name}.json" for name in MISTAKES), "battles.csv"]
     taken = [name for name in names if (out / name).exists()]
     if taken:
@@ -58,7 +58,7 @@ def write_sample(out: Path | str, settings: SampleSettings | None = None) -> lis
     return [out / name for name in names]
 
 
-def _render(folder: Path, settings: SampleSettings) -> dict[str, list[str]]:
+def _render(folder: Path, settings: ExampleSettings) -> dict[str, list[str]]:
     """Save the images; their captions by file name."""
     folder.mkdir(parents=True)
     world = ToyWorld(size=settings.size)
@@ -77,7 +77,7 @@ def _captions(truth: Truth, mistakes: float, seed: int) -> dict[str, str]:
     return {name: truth[chance.choice(names) if chance.random() < mistakes else name][0] for name in names}
 
 
-def _battles(captions: Mapping[str, Mapping[str, str]], truth: Truth, settings: SampleSettings) -> list[list[str]]:
+def _battles(captions: Mapping[str, Mapping[str, str]], truth: Truth, settings: ExampleSettings) -> list[list[str]]:
     """Judgements between `mine` and `theirs`, in changing order, by somebody who sees which caption is of the image."""
     chance, rows = random.Random(settings.seed), []
     for name in list(truth)[: settings.judged]:

@@ -15,7 +15,8 @@ is mixed in: the judge may be right on all of a few votes by chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,16 @@ from captrial.compete import Judgement, PreferenceResult, rank_preferences
 from captrial.compete.ranking.bradley_terry import DavidsonFit
 from captrial.compete.ranking.preferences import PreferenceSettings
 from captrial.errors import StateError
-from captrial.judges.correction import FEWEST_VOTES, JUDGE_ONLY, PRIOR_VOTES, JudgedItems, judged_items
+from captrial.judges.corrected_sequence import VotePlan, plan_votes
+from captrial.judges.correction import (
+    FEWEST_VOTES,
+    JUDGE_ONLY,
+    PRIOR_VOTES,
+    CorrectedRate,
+    JudgedItems,
+    corrected_win_rates,
+    judged_items,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -131,3 +141,90 @@ def _key(one: Judgement) -> tuple[str, str, str]:
 def _voted(items: JudgedItems) -> set[tuple[str, str, str]]:
     rows = np.flatnonzero(items.voted)
     return {(items.images[items.image[r]], items.models[items.first[r]], items.models[items.second[r]]) for r in rows}
+
+
+# Everything about one judge -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JudgeResult:
+    """What can be said by one judge's verdicts and the votes of people: `captrial judge rank`.
+
+    Without votes `ranking` is that of the judge alone, and `judge_only` is set.
+    """
+
+    judge: str
+    ranking: PreferenceResult | None  # None where votes do not connect the models
+    details: CorrectedRanking | None
+    rates: tuple[CorrectedRate, ...]
+    plan: VotePlan | None
+    votes: int
+    items: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def judge_only(self) -> bool:
+        """Whether people checked nothing."""
+        return self.plan is None
+
+    def to_json(self) -> dict[str, Any]:
+        """As `captrial judge rank --json`."""
+        details = self.details
+        return {
+            "judge": self.judge,
+            "judge_only": self.judge_only,
+            "votes": self.votes,
+            "items": self.items,
+            "weight": None if details is None else details.weight,
+            "effective_votes": None if details is None else details.effective_votes,
+            "ranking": None if self.ranking is None else self.ranking.rows(),
+            "people": None if details is None else details.people.rows(),
+            "judge_alone": None if details is None else details.judge.rows(),
+            "pairs": [rate.to_json() for rate in self.rates],
+            "stop": None if self.plan is None else {**asdict(self.plan), "summary": self.plan.summary()},
+            "notes": self.notes,
+        }
+
+
+def rank_by_judge(
+    people: Sequence[Judgement], verdicts: Sequence[Judgement], judge: str, risk: float = 0.05, unchecked: bool = False
+) -> JudgeResult:
+    """Rank, compare pairs and apply the stop rule; a `StateError` without votes, unless `unchecked` is allowed."""
+    items = judged_items(people, verdicts)
+    votes, notes = int(items.voted.sum()), []
+    if items.without_verdict:
+        notes.append(f"{items.without_verdict} items that people voted on have no verdict and do not count")
+    rates = tuple(corrected_win_rates(items, 1 - risk))
+    if votes < 2:
+        if not unchecked:
+            raise StateError(
+                f"{JUDGE_ONLY}: people voted on {votes} of {len(items.judge)} items that {judge} judged, so nothing is "
+                "known about its errors; have a random part judged by people, or see its own ranking by --judge-only"
+            )
+        alone = rank_preferences(verdicts, models=items.models, level=1 - risk)
+        notes.append(f"{JUDGE_ONLY}: nobody checked {judge}; its intervals leave out its errors")
+        return JudgeResult(judge, alone, None, rates, None, votes, len(items.judge), notes)
+    details = None
+    try:
+        details = rank_corrected(people, verdicts, 1 - risk)
+    except StateError as error:
+        notes.append(f"no ranking yet: {error}")
+    notes += _notes(rates)
+    ranking = None if details is None else details.corrected
+    return JudgeResult(
+        judge, ranking, details, rates, plan_votes(people, verdicts, risk), votes, len(items.judge), notes
+    )
+
+
+def _notes(rates: Sequence[CorrectedRate]) -> list[str]:
+    notes = []
+    unchecked = [" and ".join(rate.models) for rate in rates if rate.judge_only]
+    if unchecked:
+        notes.append(f"{JUDGE_ONLY}, fewer than 2 votes: {', '.join(unchecked[:5])}{' ...' * (len(unchecked) > 5)}")
+    apart = [" and ".join(rate.models) for rate in rates if rate.mean is not None and not rate.mean.random]
+    if apart:
+        notes.append(
+            f"votes do not look like a random part of what was judged ({', '.join(apart[:5])}); the correction "
+            "is valid for a random part only"
+        )
+    return notes

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 _PRIOR = 4.0  # votes of a judge that follows nobody, so that the first slopes are small
 _TINY = 1e-12
-_BISECTIONS = 40
+_BISECTIONS = 20  # to 1e-6
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,15 @@ from captrial.data.images import image_data_url, open_image
 from captrial.errors import InputError, StateError
 from captrial.files import cache_directory, content_hash
 from captrial.judges.endpoint_judge import BudgetReachedError, EndpointJudge, EndpointRefusedError, NoVerdictError
-from captrial.judges.machine_verdicts import JudgeDescription, MachineVerdict, VerdictFile, check_judge_name
-from captrial.judges.rubric import RUBRICS, instructions, question_text
+from captrial.judges.machine_verdicts import (
+    JudgeDescription,
+    MachineGrade,
+    MachineVerdict,
+    Record,
+    VerdictFile,
+    check_judge_name,
+)
+from captrial.judges.rubric import CHOICES, RUBRICS, instructions, question_text
 from captrial.language.text_cache import TextCache
 
 if TYPE_CHECKING:
@@ -36,16 +44,20 @@ class JudgeSettings:
     """How a judge is asked."""
 
     name: str  # of the judge, and of its file
-    rubric: str = RUBRICS["pairs"]
+    rubric: str = ""  # by default that of the mode
     send_images: bool = True  # False: a judge that reads texts only, and needs references
     references: Path | None = None  # shown to the judge, beside or instead of the image
     longest_side: int = 768
     parallel: int = 8
     all_images: bool = False  # the whole pool instead of the selected and sampled images
     limit: int | None = None  # images, of those chosen at random
+    mode: str = "pairs"  # or grade: one caption at a time, 0 to 10
 
     def __post_init__(self) -> None:
         check_judge_name(self.name)
+        if self.mode not in RUBRICS:
+            raise InputError(f"mode {self.mode[:50]!r}: judges know {' and '.join(RUBRICS)}")
+        object.__setattr__(self, "rubric", self.rubric or RUBRICS[self.mode])
         if not _SIDES[0] <= self.longest_side <= _SIDES[1]:
             raise InputError(
                 f"images of {self.longest_side} pixels: send {_SIDES[0]} to {_SIDES[1]} on the longest side"
@@ -71,6 +83,35 @@ class PairQuestion:
     def place(self) -> tuple[str, str, str, str]:
         """As `MachineVerdict.place`."""
         return (self.image, *sorted((self.first, self.second)), self.first)  # type: ignore[return-value]
+
+    def record(self, judge: str, choice: str, reason: str, tokens: tuple[int, int], cost: float) -> MachineVerdict:
+        """The verdict that an answer means."""
+        preferred = {"first": self.first, "second": self.second, "tie": None}[choice]
+        a, b = sorted((self.first, self.second))
+        return MachineVerdict(judge, self.image, a, b, self.first, preferred, reason, *tokens, cost, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class GradeQuestion:
+    """One model's caption of an image."""
+
+    image: str
+    model: str
+    captions: tuple[str]
+    references: tuple[str, ...]
+    key: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """As `MachineGrade.place`."""
+        return self.image, self.model
+
+    def record(self, judge: str, choice: str, reason: str, tokens: tuple[int, int], cost: float) -> MachineGrade:
+        """The grade that an answer means."""
+        return MachineGrade(judge, self.image, self.model, int(choice), reason, *tokens, cost, self.key)
+
+
+Question = PairQuestion | GradeQuestion
 
 
 @dataclass
@@ -107,7 +148,7 @@ def judge_competition(
     settings: JudgeSettings,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> JudgeReport:
-    """Ask a judge about pairs of captions, in both orders, and keep its verdicts in the competition's directory.
+    """Ask a judge about pairs of captions (both orders), or for grades; keep its verdicts in the directory.
 
     Questions that have a verdict are not asked again, and answers are cached by content: a second run makes no
     requests. An interrupted run keeps what was answered; run it again to continue. `advance` is told how many of how
@@ -116,7 +157,7 @@ def judge_competition(
     head = JudgeDescription(
         settings.name,
         judge.model,
-        "pairs",
+        settings.mode,
         content_hash(settings.rubric),
         content_hash(repr((settings.send_images, settings.longest_side, settings.references is not None))),
     )
@@ -148,7 +189,7 @@ def _complete(report: JudgeReport, judge: EndpointJudge, before: float) -> None:
         report.notes.append(f"asked for {judge.model}, the endpoint answered as {', '.join(other)}")
 
 
-def _is_known(file: VerdictFile, question: PairQuestion) -> bool:
+def _is_known(file: VerdictFile, question: Question) -> bool:
     verdict = file.verdicts.get(question.place)
     return verdict is not None and verdict.key == question.key
 
@@ -158,7 +199,7 @@ def _is_known(file: VerdictFile, question: PairQuestion) -> bool:
 
 def _questions(
     competition: Competition, judge: EndpointJudge, settings: JudgeSettings, report: JudgeReport
-) -> Iterator[PairQuestion]:
+) -> Iterator[Question]:
     """All questions, in an order that is random but always the same: who stops early has judged a random part."""
     pairs_of = _pairs_of(competition, settings)
     images = sorted(pairs_of)
@@ -175,13 +216,24 @@ def _questions(
             skipped["no image" if content is None else "no references"] += 1
             continue
         texts = dict(zip(competition.models, captions[image], strict=True))
+        key = partial(_key, judge, settings, content, written)
+        if settings.mode == "grade":
+            for model in dict.fromkeys(name for pair in pairs_of[image] for name in pair):
+                yield GradeQuestion(image, model, (texts[model],), written, key((texts[model],)))
+            continue
         for pair in pairs_of[image]:
             for first, second in (pair, pair[::-1]):
                 shown = (texts[first], texts[second])
-                asked = [_CACHE_VERSION, judge.model, settings.longest_side, settings.rubric, content, shown, written]
-                key = content_hash(orjson.dumps(asked, default=str), 32)
-                yield PairQuestion(image, first, second, shown, written, key)
+                yield PairQuestion(image, first, second, shown, written, key(shown))
     report.skipped = dict(skipped)
+
+
+def _key(
+    judge: EndpointJudge, settings: JudgeSettings, content: str, written: tuple[str, ...], shown: tuple[str, ...]
+) -> str:
+    """A hash of all that is asked."""
+    asked = [_CACHE_VERSION, judge.model, settings.longest_side, settings.rubric, content, shown, written]
+    return content_hash(orjson.dumps(asked, default=str), 32)
 
 
 def _pairs_of(competition: Competition, settings: JudgeSettings) -> dict[str, list[tuple[str, str]]]:
@@ -233,7 +285,7 @@ class _Run:
         self.in_a_row = 0
         self.unanswered: Counter[str] = Counter()
 
-    def use_cache(self, questions: Sequence[PairQuestion]) -> list[PairQuestion]:
+    def use_cache(self, questions: Sequence[Question]) -> list[Question]:
         """Write the verdicts of answers that another run received; the questions that are left."""
         stored = self.cache.known([question.key for question in questions])
         left, found = [], []
@@ -248,17 +300,17 @@ class _Run:
         self._tell()
         return left
 
-    def _cached(self, question: PairQuestion, stored: str | None) -> MachineVerdict | None:
+    def _cached(self, question: Question, stored: str | None) -> Record | None:
         try:
             answer = orjson.loads(stored or "null")
             choice, reason, tokens = answer["choice"], answer["reason"], answer["tokens"]
-            if choice not in ("first", "second", "tie") or not isinstance(reason, str):
+            if choice not in CHOICES[self.settings.mode] or not isinstance(reason, str):
                 return None
-            return self._verdict(question, choice, reason, (int(tokens[0]), int(tokens[1])), 0.0)
+            return question.record(self.settings.name, choice, reason, (int(tokens[0]), int(tokens[1])), 0.0)
         except (ValueError, KeyError, TypeError, IndexError):
             return None
 
-    async def ask_all(self, questions: Iterable[PairQuestion]) -> None:
+    async def ask_all(self, questions: Iterable[Question]) -> None:
         """Ask; ends early where the budget is reached or the judge does not work. What was answered is on disk."""
         waiting = iter(questions)
         async with open_client(self.judge.base, self.settings.parallel, self.judge.timeout) as client:
@@ -281,10 +333,10 @@ class _Run:
             except ExceptionGroup as errors:  # a full disk, for one
                 raise errors.exceptions[0] from None
 
-    async def _ask(self, client: Any, question: PairQuestion) -> None:
+    async def _ask(self, client: Any, question: Question) -> None:
         try:
             messages = await asyncio.to_thread(self._messages, question)
-            asked = await self.judge.ask(client, messages, "pairs")
+            asked = await self.judge.ask(client, messages, self.settings.mode)
         except NoVerdictError as error:
             self._failed(error.kind, str(error))
             return
@@ -295,7 +347,8 @@ class _Run:
         tokens = (asked.prompt_tokens, asked.completion_tokens)
         kept = {"choice": asked.answer.choice, "reason": asked.answer.reason, "tokens": tokens}
         self.cache.store([question.key], [orjson.dumps(kept).decode()])
-        self.file.append([self._verdict(question, asked.answer.choice, asked.answer.reason, tokens, asked.cost)])
+        answer = asked.answer
+        self.file.append([question.record(self.settings.name, answer.choice, answer.reason, tokens, asked.cost)])
         self.in_a_row = 0
         self.report.verdicts += 1
         self.report.prompt_tokens += tokens[0]
@@ -314,7 +367,7 @@ class _Run:
         done = self.report.known + self.report.cached + self.report.verdicts + self.unanswered.total()
         self.advance(done, self.report.questions)
 
-    def _messages(self, question: PairQuestion) -> list[dict[str, Any]]:
+    def _messages(self, question: Question) -> list[dict[str, Any]]:
         text = question_text(question.captions, question.references)
         content: list[dict[str, Any]] = [{"type": "text", "text": text}]
         if self.settings.send_images:
@@ -324,14 +377,5 @@ class _Run:
                 raise InputError(f"image {question.image} is not there any more")
             url = image_data_url(open_image(image, name=question.image), side=self.settings.longest_side, quality=90)
             content.append({"type": "image_url", "image_url": {"url": url}})
-        system = {"role": "system", "content": instructions(self.settings.rubric, "pairs")}
+        system = {"role": "system", "content": instructions(self.settings.rubric, self.settings.mode)}
         return [system, {"role": "user", "content": content}]
-
-    def _verdict(
-        self, question: PairQuestion, choice: str, reason: str, tokens: tuple[int, int], cost: float
-    ) -> MachineVerdict:
-        preferred = {"first": question.first, "second": question.second, "tie": None}[choice]
-        a, b = sorted((question.first, question.second))
-        return MachineVerdict(
-            self.settings.name, question.image, a, b, question.first, preferred, reason, *tokens, cost, question.key
-        )

@@ -6,6 +6,9 @@ A verdict names the better model, never a position; a pair of models is always w
 `shown_first` says which of the two captions the judge saw first. `captrial compete rank --preferences` refuses such a
 file: verdicts of machines are not judgements of people.
 
+A judge that grades single captions (mode `grade`) has a line a grade instead; `read_judge` turns grades into verdicts:
+of two captions of an image the one with the higher grade is better, equal grades are a tie.
+
 Verdicts are appended. Every line has a checksum; a last line that a kill has cut is dropped, any other damage is an
 error. Where a judge was asked twice about the same images, models and order, the later verdict counts.
 """
@@ -16,6 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +70,43 @@ class MachineVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineGrade:
+    """The grade, 0 to 10, that a judge gave one model's caption of an image."""
+
+    judge: str
+    image: str
+    model: str
+    grade: int
+    reason: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    key: str = ""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What was graded."""
+        return self.image, self.model
+
+
+Record = MachineVerdict | MachineGrade
+
+
+def graded_verdicts(grades: Iterable[MachineGrade]) -> list[MachineVerdict]:
+    """A verdict for every two graded captions of an image; the costs of grades are shared out among them."""
+    by_image: dict[str, list[MachineGrade]] = {}
+    for grade in grades:
+        by_image.setdefault(grade.image, []).append(grade)
+    found = []
+    for image, graded in by_image.items():
+        for one, other in combinations(sorted(graded, key=lambda grade: grade.model), 2):
+            better = None if one.grade == other.grade else max(one, other, key=lambda grade: grade.grade).model
+            cost = (one.cost + other.cost) / (len(graded) - 1)
+            found.append(MachineVerdict(one.judge, image, one.model, other.model, one.model, better, cost=cost))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeDescription:
     """Who judged and how: the first line of a file of verdicts. One judge has one description."""
 
@@ -96,10 +137,33 @@ def read_verdicts(
     directory: Path | str, judges: Sequence[str] | None = None, models: Sequence[str] | None = None
 ) -> list[MachineVerdict]:
     """The verdicts of all judges, or of some, in a competition's directory; those of `models` alone, if given."""
-    names = _judges(directory) if judges is None else list(judges)
+    names = judge_names(directory) if judges is None else list(judges)
     found = [verdict for name in names for verdict in read_judge(directory, name)[1]]
     allowed = None if models is None else frozenset(models)
     return [verdict for verdict in found if allowed is None or {verdict.model_a, verdict.model_b} <= allowed]
+
+
+def judge_names(directory: Path | str) -> list[str]:
+    """Judges that have verdicts in a competition's directory."""
+    return [path.stem for path in sorted((Path(directory) / FOLDER).glob("*.jsonl")) if _NAME.fullmatch(path.stem)]
+
+
+def the_judge(directory: Path | str, name: str | None = None) -> str:
+    """The judge of this name, or the only one; an `InputError` where there are none or several."""
+    names = judge_names(directory)
+    if name is not None:
+        return name
+    if not names:
+        raise InputError(f"{directory}: has no verdicts of judges; run `captrial judge run`")
+    if len(names) > 1:
+        raise InputError(f"{directory}: has verdicts of {', '.join(names)}; choose one by --judge")
+    return names[0]
+
+
+def read_judges(directory: Path | str) -> dict[str, tuple[str, list[MachineVerdict]]]:
+    """By judge: its model and its verdicts; judges without a verdict are left out."""
+    found = {name: read_judge(directory, name) for name in judge_names(directory)}
+    return {name: (head.model, verdicts) for name, (head, verdicts) in found.items() if verdicts}
 
 
 def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, list[MachineVerdict]]:
@@ -108,13 +172,15 @@ def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, lis
     if not path.is_file():
         known = ", ".join(one.stem for one in sorted(path.parent.glob("*.jsonl"))) or "none"
         raise InputError(f"{directory}: has no verdicts of {judge}; judges here: {known}; run `captrial judge run`")
-    head, verdicts = _read(path)
-    return head, list({verdict.place: verdict for verdict in verdicts}.values())
+    head, records = _read(path)
+    latest = {record.place: record for record in records}.values()
+    grades = graded_verdicts(one for one in latest if isinstance(one, MachineGrade))
+    return head, [*(one for one in latest if isinstance(one, MachineVerdict)), *grades]
 
 
 def verify_verdicts(directory: Path | str) -> VerifiedFolder:
     """Read the verdicts of all judges against their checksums; problems are listed, not raised."""
-    names, problems = _judges(directory), list[str]()
+    names, problems = judge_names(directory), list[str]()
     for name in names:
         try:
             read_judge(directory, name)
@@ -123,12 +189,7 @@ def verify_verdicts(directory: Path | str) -> VerifiedFolder:
     return VerifiedFolder(VERDICTS.name, len(names), tuple(problems))
 
 
-def _judges(directory: Path | str) -> list[str]:
-    files = sorted((Path(directory) / FOLDER).glob("*.jsonl"))
-    return [path.stem for path in files if _NAME.fullmatch(path.stem)]
-
-
-VERDICTS = FolderVerifier("verdicts of judges", lambda folder: bool(_judges(folder)), verify_verdicts)
+VERDICTS = FolderVerifier("verdicts of judges", lambda folder: bool(judge_names(folder)), verify_verdicts)
 
 
 class VerdictFile:
@@ -141,7 +202,7 @@ class VerdictFile:
     def __init__(self, directory: Path | str, description: JudgeDescription) -> None:
         self.directory, self.description = Path(directory), description
         self.path = verdict_file(directory, description.judge)
-        self.verdicts: dict[tuple[str, str, str, str], MachineVerdict] = {}
+        self.verdicts: dict[tuple[str, ...], Record] = {}  # or grades
 
     def __enter__(self) -> VerdictFile:
         self._lock = lock_folder(self.directory, "competition")
@@ -157,8 +218,8 @@ class VerdictFile:
         os.close(self._descriptor)
         self._lock.__exit__(*error)
 
-    def append(self, verdicts: Iterable[MachineVerdict]) -> None:
-        """Add verdicts; when this returns they are on disk."""
+    def append(self, verdicts: Iterable[Record]) -> None:
+        """Add verdicts or grades; when this returns they are on disk."""
         fresh = list(verdicts)
         content = b"".join(
             _line({name: value for name, value in asdict(one).items() if name != "judge"}) for one in fresh
@@ -200,7 +261,7 @@ def _complete(content: bytes) -> int:
     return content.rfind(b"\n") + 1
 
 
-def _read(path: Path) -> tuple[JudgeDescription, list[MachineVerdict]]:
+def _read(path: Path) -> tuple[JudgeDescription, list[Record]]:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -213,7 +274,8 @@ def _read(path: Path) -> tuple[JudgeDescription, list[MachineVerdict]]:
         head = JudgeDescription(**{name: _text(first, name) for name in first})
     except (TypeError, ValueError) as error:
         raise DamagedError(path, f"is no file of verdicts ({error})", REMAKE) from None
-    return head, [_verdict(path, number, head.judge, record) for number, record in records]
+    parse = _grade if head.mode == "grade" else _verdict
+    return head, [parse(path, number, head.judge, record) for number, record in records]
 
 
 def _records(path: Path, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -236,13 +298,28 @@ def _verdict(path: Path, number: int, judge: str, record: Mapping[str, Any]) -> 
         preferred = record["preferred"]
         if not models[0] < models[1] or texts["shown_first"] not in models or preferred not in (None, *models):
             raise ValueError("its models do not fit together")
-        tokens = {name: _count(record, name) for name in ("prompt_tokens", "completion_tokens")}
-        cost = float(record["cost"])
-        if not 0 <= cost < float("inf"):
-            raise ValueError(f"its cost is {cost}")
+        tokens, cost = _spent(record)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedError(path, f"line {number} is no verdict ({error})", REMAKE) from None
     return MachineVerdict(judge, preferred=preferred, cost=cost, **texts, **tokens)  # type: ignore[arg-type]
+
+
+def _grade(path: Path, number: int, judge: str, record: Mapping[str, Any]) -> MachineGrade:
+    try:
+        texts = {name: _text(record, name) for name in ("image", "model", "reason", "key")}
+        grade, (tokens, cost) = _count(record, "grade"), _spent(record)
+        if grade > 10:
+            raise ValueError(f"its grade is {grade}")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DamagedError(path, f"line {number} is no grade ({error})", REMAKE) from None
+    return MachineGrade(judge, grade=grade, cost=cost, **texts, **tokens)  # type: ignore[arg-type]
+
+
+def _spent(record: Mapping[str, Any]) -> tuple[dict[str, int], float]:
+    cost = float(record["cost"])
+    if not 0 <= cost < float("inf"):
+        raise ValueError(f"its cost is {cost}")
+    return {name: _count(record, name) for name in ("prompt_tokens", "completion_tokens")}, cost
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

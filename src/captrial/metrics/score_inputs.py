@@ -50,6 +50,7 @@ class ScoreFiles:
     objects: Path | None = None  # {"image id": ["class", ...]}
     training: Path | None = None  # captions that the captioner was trained on
     images: Path | None = None  # folder
+    same_images: bool = False  # an image that some system did not caption is an error, instead of left out
 
 
 @dataclass(frozen=True)
@@ -96,13 +97,27 @@ def read_systems(files: ScoreFiles, references: Mapping[str, Sequence[str]], war
         captions[name] = found.to_dict()
         _report_other_languages(path.name, list(captions[name].items()), warn)
     missing = {image for of_system in captions.values() for image in references if image not in of_system}
-    if missing:
+    if files.same_images:
+        _refuse_other_images(captions, missing)
+    elif missing:
         scored = len(references) - len(missing)
         warn(f"scored are the {scored} of {len(references)} images that every system captioned")
     return {
         name: {image: shorten(text, files.first_sentence, files.max_words) for image, text in of_system.items()}
         for name, of_system in captions.items()
     }
+
+
+def _refuse_other_images(captions: Mapping[str, Captions], missing: set[str]) -> None:
+    for name, of_system in captions.items():
+        lacking = [
+            image for image in missing if image not in of_system and any(image in of for of in captions.values())
+        ]
+        if lacking:
+            raise InputError(
+                f"{name}: {len(lacking)} images have no caption that another system captioned (first: {min(lacking)}); "
+                "caption them, an empty caption where the model fails"
+            )
 
 
 def named_systems(given: Sequence[str]) -> dict[str, Path]:

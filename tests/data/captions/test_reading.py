@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import string
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,48 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captrial.data import CaptionSet, read_captions, read_references, write_captions, write_references
-from captrial.data.captions import table_rows
+from captrial.data.captions import evaluation_logs, table_rows
 from captrial.errors import CaptionFileError
+
+
+def lmms_samples() -> list[dict[str, Any]]:
+    """Samples as lmms-eval logs them: one of a captioning task, one of a task that keeps nothing but the document."""
+    first, second = EXPECTED.items()
+    kept = {"answer": ["a dog"], "pred": first[1], "image_id": int(first[0]), "id": 0}
+    shared = {"target": "", "arguments": ["Describe it.", {"max_new_tokens": 64}], "doc_hash": "x"}
+    return [
+        {"doc_id": 0, "doc": {"id": 0}, "resps": [["raw"]], "filtered_resps": [first[1]], "coco_CIDEr": kept, **shared},
+        {
+            "doc_id": 1,
+            "doc": {"question_id": second[0]},
+            "resps": [[second[1]]],
+            "filtered_resps": [second[1]],
+            **shared,
+        },
+    ]
+
+
+def inspect_log() -> dict[str, Any]:
+    """A log as inspect writes it, images and messages left out."""
+    first, second = EXPECTED.items()
+    parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": second[1]}]
+    samples = [
+        {"id": int(first[0]), "epoch": 1, "input": "?", "target": "", "output": {"model": "m", "completion": first[1]}},
+        {"id": second[0], "epoch": 1, "output": {"choices": [{"message": {"role": "assistant", "content": parts}}]}},
+    ]
+    return {"version": 2, "status": "success", "eval": {"model": "m", "task": "caption"}, "samples": samples}
+
+
+def inspect_archive() -> bytes:
+    """The same as an `.eval` archive."""
+    log = inspect_log()
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for sample in log.pop("samples"):
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+        archive.writestr("header.json", json.dumps(log))
+    return target.getvalue()
+
 
 EXPECTED = {"42": "a dog, in a basket", "7": 'a "quoted" sign'}
 
@@ -59,6 +100,15 @@ FORMS: dict[str, bytes] = {
     "parquet, dictionary": parquet_bytes(
         pa.table({"id": list(EXPECTED), "caption": pa.array(list(EXPECTED.values())).dictionary_encode()})
     ),
+    "lmms-eval, JSON lines": b"\n".join(map(orjson.dumps, lmms_samples())),
+    "lmms-eval, one document": orjson.dumps({"args": {}, "logs": lmms_samples()}),
+    "inspect": orjson.dumps(inspect_log()),
+    "inspect, archive": inspect_archive(),
+    "VLMEvalKit": pd.DataFrame(
+        {"index": list(EXPECTED), "question": "Describe it.", "answer": "['a dog']", "prediction": EXPECTED.values()}
+    )
+    .to_csv(sep="\t", index=False)
+    .encode(),
 }
 
 
@@ -68,6 +118,26 @@ def test_every_format_is_recognised_from_content(form: str, tmp_path: Path) -> N
     assert captions.to_dict() == EXPECTED
     assert captions.problems == ()
     assert len(captions) == 2
+
+
+def test_answers_of_a_model_are_no_references(tmp_path: Path) -> None:
+    for content in (orjson.dumps(inspect_log()), inspect_archive(), orjson.dumps(lmms_samples()[0])):
+        with pytest.raises(CaptionFileError, match="no references"):
+            read_references(put(tmp_path, "log", content))
+
+
+def test_a_sample_that_failed_has_no_caption(tmp_path: Path) -> None:
+    log = inspect_log()
+    log["samples"][0] |= {"output": {"completion": ""}, "error": {"message": "429"}}
+    captions = read_captions(put(tmp_path, "log.json", orjson.dumps(log)))
+    assert captions.ids == ["7"]
+    assert captions.problems[0].kind == "incomplete"
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation_logs, "_LARGEST_SAMPLE", 20)
+    with pytest.raises(CaptionFileError, match="inspect log dump"):
+        read_captions(put(tmp_path, "log.eval", inspect_archive()))
 
 
 @pytest.mark.parametrize("frame_type", ["object", "string", "category"])

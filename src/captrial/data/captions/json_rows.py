@@ -9,18 +9,22 @@ from typing import Any
 
 import orjson
 
+from captrial.data.captions.evaluation_logs import log_rows
 from captrial.data.captions.rows import ID_NAMES, Pairs, Rows, decode, describe, records_to_rows
 from captrial.errors import CaptionFileError
 
 
 def read_json(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
-    """Rows of a COCO results list, a mapping, COCO annotations, a Karpathy split file, or JSON lines."""
+    """Rows of a COCO results list, a mapping, COCO annotations, a Karpathy split file, JSON lines, or a log."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         if _is_lines(content):
             return _read_lines(content, source, caption_names)
         return _read_slowly(content, source, caption_names)
+    logged = log_rows(document, source, caption_names)
+    if logged is not None:
+        return logged
     rows = document_to_rows(document, source, caption_names)
     if _keys_repeat(content, document, rows):
         return _read_slowly(content, source, caption_names)
@@ -115,7 +119,11 @@ def _read_lines(content: bytes, source: str, caption_names: Sequence[str]) -> Ro
         return records_to_rows(records, source, caption_names, unit="line", number=numbers.__getitem__)
 
     try:
-        rows = rows_of(list(map(orjson.loads, lines)))
+        records = list(map(orjson.loads, lines))
+        logged = log_rows(records, source, caption_names, "line", numbers.__getitem__)
+        if logged is not None:
+            return logged
+        rows = rows_of(records)
         if not _names_repeat(content, rows):
             return rows
     except orjson.JSONDecodeError:

@@ -1,7 +1,7 @@
 """Reading caption files: `read_captions` (one caption per image id) and `read_references` (several per id).
 
 The format is recognised from the content, never from the file name: COCO results, `{"id": "caption"}`, COCO captions,
-Karpathy split files, JSON lines, CSV, TSV and Parquet.
+Karpathy split files, JSON lines, CSV, TSV and Parquet; also what lmms-eval, VLMEvalKit and inspect write.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from captrial.data.captions.evaluation_logs import read_log_archive
 from captrial.data.captions.json_rows import read_json
 from captrial.data.captions.rows import (
     CAPTION_NAMES,
@@ -20,6 +21,7 @@ from captrial.data.captions.rows import (
     NotARecord,
     Rows,
     describe,
+    is_log_archive,
     is_parquet,
     is_unicode,
     load,
@@ -151,6 +153,8 @@ def read_rows(path: Path, caption_names: Sequence[str]) -> Rows:
     content = load(path)
     if is_parquet(content):
         return read_parquet(content, path.name, caption_names)
+    if is_log_archive(content):
+        return read_log_archive(content, path.name, caption_names)
     if looks_like_json(content):
         return read_json(content, path.name, caption_names)
     return read_delimited(content, path.name, caption_names)

@@ -17,14 +17,14 @@ from captrial.errors import CaptionFileError
 BOM = b"\xef\xbb\xbf"
 FOREIGN = {  # first bytes of files that are often given by mistake
     b"\x1f\x8b": "is compressed (gzip); unpack it first",
-    b"PK\x03\x04": "is a ZIP archive or a spreadsheet; unpack it, or export it as CSV",
+    b"PK\x03\x04": "is a ZIP archive or a spreadsheet; unpack it, or export it as CSV (VLMEvalKit: PRED_FORMAT=tsv)",
     b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
 }
 
 # In order of preference: a COCO annotation has both `image_id` and an `id` of its own.
-ID_NAMES = ("image_id", "picture_id", "id", "image", "filename", "file_name", "file", "key")
-CAPTION_NAMES = ("caption", "text")
+ID_NAMES = ("image_id", "picture_id", "id", "image", "filename", "file_name", "file", "key", "index")
+CAPTION_NAMES = ("caption", "text", "prediction")  # index and prediction: tables of VLMEvalKit
 REFERENCE_NAMES = (*CAPTION_NAMES, "captions", "references", "sentences")
 WANTED = "an id (image_id, id, file, filename ...) and a caption (caption or text)"
 
@@ -176,6 +176,11 @@ def is_parquet(content: bytes) -> bool:
     return content.startswith(b"PAR1")
 
 
+def is_log_archive(content: bytes) -> bool:
+    """Whether these are the bytes of an `.eval` archive of inspect: names stand in a ZIP file as they are."""
+    return content.startswith(b"PK\x03\x04") and b"samples/" in content and b"header.json" in content
+
+
 def looks_like_json(content: bytes) -> bool:
     """Whether the text opens as a JSON array or object."""
     return content[:4096].lstrip()[:1] in (b"[", b"{")
@@ -205,7 +210,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _refuse_foreign(content: bytes, name: str) -> None:
-    if is_parquet(content):
+    if is_parquet(content) or is_log_archive(content):
         return
     for opening, what in FOREIGN.items():
         if content.startswith(opening):

@@ -1,0 +1,436 @@
+"""Judges: do corrected intervals cover whatever the judge does, how many votes are saved, are the gate's bounds right?
+
+    python -m studies.judges rates        simulated judges: coverage and widths of win rates
+    python -m studies.judges ranking      simulated judges: coverage of scores and ranks of three models
+    python -m studies.judges sequences    simulated judges: confidence sequences and the stop rule, looked at always
+    python -m studies.judges battles      WildVision-Bench: some battles play people, noisy copies play judges
+    python -m studies.judges gate         `captrial gate` on published captioners: how often its bounds are wrong
+    python -m studies.judges tables       put the tables of what is stored into docs/judges.md
+
+Each writes `studies/results/judges_<part>.json`, cell by cell, and continues where it was interrupted; delete the file
+to begin again.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from captrial.compete import Judgement, read_judgements
+from captrial.compete.analysis.confidence_sequence import running_log_wealth
+from captrial.data import read_captions, read_references
+from captrial.judges import FairBets, corrected_mean, rank_corrected
+from captrial.metrics import State, score
+from captrial.metrics.significance import GateSettings, check_not_worse
+from studies.data_paths import DATA
+from studies.preferences import BATTLES, RESULTS, Row, markdown, resumed, share, write_tables
+from studies.printing import print_table
+
+PAGE = Path(__file__).parents[1] / "docs" / "judges.md"
+PUBLISHED = DATA / "captioners" / "karpathy_test"
+VOTES = (20, 50, 200)
+RATES = (0.5, 0.8)
+ITEMS_A_VOTE = 10
+RATE_DRAWS, RANKING_DRAWS, SEQUENCE_DRAWS, BATTLE_DRAWS, GATE_DRAWS = 1000, 1000, 1000, 1000, 1000
+TIES = 0.1  # share of votes
+LONGER = 0.7  # share of items on which the first model's caption is the longer one
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Right with probability `accuracy` on an item, the same in both orders; biases come before its opinion."""
+
+    accuracy: float
+    position: float = 0.0
+    length: float = 0.0
+
+    def verdicts(self, votes: Floats, longer: NDArray[np.bool_], random: np.random.Generator) -> Floats:
+        """Mean verdicts (n,) over both orders; a tie of people is a coin for it."""
+        n = len(votes)
+        truth = np.where(votes == 0.5, random.random(n) < 0.5, votes > 0.5)
+        opinion = np.where(random.random(n) < self.accuracy, truth, ~truth)
+        opinion = np.where(random.random(n) < self.length, longer, opinion)
+        orders = [np.where(random.random(n) < self.position, shown, opinion) for shown in (True, False)]
+        return np.asarray(np.mean(orders, axis=0))
+
+
+JUDGES = {
+    "always right": Judge(1.0),
+    "95%": Judge(0.95),
+    "90%": Judge(0.9),
+    "75%": Judge(0.75),
+    "60%": Judge(0.6),
+    "40%": Judge(0.4),
+    "always wrong": Judge(0.0),
+    "90%, position bias 0.5": Judge(0.9, position=0.5),
+    "90%, length bias 0.5": Judge(0.9, length=0.5),
+    "60%, both 0.5": Judge(0.6, 0.5, 0.5),
+}
+
+
+def draw_votes(rate: float, count: int, random: np.random.Generator) -> Floats:
+    """Votes (n,) for the first model, whose mean is `rate` with ties half."""
+    won = (rate - TIES / 2) / (1 - TIES)
+    votes = (random.random(count) < won).astype(np.float64)
+    votes[random.random(count) < TIES] = 0.5
+    return votes
+
+
+# Win rates ----------------------------------------------------------------------------------------------------------
+
+
+def study_rates() -> list[Row]:
+    """Coverage of nominal 95% intervals of a win rate, ten judged items a vote."""
+    cells = {
+        f"{name}, {rate}, {votes} votes": partial(_rate_row, name, rate, votes)
+        for name, rate, votes in product(JUDGES, RATES, VOTES)
+    }
+    return resumed("rates", cells, "judges")
+
+
+def _rate_row(name: str, rate: float, votes: int) -> Row:
+    random = np.random.default_rng([VOTES.index(votes), RATES.index(rate), list(JUDGES).index(name)])
+    count = ITEMS_A_VOTE * votes
+    found: dict[str, list[tuple[bool, float]]] = {"corrected": [], "people": [], "judge": []}
+    errors, weights = [], []
+    for _ in range(RATE_DRAWS):
+        truth = draw_votes(rate, count, random)
+        verdicts = JUDGES[name].verdicts(truth, random.random(count) < LONGER, random)
+        human = np.where(np.arange(count) < votes, truth, np.nan)  # items are alike: the first are a random part
+        mean = corrected_mean(human, verdicts)
+        for kind, hits in found.items():
+            one = getattr(mean, kind)
+            hits.append((one.low <= rate <= one.high, one.width))
+        errors.append(mean.corrected.mean - rate)
+        weights.append(mean.weight)
+    row: Row = {"judge": name, "rate": rate, "votes": votes, "items": count, "draws": RATE_DRAWS}
+    for kind, hits in found.items():
+        row |= {f"{kind}_covered": float(np.mean([hit for hit, _ in hits])), f"{kind}_width": _mean_width(hits)}
+    needed = (row["corrected_width"] / row["people_width"]) ** 2
+    return {**row, "bias": float(np.mean(errors)), "weight": float(np.mean(weights)), "votes_needed": needed}
+
+
+def _mean_width(hits: Sequence[tuple[bool, float]]) -> float:
+    return float(np.mean([width for _, width in hits]))
+
+
+# Rankings -----------------------------------------------------------------------------------------------------------
+
+STRENGTHS = np.array([0.8, 0.0, -0.8])
+NAMES = tuple("abc")
+
+
+def study_ranking() -> list[Row]:
+    """Coverage of scores and of ranks of three models, all pairs on every image."""
+    chosen = ("90%, length bias 0.5", "40%")
+    cells = {f"{name}, 20 images with votes": partial(_ranking_row, name, 20) for name in chosen}
+    return resumed("ranking", cells, "judges")
+
+
+def _ranking_row(name: str, images: int) -> Row:
+    random = np.random.default_rng([7, images, list(JUDGES).index(name)])
+    rates = 1 / (1 + np.exp(STRENGTHS[None, :] - STRENGTHS[:, None]))
+    truth = (rates.sum(axis=1) - 0.5) / (len(NAMES) - 1)
+    ranks = np.arange(1, len(NAMES) + 1)
+    found: dict[str, list[float]] = {}
+    for _ in range(RANKING_DRAWS):
+        people, verdicts = _ranking_draw(JUDGES[name], images, random)
+        result = rank_corrected(people, verdicts)
+        for kind in ("corrected", "people", "judge"):
+            one = getattr(result, kind)
+            low, high = one.score_intervals()
+            below, above = one.rank_intervals()
+            found.setdefault(f"{kind}_covered", []).append(float(((low <= truth) & (truth <= high)).mean()))
+            found.setdefault(f"{kind}_width", []).append(float(np.mean(high - low)))
+            found.setdefault(f"{kind}_ranks", []).append(float(((below <= ranks) & (ranks <= above)).mean()))
+    row = {"judge": name, "images": images, "draws": RANKING_DRAWS}
+    return {**row, **{key: float(np.nanmean(values)) for key, values in found.items()}}
+
+
+def _ranking_draw(judge: Judge, images: int, random: np.random.Generator) -> tuple[list[Judgement], list[Judgement]]:
+    """Votes on some images and verdicts on ten times as many; the longer caption is more often the weaker model's."""
+    first, second = np.triu_indices(len(NAMES), 1)
+    count = ITEMS_A_VOTE * images * len(first)
+    place = np.tile(np.arange(len(first)), ITEMS_A_VOTE * images)
+    chance = 1 / (1 + np.exp(STRENGTHS[second] - STRENGTHS[first]))
+    votes = (random.random(count) < chance[place]).astype(np.float64)
+    verdicts = judge.verdicts(votes, random.random(count) < 1 - LONGER, random)
+    image = np.arange(count) // len(first)
+    pairs = [(NAMES[i], NAMES[j]) for i, j in zip(first, second, strict=True)]
+    rows = zip(image, place, votes, verdicts, strict=True)
+    people, machine = [], []
+    for at, pair, vote, verdict in rows:
+        machine.append(Judgement(f"{at:05d}", *pairs[pair], float(verdict)))
+        if at < images:
+            people.append(Judgement(f"{at:05d}", *pairs[pair], float(vote)))
+    return people, machine
+
+
+# Sequences ----------------------------------------------------------------------------------------------------------
+
+
+def study_sequences() -> list[Row]:
+    """Confidence sequences (was the truth ever refuted?) and the stop rule (was the best ever put out?)."""
+    chosen = ("always right", "90%", "60%", "40%", "always wrong")
+    cells = {f"sequence {name}, {rate}": partial(_sequence_row, name, rate) for name, rate in product(chosen, (0.7,))}
+    cells |= {f"stop {name}, {gap}": partial(_stop_row, name, gap) for name, gap in product(chosen, (0.0, 0.1))}
+    return resumed("sequences", cells, "judges")
+
+
+def _sequence_row(name: str, rate: float) -> Row:
+    votes, count = 200, 2000
+    random = np.random.default_rng([11, int(10 * rate), list(JUDGES).index(name)])
+    refuted, alone, widths = 0, 0, []
+    for _ in range(SEQUENCE_DRAWS):
+        truth = draw_votes(rate, count, random)
+        verdicts = JUDGES[name].verdicts(truth, random.random(count) < LONGER, random)
+        bets = FairBets.of(truth[:votes], verdicts[:votes], float(verdicts.mean()), count)
+        refuted += bool(bets.refuted(float(truth.mean()), 0.05).any())
+        half = 1.96 * verdicts.std() / np.sqrt(count)
+        alone += bool(abs(verdicts.mean() - truth.mean()) <= half)
+        if len(widths) < 20:
+            low, high = bets.interval(0.05)
+            widths.append(high - low)
+    covered = 1 - refuted / SEQUENCE_DRAWS
+    row = {"judge": name, "rate": rate, "votes": votes, "items": count, "draws": SEQUENCE_DRAWS}
+    return {**row, "always_covered": covered, "width": float(np.mean(widths)), "judge_covered": alone / SEQUENCE_DRAWS}
+
+
+def _stop_row(name: str, gap: float) -> Row:
+    """Two models; the first wins a half and `gap` of the votes. Looked at after each of 200 votes; 2 000 items."""
+    random = np.random.default_rng([13, int(10 * gap), list(JUDGES).index(name)])
+    wrong, settled, needed = 0, 0, []
+    for _ in range(SEQUENCE_DRAWS):
+        truth = draw_votes(0.5 + gap, 2000, random)
+        verdicts = JUDGES[name].verdicts(truth, random.random(2000) < LONGER, random)
+        bets = FairBets.of(truth[:200], verdicts[:200], float(verdicts.mean()), 2000)
+        out = [  # after each vote: is the first model, is the second put out? As `plan_votes` does for two models
+            running_log_wealth(gains(0.5)) >= math.log(1 / 0.05) for gains in (bets.gains_below, bets.gains_above)
+        ]
+        best = 0 if truth.mean() >= 0.5 else 1
+        wrong += bool(out[best].any())
+        first = np.flatnonzero(out[0] | out[1])
+        settled += bool(len(first))
+        needed.append(int(first[0]) + 1 if len(first) else 10**9)
+    row = {"judge": name, "gap": gap, "draws": SEQUENCE_DRAWS, "median_votes": None}
+    middle = int(np.median(needed))
+    row |= {"median_votes": middle} if middle < 10**9 else {}
+    return {**row, "best_put_out": wrong / SEQUENCE_DRAWS, "settled": settled / SEQUENCE_DRAWS}
+
+
+# Battles ------------------------------------------------------------------------------------------------------------
+
+
+def study_battles() -> list[Row]:
+    """Win rates of 19 VLMs against one; questions are drawn with replacement, the truth is that of all questions."""
+    judgements = read_judgements(BATTLES)
+    votes = _battle_votes(judgements)
+    cells: dict[str, Callable[[], Row]] = {
+        f"{name}, {count} votes": partial(_battle_row, votes, name, count)
+        for name, count in product(("95%", "75%", "60%", "40%", "90%, length bias 0.5"), (20, 50))
+    }
+    return resumed("battles", cells, "judges")
+
+
+def _battle_votes(judgements: Sequence[Judgement]) -> dict[str, Floats]:
+    """By model, its share of every question against the reference model."""
+    reference = max({one.first for one in judgements}, key=lambda name: sum(one.first == name for one in judgements))
+    found: dict[str, dict[str, list[float]]] = {}
+    for one in judgements:
+        other = one.second if one.first == reference else one.first
+        share_of = one.outcome if one.second == reference else 1 - one.outcome
+        found.setdefault(other, {}).setdefault(one.image, []).append(share_of)
+    return {name: np.array([np.mean(values) for values in of.values()]) for name, of in found.items()}
+
+
+def _battle_row(votes: dict[str, Floats], name: str, count: int) -> Row:
+    random = np.random.default_rng([17, count, list(JUDGES).index(name)])
+    found: dict[str, list[tuple[bool, float]]] = {"corrected": [], "people": [], "judge": []}
+    draws = BATTLE_DRAWS // 20
+    for model in votes:
+        truth = float(votes[model].mean())
+        for _ in range(draws):
+            drawn = random.choice(votes[model], 500)
+            verdicts = JUDGES[name].verdicts(drawn, random.random(500) < LONGER, random)
+            mean = corrected_mean(np.where(np.arange(500) < count, drawn, np.nan), verdicts)
+            for kind, hits in found.items():
+                one = getattr(mean, kind)
+                hits.append((one.low <= truth <= one.high, one.width))
+    row: Row = {"judge": name, "votes": count, "items": 500, "draws": draws * len(votes)}
+    for kind, hits in found.items():
+        row |= {f"{kind}_covered": float(np.mean([hit for hit, _ in hits])), f"{kind}_width": _mean_width(hits)}
+    return {**row, "votes_needed": (row["corrected_width"] / row["people_width"]) ** 2}
+
+
+# The gate -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some images of a metric's state."""
+
+    state: State
+    rows: NDArray[np.int64]
+
+    def statistics(self) -> Floats:
+        return np.asarray(self.state.statistics()[self.rows])
+
+    def corpus_scores(self, totals: Floats) -> dict[str, Floats]:
+        return self.state.corpus_scores(totals)
+
+
+def study_gate() -> list[Row]:
+    """Captions of 5 000 images play the truth; images are drawn with replacement."""
+    cells = {
+        f"{pair[0]} to {pair[1]}, {metric}, {images}": partial(_gate_row, pair, metric, images)
+        for pair, metric, images in product((("SATIC", "Paddle-UpDown"),), ("cider", "bleu_4"), (20, 50, 200))
+    }
+    return resumed("gate", cells, "judges")
+
+
+def _gate_row(pair: tuple[str, str], column: str, images: int) -> Row:
+    references = read_references(PUBLISHED / "references.json")
+    captions = {name: read_captions(PUBLISHED / f"{name}.json", known_ids=references).to_dict() for name in pair}
+    captions = {name: {image: of[image] for image in references} for name, of in captions.items()}
+    table = score(captions, references, [column])
+    states = [next(iter(table.states[name].values())) for name in pair]
+    values = [table.scores[name][column].corpus for name in pair]
+    truth = values[1] - values[0]
+    random = np.random.default_rng([23, images])
+    low, high = [], []
+    for seed in range(GATE_DRAWS):
+        rows = random.integers(len(references), size=images)
+        parts: dict[str, Any] = dict(zip(("old", "new"), (_Part(state, rows) for state in states), strict=True))
+        result = check_not_worse(parts, column, GateSettings(risk=0.05, replicates=500, seed=seed))
+        low.append(result.low)
+        high.append(result.high)
+    row = {"old": pair[0], "new": pair[1], "metric": column, "images": images, "draws": GATE_DRAWS, "truth": truth}
+    wrong = {"low_wrong": float(np.mean(np.array(low) > truth)), "high_wrong": float(np.mean(np.array(high) < truth))}
+    return {**row, **wrong, "width": float(np.mean(np.array(high) - np.array(low)))}
+
+
+# Tables of the page -------------------------------------------------------------------------------------------------
+
+
+def page_tables() -> dict[str, list[str]]:
+    """The Markdown tables of docs/judges.md, from the stored results."""
+    stored = {part: orjson.loads((RESULTS / f"judges_{part}.json").read_bytes()) for part in PARTS}
+    kinds = ("corrected", "people", "judge")
+    return {
+        "rates": markdown(
+            ["judge", "votes", "items", *(f"{kind} covers" for kind in kinds), "width", "people alone", "votes needed"],
+            [_rate_line(name, votes, stored["rates"]) for name, votes in product(JUDGES, VOTES)],
+        ),
+        "ranking": markdown(
+            [
+                "judge",
+                "images with votes",
+                "scores",
+                "ranks",
+                "people alone",
+                "judge alone",
+                "judge's ranks",
+                "width",
+                "alone",
+            ],
+            [
+                [
+                    *(row["judge"], row["images"], share(row["corrected_covered"]), share(row["corrected_ranks"])),
+                    *(share(row[key]) for key in ("people_covered", "judge_covered", "judge_ranks")),
+                    *(f"{row[key]:.3f}" for key in ("corrected_width", "people_width")),
+                ]
+                for row in stored["ranking"]
+            ],
+        ),
+        "sequences": markdown(
+            ["judge", "win rate", "never refuted", "width after 200 votes", "judge alone covers"],
+            [
+                [
+                    *(row["judge"], row["rate"], share(row["always_covered"]), f"{row['width']:.2f}"),
+                    share(row["judge_covered"]),
+                ]
+                for row in stored["sequences"]
+                if row["cell"].startswith("sequence")
+            ],
+        ),
+        "stop": markdown(
+            ["judge", "lead", "best put out", "settled within 200 votes", "median votes"],
+            [
+                [
+                    *(row["judge"], row["gap"], share(row["best_put_out"]), share(row["settled"])),
+                    row["median_votes"] or "–",
+                ]
+                for row in stored["sequences"]
+                if row["cell"].startswith("stop")
+            ],
+        ),
+        "battles": markdown(
+            ["judge", "votes", *(f"{kind} covers" for kind in kinds), "width", "people alone", "votes needed"],
+            [
+                [
+                    *(row["judge"], row["votes"]),
+                    *(share(row[f"{kind}_covered"]) for kind in kinds),
+                    *(f"{row[f'{kind}_width']:.3f}" for kind in kinds[:2]),
+                    share(row["votes_needed"]),
+                ]
+                for row in stored["battles"]
+            ],
+        ),
+        "gate": markdown(
+            ["old to new", "metric", "images", "lower bound wrong", "upper bound wrong", "mean width"],
+            [
+                [
+                    *(f"{row['old']} to {row['new']}", row["metric"], row["images"]),
+                    *(share(row["low_wrong"]), share(row["high_wrong"]), f"{row['width']:.3f}"),
+                ]
+                for row in stored["gate"]
+            ],
+        ),
+    }
+
+
+def _rate_line(name: str, votes: int, rows: Sequence[Row]) -> list[object]:
+    """Over the win rates: the lowest and highest coverage, mean widths."""
+    own = [row for row in rows if row["judge"] == name and row["votes"] == votes]
+    cells: list[object] = [name, votes, own[0]["items"]]
+    for kind in ("corrected", "people", "judge"):
+        values = [row[f"{kind}_covered"] for row in own]
+        cells.append(f"{share(min(values))} to {share(max(values))}")
+    widths = [float(np.mean([row[f"{kind}_width"] for row in own])) for kind in ("corrected", "people")]
+    return [*cells, *(f"{width:.3f}" for width in widths), share(max(row["votes_needed"] for row in own))]
+
+
+PARTS: dict[str, Callable[[], list[Row]]] = {
+    "rates": study_rates,
+    "ranking": study_ranking,
+    "sequences": study_sequences,
+    "battles": study_battles,
+    "gate": study_gate,
+}
+
+
+def main(names: Sequence[str]) -> None:
+    """Run the parts that are named, or all, and print their rows; `tables` writes those of the page."""
+    if list(names) == ["tables"]:
+        write_tables(PAGE, page_tables())
+        return
+    for name in names or PARTS:
+        rows = PARTS[name]()
+        for kind in dict.fromkeys(tuple(row) for row in rows):
+            print_table(name, kind, [[row[key] for key in kind] for row in rows if tuple(row) == kind])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

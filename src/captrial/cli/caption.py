@@ -48,7 +48,7 @@ def caption(
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
-    in_flight: Annotated[
+    concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Concurrent requests to an endpoint, per worker; 8.", show_default=False),
     ] = None,
@@ -73,10 +73,10 @@ def caption(
     if wants_engine(engine, workers) or any(_holds_images(path) for path in images):
         from captrial.engines.jobs.caption import CaptionSettings
 
-        settings = CaptionSettings(source, beam, in_flight)
+        settings = CaptionSettings(source, beam, concurrency)
         _caption_many(images, settings, out, chosen_engine(engine, workers, ray_address), json)
         return
-    captioner = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None)
+    captioner = load_captioner(source, beam, concurrency=concurrency if is_address(source) else None)
     captions = dict(zip(map(str, images), caption_images(images, captioner), strict=True))
     if out:
         from captrial.data import write_captions

@@ -29,7 +29,7 @@ def features(
     ] = DEFAULT_BACKBONE,
     images: ImagesOption = None,
     split: Annotated[str | None, typer.Option("--split", help="Only these splits, e.g. train+val.")] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Images at once.")] = 32,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images in a batch.")] = 32,
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
@@ -54,9 +54,9 @@ def features(
 
         parts = find_parts(data) if rows else sample_parts(read_dataset(data, split=split, images=images))
         chosen = chosen_engine(engine, workers, ray_address)
-        done = Extraction(*extract_all(parts, out, backbone, chosen, batch=batch))
+        done = Extraction(*extract_all(parts, out, backbone, chosen, batch=batch_size))
     else:
-        done = extract_dataset(read_dataset(data, split=split, images=images), backbone, out, batch)
+        done = extract_dataset(read_dataset(data, split=split, images=images), backbone, out, batch_size)
     if json:
         print_json({"store": str(out), **vars(done)})
         return

@@ -40,12 +40,12 @@ def run(
     rubric: Annotated[Path | None, typer.Option(help="What the judge is told; see `captrial judge rubric`.")] = None,
     text_only: Annotated[bool, typer.Option("--text-only", help="Show references instead of the image.")] = False,
     references: Annotated[
-        Path | None, typer.Option(help="Captions by people, shown to the judge. \\[text-only: those in the directory]")
+        Path | None, typer.Option(help="Reference captions, shown to the judge. \\[text-only: those in the directory]")
     ] = None,
     all_images: Annotated[bool, typer.Option("--all-images", help="The whole pool, not the selected images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Judge this many images, chosen at random.")] = None,
     longest_side: Annotated[int, typer.Option(help="Images are shrunk to this many pixels.")] = 768,
-    parallel: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
+    concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
     budget: Annotated[float | None, typer.Option(help="Stop before this judge has cost more here.")] = None,
     prices: Annotated[
         Path | None, typer.Option(help='Prices of a million tokens: {"model": {"prompt": 2.5, "completion": 10}}.')
@@ -68,7 +68,7 @@ def run(
         send_images=not text_only,
         references=references,
         longest_side=longest_side,
-        parallel=parallel,
+        concurrency=concurrency,
         all_images=all_images,
         limit=limit,
         mode=mode,
@@ -115,7 +115,9 @@ def rank(
 def compare(
     directory: Annotated[Path, typer.Argument(help="The competition's directory.")],
     preferences: PreferenceFile = None,
-    references: Annotated[Path | None, typer.Option(help="For metrics. \\[default: those in the directory]")] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="Reference captions. \\[default: those in the directory]")
+    ] = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", "-m", help="Names with commas; by default all that can be computed.")
     ] = None,

@@ -30,6 +30,10 @@ ObjectsOption = Annotated[
 ClipOption = Annotated[
     str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder; NAME?weight=2 for PAC-S); needs images.")
 ]
+ReferencesOption = Annotated[
+    Path, typer.Option("--references", "-r", help="Reference captions: a file or a data set.", show_default=False)
+]
+ReferencesSplit = Annotated[str | None, typer.Option("--split", help="Use one split of the references.")]
 SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
 ]

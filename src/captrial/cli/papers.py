@@ -49,10 +49,10 @@ def wan(
         "papers-wan"
     ),
     images: Annotated[Path | None, typer.Option("--images", help="Folder of the images, or a pool.")] = None,
-    scores: Annotated[
+    external_scores: Annotated[
         Path | None,
         typer.Option(
-            "--scores", help="External scores, as `captrial score --json` prints; else computed, if possible."
+            "--external-scores", help="As `captrial score --json` prints; by default computed, where that is possible."
         ),
     ] = None,
     objects: Annotated[
@@ -75,7 +75,7 @@ def wan(
     settings = Wan2022Settings(
         data,
         images,
-        read_external_scores(scores) if scores else None,
+        read_external_scores(external_scores) if external_scores else None,
         _read_objects(objects) if objects else None,
         tuple(metrics.split(",")),
         k,

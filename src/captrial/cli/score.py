@@ -14,6 +14,8 @@ from captrial.cli.output import (
     JsonFlag,
     ObjectsOption,
     OverwriteFlag,
+    ReferencesOption,
+    ReferencesSplit,
     SimilarityOption,
     VectorsOption,
     console_err,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 def score(
     systems: Annotated[list[str], typer.Argument(metavar="[NAME=]FILE...", help="Caption files, one for each system.")],
-    references: Annotated[Path, typer.Option("--references", "-r", help="Reference captions, several for an image.")],
+    references: ReferencesOption,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +65,7 @@ def score(
     save_frequencies: Annotated[
         Path | None, typer.Option("--save-frequencies", help="Write the document frequencies of these references.")
     ] = None,
-    split: Annotated[str | None, typer.Option("--split", help="Use one split of the references file.")] = None,
+    split: ReferencesSplit = None,
     training: Annotated[
         Path | None, typer.Option("--training", help="Training captions, for the novelty of `statistics`.")
     ] = None,

@@ -46,7 +46,16 @@ def test_features_by_workers_are_those_of_one_process(tmp_path: Path) -> None:
     from captrial.vision.features.feature_store import FeatureStore
 
     write_toyworld(tmp_path / "world", ToyWorldSettings(9, size=64))
-    line = ["features", str(tmp_path / "world"), "--backbone", "efficientnet-lite0", "--batch", "3", "--json", "--out"]
+    line = [
+        "features",
+        str(tmp_path / "world"),
+        "--backbone",
+        "efficientnet-lite0",
+        "--batch-size",
+        "3",
+        "--json",
+        "--out",
+    ]
     one = CliRunner().invoke(app, [*line, str(tmp_path / "one")])
     two = CliRunner().invoke(app, [*line, str(tmp_path / "two"), "--workers", "2"])
     assert (one.exit_code, two.exit_code) == (0, 0), two.output

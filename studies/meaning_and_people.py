@@ -27,7 +27,7 @@ from captrial.language.nouns import analyse
 from captrial.language.token_spans import words_of_tokens
 from captrial.metrics import Corpus, cider, fact_reports, facts, meteor, rouge_l, semantic, spice
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
-from captrial.metrics.semantic.words import content_words, word_scores
+from captrial.metrics.semantic.unsupported_words import content_words, word_scores
 from studies.data_paths import DATA
 
 Floats = NDArray[np.float64]

@@ -46,7 +46,7 @@ from captrial.errors import CaptrialError
 from captrial.folders import LOCK, _locked_message
 from captrial.grounding.attention_correctness import AttentionResult, PhraseScore
 from captrial.grounding.attention_tables import correctness_table
-from captrial.grounding.own_maps import MapFiles
+from captrial.grounding.external_maps import MapFiles
 from captrial.grounding.regions import detect_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import GroundingResult, ground_dataset

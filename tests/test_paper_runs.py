@@ -76,8 +76,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     monkeypatch.setattr(paper_runs, "boxed_coco", lambda: (boxed, ["dog", "bicycle"]))
     small = {"width": 16, "heads": 2, "hidden": 16, "min_count": 1, "batch": 4}
     monkeypatch.setitem(paper_runs.SIZES, "transformer", small)
-    monkeypatch.setattr(paper_runs, "XE", {"epochs": 2})
-    monkeypatch.setattr(paper_runs, "RL", {"epochs": 0, "scst_epochs": 1, "batch": 4})
+    monkeypatch.setattr(paper_runs, "LENGTHS", {"short": {"epochs": 2, "scst_epochs": 1}})
+    monkeypatch.setattr(paper_runs, "XE", {})
+    monkeypatch.setattr(paper_runs, "RL", {"batch": 4})
     work = Work(tmp_path / "work", tmp_path / "results")
     stored = {"flickr8k": [sample for part in splits.values() for sample in part], "coco": images("coco", 5)}
     for name, samples in stored.items():

@@ -89,10 +89,10 @@ SIZES: dict[str, dict[str, Any]] = {
     "aoa": {"width": 256, "heads": 8, "layers": 3},
     "x_lan": {"width": 256, "heads": 8, "blocks": 3},
 }
-# Twice as many images with mirror images: four epochs are eight of the photographs alone. The comparisons are made by
-# short runs, so that all captioners, features and seeds can be trained; what ships was trained longer. bfloat16 halves
-# a step where the processor has units for it and takes many times as long where it has none; run.json says which.
-LENGTHS = {"short": {"epochs": 4, "scst_epochs": 1}, "long": {"epochs": 6, "scst_epochs": 3}}
+# The comparisons are made by short runs, so that all captioners, features and seeds can be trained; what ships was
+# trained longer, also on mirror images: its epochs are twice as long. bfloat16 halves a step where the processor has
+# units for it and takes many times as long where it has none; run.json says which it was.
+LENGTHS = {"short": {"epochs": 8, "scst_epochs": 2}, "long": {"epochs": 6, "scst_epochs": 3}}
 _SHARED = {"batch": 16, "patience": 3, "autocast": str(has_bfloat16_units()).lower()}
 XE = {**_SHARED, "warmup": 500, "rate": 5e-4}
 RL = {**_SHARED, "scst_rate": 3e-5, "scst_warmup": 100, "average": 0.999}
@@ -118,6 +118,11 @@ class Run:
         """E.g. `m2-regions-rl-1`, and `m2-regions-rl-0-long`."""
         name = f"{self.captioner}-{self.features}-{self.stage}-{self.seed}"
         return name if self.length == "short" else f"{name}-{self.length}"
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether it is also trained on mirror images."""
+        return self.length == "long"
 
     @property
     def preset(self) -> str:
@@ -196,11 +201,11 @@ class Work:
 
 
 @cache
-def flickr8k(split: str) -> list[Sample]:
-    """The images of a split of Flickr8k, of its training split also the mirror images."""
+def flickr8k(split: str, mirrored: bool = False) -> list[Sample]:
+    """The images of a split of Flickr8k, of its training split also the mirror images if wanted."""
     everything = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     samples = [sample for sample in everything if sample.split == split]
-    return [*samples, *mirror(samples)] if split == "train" else samples
+    return [*samples, *mirror(samples)] if mirrored else samples
 
 
 @cache
@@ -218,10 +223,10 @@ def boxed_coco() -> tuple[list[Sample], list[str]]:
     return [sample for sample in read.samples if sample.regions and sample.id in known], list(read.labels)
 
 
-def make_stores(work: Work, kinds: Iterable[str] = tuple(BACKBONES)) -> None:
-    """Extract what the stores of some kinds of features lack."""
-    for features in kinds:
-        extract_mirrored(work.store("flickr8k", features), BACKBONES[features])
+def make_stores(work: Work, runs: Iterable[Run]) -> None:
+    """Extract what the stores of some runs lack."""
+    for features, mirrored in sorted({(run.features, run.mirrored) for run in runs}, reverse=True):
+        extract_mirrored(work.store("flickr8k", features), BACKBONES[features], mirrored)
         extract_dataset(coco(), BACKBONES[features], work.store("coco", features))
 
 
@@ -232,7 +237,6 @@ def run_all(runs: Sequence[Run], work: Work) -> None:
     its new results replace the old ones: both stages of a table are of the same weights.
     """
     left = with_predecessors([run for run in runs if not work.is_finished(run)], work)
-    make_stores(work, dict.fromkeys(run.features for run in left))
     while left := [run for run in left if not work.has_weights(run)]:
         started = False
         for run in left:
@@ -240,6 +244,7 @@ def run_all(runs: Sequence[Run], work: Work) -> None:
                 continue
             try:
                 print(f"{time.strftime('%H:%M:%S')} {run.name}", flush=True)
+                make_stores(work, [run])
                 run_one(run, work)
                 started = True
                 break
@@ -265,8 +270,9 @@ def run_one(run: Run, work: Work) -> None:
         if work.has_weights(run):
             return
         store = FeatureStore(work.store("flickr8k", run.features))
-        notes = {"data": "Flickr8k, 6 000 training images and their mirror images", "experiment": run.name}
-        data = TrainingData(flickr8k("train"), flickr8k("val"), store, store.vision, notes)
+        images = "6 000 training images" + (" and their mirror images" if run.mirrored else "")
+        notes = {"data": f"Flickr8k, {images}", "experiment": run.name}
+        data = TrainingData(flickr8k("train", run.mirrored), flickr8k("val"), store, store.vision, notes)
         start = None if run.after is None else work.run_folder(run.after) / "best"
         best = train(run.preset, data, work.run_folder(run), run.options, start=start)
         keep(run, best, work)
@@ -462,7 +468,7 @@ def main() -> None:
         case "list":
             print(progress(work))
         case "features":
-            make_stores(work)
+            make_stores(work, [run for run in plan() if not work.is_finished(run)])
         case "table":
             print(table(work.results))
         case "collect":

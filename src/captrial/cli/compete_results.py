@@ -34,6 +34,7 @@ from captrial.cli.output import (
     OverwriteFlag,
     ReferencesSplit,
     console,
+    interval_text,
     print_json,
     print_next_step,
     print_table,
@@ -235,7 +236,7 @@ def _print_pool(found: PoolRanking) -> None:
 
 
 def _ranking_cells(row: dict[str, Any]) -> list[object]:
-    interval = None if row["low"] is None else f"{row['low']:.4f} - {row['high']:.4f}"
+    interval = interval_text(row["low"], row["high"], digits=4)
     places = None if row["rank_low"] is None else f"{row['rank_low']} - {row['rank_high']}"
     first = None if row["first"] is None else f"{row['first']:.1%}"
     return [row["rank"], row["model"], row["score"], interval, places, first]
@@ -245,14 +246,15 @@ def _print_judgements(summary: dict[str, Any]) -> None:
     if not summary:
         return
     print_preferences(summary)
-    agreements = [[row["metric"], *_tau(row)] for row in summary["agreement"]]
+    agreements = [
+        [
+            row["metric"],
+            None if math.isnan(row["tau"]) else f"{row['tau']:.3f}",
+            interval_text(row["low"], row["high"]),
+        ]
+        for row in summary["agreement"]
+    ]
     print_table("agreement with people", ["metric", "Kendall's tau", "95% interval"], agreements)
-
-
-def _tau(row: dict[str, Any]) -> list[str | None]:
-    """Kendall's tau and its interval, each None where it is undefined."""
-    interval = None if math.isnan(row["low"]) else f"{row['low']:.3f} - {row['high']:.3f}"
-    return [None if math.isnan(row["tau"]) else f"{row['tau']:.3f}", interval]
 
 
 def _print_costs(costs: dict[str, dict[str, Any]]) -> None:

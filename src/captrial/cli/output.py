@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -83,6 +84,13 @@ def print_table(
     console.print(table)
     for note in notes:
         console.print(f"  {note}", style="dim", soft_wrap=True, highlight=False, markup=False)
+
+
+def interval_text(low: float | None, high: float | None, digits: int = 3) -> str | None:
+    """An interval as tables show it; None where there is none."""
+    if low is None or high is None or math.isnan(low):
+        return None
+    return f"{low:.{digits}f} - {high:.{digits}f}"
 
 
 def print_next_step(command: str, purpose: str) -> None:

@@ -57,7 +57,7 @@ def ground(
     from captrial.grounding.study import RegionChoice, grounding_summary, grounding_tables
     from captrial.grounding.study_data import DataSource, StudyAttribution, load_models, method_names
     from captrial.grounding.tables import write_tables
-    from captrial.grounding.verdicts import detection_table, verdict_accuracies
+    from captrial.grounding.verdict_evaluation import detection_table, verdict_accuracies
     from captrial.language.similarity import SimilaritySettings
 
     region_rule(rule)

@@ -39,7 +39,7 @@ from studies.printing import print_table
 PAGE = Path(__file__).parents[1] / "docs" / "judges.md"
 PUBLISHED = DATA / "captioners" / "karpathy_test"
 VOTES = (20, 50, 200)
-RATES = (0.5, 0.8)
+RATES = (0.5, 0.8, 0.9)
 ITEMS_A_VOTE = 10
 RATE_DRAWS, RANKING_DRAWS, SEQUENCE_DRAWS, BATTLE_DRAWS, GATE_DRAWS = 1000, 1000, 1000, 1000, 1000
 TIES = 0.1  # share of votes
@@ -50,20 +50,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judge:
-    """Right with probability `accuracy` on an item, the same in both orders; biases come before its opinion."""
+    """Right with probability `accuracy` on an item; biases come before its opinion."""
 
     accuracy: float
     position: float = 0.0
     length: float = 0.0
+    fresh: bool = False  # another draw for the second order, as by `SimulatedJudge`; else the same opinion in both
 
     def verdicts(self, votes: Floats, longer: NDArray[np.bool_], random: np.random.Generator) -> Floats:
         """Mean verdicts (n,) over both orders; a tie of people is a coin for it."""
         n = len(votes)
         truth = np.where(votes == 0.5, random.random(n) < 0.5, votes > 0.5)
-        opinion = np.where(random.random(n) < self.accuracy, truth, ~truth)
-        opinion = np.where(random.random(n) < self.length, longer, opinion)
-        orders = [np.where(random.random(n) < self.position, shown, opinion) for shown in (True, False)]
-        return np.asarray(np.mean(orders, axis=0))
+        opinions = [np.where(random.random(n) < self.accuracy, truth, ~truth) for _ in range(1 + self.fresh)]
+        opinions = [np.where(random.random(n) < self.length, longer, opinion) for opinion in opinions]
+        shown = zip((True, False), (opinions[0], opinions[-1]), strict=True)
+        return np.asarray(np.mean([np.where(random.random(n) < self.position, *each) for each in shown], axis=0))
 
 
 JUDGES = {
@@ -77,6 +78,7 @@ JUDGES = {
     "90%, position bias 0.5": Judge(0.9, position=0.5),
     "90%, length bias 0.5": Judge(0.9, length=0.5),
     "60%, both 0.5": Judge(0.6, 0.5, 0.5),
+    "90%, orders apart": Judge(0.9, fresh=True),
 }
 
 
@@ -134,7 +136,7 @@ NAMES = tuple("abc")
 
 def study_ranking() -> list[Row]:
     """Coverage of scores and of ranks of three models, all pairs on every image."""
-    chosen = ("90%, length bias 0.5", "40%")
+    chosen = ("always right", "90%, length bias 0.5", "40%", "always wrong")
     cells = {f"{name}, 20 images with votes": partial(_ranking_row, name, 20) for name in chosen}
     return resumed("ranking", cells, "judges")
 
@@ -409,7 +411,9 @@ def _rate_line(name: str, votes: int, rows: Sequence[Row]) -> list[object]:
         values = [row[f"{kind}_covered"] for row in own]
         cells.append(f"{share(min(values))} to {share(max(values))}")
     widths = [float(np.mean([row[f"{kind}_width"] for row in own])) for kind in ("corrected", "people")]
-    return [*cells, *(f"{width:.3f}" for width in widths), share(max(row["votes_needed"] for row in own))]
+    shares = [row["votes_needed"] for row in own]
+    needed = " to ".join(f"{bound:.0%}" for bound in (min(shares), max(shares)))
+    return [*cells, *(f"{width:.3f}" for width in widths), needed]
 
 
 PARTS: dict[str, Callable[[], list[Row]]] = {

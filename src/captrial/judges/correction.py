@@ -32,7 +32,7 @@ from captrial.errors import InputError, StateError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PRIOR_VOTES = 1.5  # chosen on simulated judges (docs/judges.md)
+PRIOR_VOTES = 1.0  # chosen on simulated judges (docs/judges.md)
 FEWEST_VOTES = 10  # below which no interval is given
 JUDGE_ONLY = "JUDGE ONLY"
 _CORNERS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])  # vote, verdict

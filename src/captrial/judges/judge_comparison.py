@@ -142,7 +142,7 @@ def compare_judges(
 
 def competition_captions(competition: Competition, images: Sequence[str]) -> dict[str, dict[str, str]]:
     """Captions by model and image, of the images that the pool has."""
-    captions = gather(competition.pool, [image for image in images if image in set(competition.pool.ids().to_pylist())])
+    captions = gather(competition.pool, images)
     return {
         model: {image: str(texts[place]) for image, texts in captions.items()}
         for place, model in enumerate(competition.models)

@@ -2,9 +2,10 @@
 
     python tests/kills.py compete 100 --seed 1
 
-Kinds: compete (new, select, add), features (an extraction into a store), training (weights, optimiser, log), judge (a run
-of a judge behind an endpoint) and trial (two captioners and a judge behind endpoints, votes, ranking). Each kill happens in a forked process, half of them at a random write (before or
-after a rename, an fsync or a removal), half after a random share of the processor time that the work takes. Prints a
+Kinds: compete (new, select, add), features (an extraction into a store), training (weights, optimiser, log), judge (a
+run of a judge behind an endpoint) and trial (two captioners and a judge behind endpoints, votes, ranking). Each kill
+happens in a forked process, half of them at a random write (before or after a rename, an fsync or a removal), half
+after a random share of the processor time that the work takes. Prints a
 JSON document with the counts.
 """
 
@@ -220,7 +221,8 @@ def trial(inputs: Path) -> Work:
         planned = TrialFile(folder / "trial", images, models, select=6, judges=judges, votes=6)
         first = run_trial(planned)
         assert not first.reports["tiny"].missing
-        rows = [dict(image=f"{n}.png", model_a="plain", model_b="wrong", preferred="plain") for n in range(8)]
+        vote = {"model_a": "plain", "model_b": "wrong", "preferred": "plain"}
+        rows = [{"image": f"{number}.png", **vote} for number in range(8)]
         atomic_write(folder / "trial" / "judgements.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows).encode())
         assert run_trial(planned).complete
 

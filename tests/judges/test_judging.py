@@ -306,6 +306,19 @@ def test_money_for_useless_answers_is_counted(competition: Competition) -> None:
     assert report.cost == pytest.approx(0.15 * (QUESTIONS + 3))
 
 
+def test_a_budget_holds_over_runs_that_lead_to_no_verdict(tmp_path: Path) -> None:
+    """Every answer is a refusal that costs 0.15: also the tenth run does not pass the budget."""
+    competition, costs = make_competition(tmp_path, images=2), []
+    with serving(faults=lambda *_: BAD["refusal"]) as server:
+        for _ in range(10):
+            judge = judge_of(server)
+            judge.spending.price, judge.spending.budget = PRICE, 2.0
+            costs.append(judge_competition(competition, judge, SETTINGS).total_cost)
+        assert 1.6 < 0.15 * len(server.requests) <= 2.0
+    assert costs[-1] == pytest.approx(0.15 * len(server.requests))
+    assert read_verdicts(competition.directory) == []
+
+
 def test_answers_without_a_count_of_tokens_cost_an_estimate(competition: Competition) -> None:
     with serving(usage=None) as server:
         judge = judge_of(server)

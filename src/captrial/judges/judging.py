@@ -19,9 +19,16 @@ from captrial.compete.storage.caption_pool import gather
 from captrial.data.images import image_data_url, open_image
 from captrial.errors import InputError, StateError
 from captrial.files import cache_directory, content_hash
-from captrial.judges.endpoint_judge import BudgetReachedError, EndpointJudge, EndpointRefusedError, NoVerdictError
+from captrial.judges.endpoint_judge import (
+    Asked,
+    BudgetReachedError,
+    EndpointJudge,
+    EndpointRefusedError,
+    NoVerdictError,
+)
 from captrial.judges.machine_verdicts import (
     JudgeDescription,
+    LostCost,
     MachineGrade,
     MachineVerdict,
     Record,
@@ -131,7 +138,7 @@ class JudgeReport:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None  # of this run; None without prices
-    total_cost: float | None = None  # of all verdicts of this judge here, and of this run
+    total_cost: float | None = None  # of all runs of this judge here
     stopped: str = ""  # why the run ended early
     refused: bool = False  # the endpoint refuses every request
     notes: list[str] = field(default_factory=list)
@@ -167,7 +174,7 @@ def judge_competition(
         report.questions = len(questions)
         left = [one for one in questions if not _is_known(file, one)]
         report.known = len(questions) - len(left)
-        judge.spending.spent = sum(verdict.cost for verdict in file.verdicts.values())
+        judge.spending.spent = file.spent
         before = judge.spending.spent
         run = _Run(competition, judge, settings, file, report, advance)
         try:
@@ -334,25 +341,27 @@ class _Run:
                 raise errors.exceptions[0] from None
 
     async def _ask(self, client: Any, question: Question) -> None:
+        asked, answer = Asked(), None
         try:
             messages = await asyncio.to_thread(self._messages, question)
-            asked = await self.judge.ask(client, messages, self.settings.mode)
+            answer = await self.judge.ask(client, messages, self.settings.mode, asked)
         except NoVerdictError as error:
             self._failed(error.kind, str(error))
             return
         except InputError as error:  # an image that cannot be opened
             self._failed("image", str(error))
             return
-        assert asked.answer is not None
+        finally:
+            self.report.prompt_tokens += asked.prompt_tokens
+            self.report.completion_tokens += asked.completion_tokens
+            if answer is None and asked.cost:
+                self.file.append([LostCost(question.image, asked.cost)])
         tokens = (asked.prompt_tokens, asked.completion_tokens)
-        kept = {"choice": asked.answer.choice, "reason": asked.answer.reason, "tokens": tokens}
+        kept = {"choice": answer.choice, "reason": answer.reason, "tokens": tokens}
         self.cache.store([question.key], [orjson.dumps(kept).decode()])
-        answer = asked.answer
         self.file.append([question.record(self.settings.name, answer.choice, answer.reason, tokens, asked.cost)])
         self.in_a_row = 0
         self.report.verdicts += 1
-        self.report.prompt_tokens += tokens[0]
-        self.report.completion_tokens += tokens[1]
         self._tell()
 
     def _failed(self, kind: str, problem: str) -> None:

@@ -151,7 +151,7 @@ def _is_address(source: str) -> bool:
 
 
 class _TrialLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """Plain values; an error for aliases (some lines of them are billions of values), keys twice and half characters."""
+    """Plain values; refuses aliases (a few lines of them are billions of values), keys twice and half characters."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

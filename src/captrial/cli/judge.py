@@ -100,7 +100,7 @@ def rank(
 ) -> None:
     """Rank models by a judge's verdicts, corrected by the votes of people on a random part of the same items."""
     from captrial.compete import Competition
-    from captrial.judges import rank_by_judge, read_judge, the_judge
+    from captrial.judges import items_for_people, rank_by_judge, read_judge, the_judge
 
     if not 0 < risk < 0.5:
         raise InputError(f"--risk {risk}: must be above 0 and below 0.5")
@@ -108,7 +108,8 @@ def rank(
     name = the_judge(directory, judge)
     verdicts = [one.judgement() for one in read_judge(directory, name)[1]]
     people = competition.judgements(preferences)
-    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only), json)
+    for_people = items_for_people(competition) if preferences is None and people else None
+    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only, for_people), json)
 
 
 @app.command()

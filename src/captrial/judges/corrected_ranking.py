@@ -14,7 +14,7 @@ is mixed in: the judge may be right on all of a few votes by chance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -187,11 +187,21 @@ class JudgeResult:
 
 
 def rank_by_judge(
-    people: Sequence[Judgement], verdicts: Sequence[Judgement], judge: str, risk: float = 0.05, unchecked: bool = False
+    people: Sequence[Judgement],
+    verdicts: Sequence[Judgement],
+    judge: str,
+    risk: float = 0.05,
+    unchecked: bool = False,
+    for_people: Collection[tuple[str, str, str]] | None = None,
 ) -> JudgeResult:
-    """Rank, compare pairs and apply the stop rule; a `StateError` without votes, unless `unchecked` is allowed."""
+    """Rank, compare pairs and apply the stop rule; a `StateError` without votes, unless `unchecked` is allowed.
+
+    `for_people` are the items (image and two models, in the order of names) on which people could vote. Judged items
+    beside them are left out where nobody voted on any of them: votes are no random part of these.
+    """
+    verdicts, notes = _could_be_voted_on(people, verdicts, for_people)
     items = judged_items(people, verdicts)
-    votes, notes = int(items.voted.sum()), []
+    votes = int(items.voted.sum())
     if items.without_verdict:
         notes.append(f"{items.without_verdict} items that people voted on have no verdict and do not count")
     rates = tuple(corrected_win_rates(items, 1 - risk))
@@ -214,6 +224,18 @@ def rank_by_judge(
     return JudgeResult(
         judge, ranking, details, rates, plan_votes(people, verdicts, risk), votes, len(items.judge), notes
     )
+
+
+def _could_be_voted_on(
+    people: Sequence[Judgement], verdicts: Sequence[Judgement], for_people: Collection[tuple[str, str, str]] | None
+) -> tuple[Sequence[Judgement], list[str]]:
+    others = set() if for_people is None else {_key(one) for one in verdicts} - set(for_people)
+    if not people or not others or not others.isdisjoint(map(_key, people)):
+        return verdicts, []
+    note = (
+        f"{len(others)} judged items are left out: they are not selected or sampled, so people could not vote on them"
+    )
+    return [one for one in verdicts if _key(one) not in others], [note]
 
 
 def _notes(rates: Sequence[CorrectedRate]) -> list[str]:

@@ -208,7 +208,7 @@ def _questions(
     competition: Competition, judge: EndpointJudge, settings: JudgeSettings, report: JudgeReport
 ) -> Iterator[Question]:
     """All questions, in an order that is random but always the same: who stops early has judged a random part."""
-    pairs_of = _pairs_of(competition, settings)
+    pairs_of = _pairs_of(competition, settings.all_images)
     images = sorted(pairs_of)
     random.Random(competition.manifest.seed).shuffle(images)
     images = images[: settings.limit]
@@ -243,10 +243,16 @@ def _key(
     return content_hash(orjson.dumps(asked, default=str), 32)
 
 
-def _pairs_of(competition: Competition, settings: JudgeSettings) -> dict[str, list[tuple[str, str]]]:
+def items_for_people(competition: Competition) -> frozenset[tuple[str, str, str]]:
+    """Image and two models, in the order of names: what the annotation pages show, and a run judges by default."""
+    pairs_of = _pairs_of(competition, False)
+    return frozenset((image, min(pair), max(pair)) for image, pairs in pairs_of.items() for pair in pairs)
+
+
+def _pairs_of(competition: Competition, all_images: bool) -> dict[str, list[tuple[str, str]]]:
     """By image, the pairs of models to compare: D_ij for each pair, and all pairs on images of the sample."""
     every = list(combinations(competition.models, 2))
-    if settings.all_images:
+    if all_images:
         return dict.fromkeys(competition.pool.ids().to_pylist(), every)
     found: dict[str, list[tuple[str, str]]] = {}
     for active in competition.selections().values():

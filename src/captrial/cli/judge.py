@@ -264,6 +264,9 @@ def _print_report(report: JudgeReport, directory: Path, json: bool) -> None:
             console.print(note, style="dim", soft_wrap=True, markup=False)
     if report.stopped:
         console_err.print(f"stopped: {report.stopped}", soft_wrap=True, markup=False, highlight=False)
+    if not report.questions:
+        console_err.print("nothing could be asked: see the images left out; give --references, or check the images")
+        raise typer.Exit(1)
     if report.missing:
         console_err.print(
             f"{report.missing} of {report.questions} questions have no verdict; run the command again to continue "

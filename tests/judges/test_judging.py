@@ -96,6 +96,13 @@ def test_a_second_run_makes_no_requests_also_without_the_file(competition: Compe
     assert {one.place: (one.preferred, one.key, one.reason) for one in read_verdicts(competition.directory)} == key
 
 
+def test_one_name_on_two_endpoints_shares_no_cache(competition: Competition) -> None:
+    with serving() as server, serving(SimulatedJudge(accuracy=0)) as other:
+        run(competition, server)
+        assert run(competition, other).requests == 0  # the same judge, by its name
+        assert run(competition, other, replace(SETTINGS, name="other")).requests == QUESTIONS
+
+
 def test_a_changed_image_is_judged_again(competition: Competition, tmp_path: Path) -> None:
     with serving() as server:
         run(competition, server)

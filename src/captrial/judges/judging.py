@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _IN_A_ROW = 20  # questions without a verdict, one after the other: something is wrong with the judge
 _SIDES = (64, 4096)  # pixels of the longest side of an image that is sent
-_CACHE_VERSION = "judge-answers-1"
+_CACHE_VERSION = "judge-answers-2"
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,8 @@ def judge_competition(
         run = _Run(competition, judge, settings, file, report, advance)
         try:
             left = run.use_cache(left)
-            asyncio.run(run.ask_all(left))
+            if left:
+                asyncio.run(run.ask_all(left))
         finally:
             _complete(report, judge, before)
     return report
@@ -300,10 +301,10 @@ class _Run:
 
     def use_cache(self, questions: Sequence[Question]) -> list[Question]:
         """Write the verdicts of answers that another run received; the questions that are left."""
-        stored = self.cache.known([question.key for question in questions])
+        stored = self.cache.known([self._cache_key(question) for question in questions])
         left, found = [], []
         for question in questions:
-            verdict = self._cached(question, stored.get(question.key))
+            verdict = self._cached(question, stored.get(self._cache_key(question)))
             if verdict is None:
                 left.append(question)
             else:
@@ -312,6 +313,10 @@ class _Run:
         self.report.cached = len(found)
         self._tell()
         return left
+
+    def _cache_key(self, question: Question) -> str:
+        """Of the question and the endpoint: on two machines one name may stand for two models."""
+        return content_hash(f"{self.judge.name}\n{question.key}", 32)
 
     def _cached(self, question: Question, stored: str | None) -> Record | None:
         try:
@@ -364,7 +369,7 @@ class _Run:
                 self.file.append([LostCost(question.image, asked.cost)])
         tokens = (asked.prompt_tokens, asked.completion_tokens)
         kept = {"choice": answer.choice, "reason": answer.reason, "tokens": tokens}
-        self.cache.store([question.key], [orjson.dumps(kept).decode()])
+        self.cache.store([self._cache_key(question)], [orjson.dumps(kept).decode()])
         self.file.append([question.record(self.settings.name, answer.choice, answer.reason, tokens, asked.cost)])
         self.in_a_row = 0
         self.report.verdicts += 1

@@ -244,10 +244,16 @@ def _key(
     return content_hash(orjson.dumps(asked, default=str), 32)
 
 
-def items_for_people(competition: Competition) -> frozenset[tuple[str, str, str]]:
-    """Image and two models, in the order of names: what the annotation pages show, and a run judges by default."""
+def items_for_people(competition: Competition) -> dict[tuple[str, str, str], int]:
+    """Image and two models, in the order of names: what the annotation pages show, and a run judges by default.
+
+    The value is the stratum: 1 for images on which just these models differ most (D_ij), 0 for others of the sample.
+    """
     pairs_of = _pairs_of(competition, False)
-    return frozenset((image, min(pair), max(pair)) for image, pairs in pairs_of.items() for pair in pairs)
+    found = {(image, min(pair), max(pair)): 0 for image, pairs in pairs_of.items() for pair in pairs}
+    for active in competition.selections().values():
+        found |= {(image, min(active.models), max(active.models)): 1 for image in active.images}
+    return found
 
 
 def _pairs_of(competition: Competition, all_images: bool) -> dict[str, list[tuple[str, str]]]:

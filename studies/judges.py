@@ -236,7 +236,7 @@ def _stop_row(name: str, gap: float) -> Row:
 
 
 def study_battles() -> list[Row]:
-    """Win rates of 19 VLMs against one; questions are drawn with replacement, the truth is that of all questions."""
+    """Win rates of 20 VLMs against one; questions are drawn with replacement, the truth is that of all questions."""
     judgements = read_judgements(BATTLES)
     votes = _battle_votes(judgements)
     cells: dict[str, Callable[[], Row]] = {
@@ -251,6 +251,8 @@ def _battle_votes(judgements: Sequence[Judgement]) -> dict[str, Floats]:
     reference = max({one.first for one in judgements}, key=lambda name: sum(one.first == name for one in judgements))
     found: dict[str, dict[str, list[float]]] = {}
     for one in judgements:
+        if one.first == one.second:  # the reference model against itself: nothing to estimate
+            continue
         other = one.second if one.first == reference else one.first
         share_of = one.outcome if one.second == reference else 1 - one.outcome
         found.setdefault(other, {}).setdefault(one.image, []).append(share_of)
@@ -260,7 +262,7 @@ def _battle_votes(judgements: Sequence[Judgement]) -> dict[str, Floats]:
 def _battle_row(votes: dict[str, Floats], name: str, count: int) -> Row:
     random = np.random.default_rng([17, count, list(JUDGES).index(name)])
     found: dict[str, list[tuple[bool, float]]] = {"corrected": [], "people": [], "judge": []}
-    draws = BATTLE_DRAWS // 20
+    draws = BATTLE_DRAWS // len(votes)
     for model in votes:
         truth = float(votes[model].mean())
         for _ in range(draws):

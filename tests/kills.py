@@ -193,7 +193,7 @@ def judge(inputs: Path) -> Work:
         if not folder.exists():
             shutil.copytree(made, folder.with_suffix(".copy"), dirs_exist_ok=True)
             folder.with_suffix(".copy").rename(folder)
-        settings = JudgeSettings("tiny", parallel=2)
+        settings = JudgeSettings("tiny", concurrency=2)
         report = judge_competition(Competition.open(folder), EndpointJudge(base, "tiny", pause=0.01), settings)
         assert report.missing == 0
 
@@ -217,7 +217,7 @@ def trial(inputs: Path) -> Work:
 
     def do(folder: Path) -> None:
         os.environ["CAPTRIAL_CACHE"] = str(folder / ".cache")
-        judges = (TrialJudge(f"{base}#tiny", "tiny", parallel=2),)
+        judges = (TrialJudge(f"{base}#tiny", "tiny", concurrency=2),)
         planned = TrialFile(folder / "trial", images, models, select=6, judges=judges, votes=6)
         first = run_trial(planned)
         assert not first.reports["tiny"].missing

@@ -6,7 +6,7 @@
 The commands run in order, in one temporary folder, each a process of its own with one thread; later ones use files of
 earlier ones. Captions, references and photographs come from `CAPTRIAL_DATA`, else `../shared/data`; sentences of these
 files are kept in before.json as hashes only. Of files that commands write, the hash of every column and the first rows
-are kept. `compare` is strict about numbers (six significant digits), ids, captions and structure, and lenient about
+are kept. `compare` is strict about numbers (a unit of the sixth digit), ids, captions and structure, and lenient about
 four things, all listed below: what depends on the machine (MASKED), prose (PROSE, compared by presence), names
 (RENAMED_*; besides these, picture and image are the same word everywhere), and keys that are new (ADDED). Values that
 later work changed on purpose (EXPLAINED) are counted with the reason; anything else that differs is told and fails.
@@ -90,6 +90,7 @@ ADDED: dict[str, frozenset[str]] = {
     "ground": frozenset({"skill", "skill-checkable", "results"}),
     "models": frozenset({"m2-regions", "show_attend_tell-implicit", "show_attend_tell-strong"}),
     "pool": frozenset({"allow_private"}),
+    "train": frozenset({"empty_captions"}),
     "explain-attention": _GROUNDED,
     "explain-gradients": _GROUNDED,
     "explain-saliency": _GROUNDED,
@@ -581,8 +582,16 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
             yield f"{where}: {len(before)} entries, now {len(after)}"
         for number, (old, new) in enumerate(zip(before, after, strict=False)):
             yield from differences(old, new, f"{where}/{number}")
-    elif before != after or isinstance(before, bool) != isinstance(after, bool):
+    elif not same(before, after):
         yield f"{where}: {_short(before)}, now {_short(after)}"
+
+
+def same(before: Any, after: Any) -> bool:
+    """Whether two values are equal, numbers up to one unit of the last digit that is kept."""
+    if isinstance(before, float) and isinstance(after, float) and before:
+        unit = 10.0 ** (math.floor(math.log10(abs(before))) - DIGITS + 1)
+        return abs(before - after) < 1.5 * unit
+    return bool(before == after) and isinstance(before, bool) == isinstance(after, bool)
 
 
 def _short(value: Any) -> str:

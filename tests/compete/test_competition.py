@@ -222,14 +222,16 @@ def test_an_added_model_has_a_pool_score_at_once_and_no_score_on_d_before_labels
     competition, truth = small.competition, json.loads(small.references.read_text())
     competition.sample("hybrid", 30)
     labelled = set(competition.images_to_label())
+    (tmp_path / "labels.json").write_text(json.dumps({image: truth[image] for image in labelled}))
+    before = competition.rank("cider", tmp_path / "labels.json").rows()
     fourth = synthetic.captions(60, 4, seed=9)["model3"]
     (tmp_path / "fourth.json").write_text(json.dumps(fourth))
     competition.add_model("fourth", tmp_path / "fourth.json")
     competition.select()
     own = [image for image in competition.images_to_label() if image not in labelled]
-    (tmp_path / "labels.json").write_text(json.dumps({image: truth[image] for image in labelled}))
-    row = competition.rank("cider", tmp_path / "labels.json").rows()[-1]
+    *others, row = competition.rank("cider", tmp_path / "labels.json").rows()
     assert (row["model"], row["score"]) == ("fourth", None)
+    assert others == before  # nothing that is known changes
     assert all(row["score"] is not None for row in competition.rank_pool("cider", tmp_path / "labels.json").rows())
     (tmp_path / "labels.json").write_text(json.dumps({image: truth[image] for image in labelled.union(own)}))
     assert all(row["score"] is not None for row in competition.rank("cider", tmp_path / "labels.json").rows())

@@ -280,8 +280,10 @@ class PairScorer:
 
     @property
     def frequencies(self) -> str:
-        """The default document frequencies: of each D_ij, or one table for all while D is labelled in part."""
-        return "all" if any(self.unlabelled) else "pair"
+        """The default document frequencies: of each D_ij, or one table while one that has a number lacks labels."""
+        both = zip(self.pairs, self.unlabelled, strict=True)
+        partly = any(missing and self.design.reaches(pair.images, self._index) for pair, missing in both)
+        return "all" if partly else "pair"
 
     def table_name(self, metric: str, frequencies: Frequencies) -> str:
         """What the output calls the document frequencies."""

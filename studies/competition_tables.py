@@ -99,6 +99,12 @@ def tied(found: dict[str, Any]) -> list[str]:
     return table(["models", "replays", "put out, random", "put out, weighted"], rows)
 
 
+def skewed(found: dict[str, Any]) -> list[str]:
+    """How often one of two equally good models is put out, where differences are far from normal."""
+    rows = [[row["world"], row["replays"], percent(row["error"])] for row in found["rows"]]
+    return table(["differences", "replays", "put out"], rows)
+
+
 def page_tables() -> dict[str, list[str]]:
     """Every table of the page, by name."""
     covered = read_results("coverage_cider")
@@ -109,6 +115,7 @@ def page_tables() -> dict[str, list[str]]:
         "designs on the other half": confirmation(read_results("designs_cider_half1")),
         "stop": stop(read_results("stop_cider")),
         "stop, tied models": tied(read_results("stop_cider_tied")),
+        "stop, skewed differences": skewed(read_results("stop_cider_skewed")),
         "stop by meaning": stop(read_results("stop_semantic")),
     }
 

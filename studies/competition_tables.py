@@ -21,17 +21,17 @@ DESIGNS = {
 }
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """A Markdown table, as lines."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
     lines = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
-    return [*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
 def percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}%"
 
 
-def coverage(found: dict[str, Any]) -> list[str]:
+def coverage(found: dict[str, Any]) -> str:
     """Coverage and width of the intervals, by target and number of labels."""
     rows = []
     for row in found["coverage"]:
@@ -43,14 +43,14 @@ def coverage(found: dict[str, Any]) -> list[str]:
     return table(["target", "labels", "pairs", "width", "scores", "width", "ranks", "width", "scores given"], rows)
 
 
-def adding(found: dict[str, Any]) -> list[str]:
+def adding(found: dict[str, Any]) -> str:
     """What a newcomer's pool score is worth before it has labels of its own."""
     bias = f"{found['bias']:+.4f} ± {1.96 * found['bias_standard_error']:.4f}"
     cells = [found["draws"], bias, percent(found["covered"]), f"{found['median_width_ratio']:.2f}"]
     return table(["draws", "mean error, CIDEr", "inside the interval", "width, of random labels"], [cells])
 
 
-def designs(found: dict[str, Any]) -> list[str]:
+def designs(found: dict[str, Any]) -> str:
     """Winner and order, by design."""
     rows = [
         [row["models"], row["k"], f"{row['labels']:.0f}"]
@@ -60,7 +60,7 @@ def designs(found: dict[str, Any]) -> list[str]:
     return table(["models", "k", "labels", *DESIGNS.values()], rows)
 
 
-def confirmation(found: dict[str, Any]) -> list[str]:
+def confirmation(found: dict[str, Any]) -> str:
     """The default design on images that nothing was chosen on: how much more often it names the winner than random."""
     rows = []
     for row in found["rows"]:
@@ -75,7 +75,7 @@ def confirmation(found: dict[str, Any]) -> list[str]:
     )
 
 
-def stop(found: dict[str, Any]) -> list[str]:
+def stop(found: dict[str, Any]) -> str:
     """Errors of the stop, and labels until it."""
     rows = []
     for row in sorted(found["rows"], key=lambda row: row["models"]):
@@ -90,7 +90,7 @@ def stop(found: dict[str, Any]) -> list[str]:
     return table(["models", "replays", "errors, all three", *arms, "ratio to random", "to both", "median ratios"], rows)
 
 
-def tied(found: dict[str, Any]) -> list[str]:
+def tied(found: dict[str, Any]) -> str:
     """How often one of several models that are equally good is ever put out."""
     rows = [
         [row["models"], row["replays"], percent(row["random_error"]), percent(row["weighted_error"])]
@@ -99,13 +99,13 @@ def tied(found: dict[str, Any]) -> list[str]:
     return table(["models", "replays", "put out, random", "put out, weighted"], rows)
 
 
-def skewed(found: dict[str, Any]) -> list[str]:
+def skewed(found: dict[str, Any]) -> str:
     """How often one of two equally good models is put out, where differences are far from normal."""
     rows = [[row["world"], row["replays"], percent(row["error"])] for row in found["rows"]]
     return table(["differences", "replays", "put out"], rows)
 
 
-def page_tables() -> dict[str, list[str]]:
+def page_tables() -> dict[str, str]:
     """Every table of the page, by name."""
     covered = read_results("coverage_cider")
     return {
@@ -121,8 +121,8 @@ def page_tables() -> dict[str, list[str]]:
 
 
 def main() -> None:
-    for name, lines in page_tables().items():
-        print(f"\n{name}\n", *lines, sep="\n")
+    for name, found in page_tables().items():
+        print(f"\n{name}\n\n{found}")
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def test_the_page_on_preferences_has_the_tables_of_its_results() -> None:
 def test_the_page_on_competitions_has_the_tables_of_its_results() -> None:
     """After a run: `python -m studies.competition_tables`, and put what it prints in the place of the page's tables."""
     shown = (PAGE.parent / "competition.md").read_text()
-    for name, lines in competition_tables.page_tables().items():
-        assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+    for name, found in competition_tables.page_tables().items():
+        assert found in shown, f"the table of {name} is not that of the stored results"
 
 
 def test_enough_was_drawn_for_the_page_on_competitions() -> None:

@@ -46,11 +46,11 @@ from captrial.errors import InputError
 if TYPE_CHECKING:
     from captrial.compete import Competition, RankingResult
     from captrial.compete.ranking.pair_scores import Frequencies
-    from captrial.compete.ranking.result import PoolRanking
+    from captrial.compete.ranking.result import PoolRanking, RankChange
 
 RANKING_COLUMNS = ["rank", "model", "score", "95% interval", "ranks", "first"]
 
-RankChanges = dict[str, tuple[int, int, int]]  # model -> external rank, rank here, difference
+RankChanges = dict[str, "RankChange"]  # by model
 
 
 def rank(
@@ -217,7 +217,7 @@ def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
         columns += ["external rank", "change"]
         for cells in rows:
             old, _, change = changes.get(str(cells[1]), (None, None, None))
-            cells += [old, f"{change:+d}" if change else "0" if change == 0 else None]
+            cells += [old, f"{change:+g}" if change else "0" if change == 0 else None]
     about = [f"target: {TARGETS['discrepancy']}", f"document frequencies: {result.table}"]
     print_table(f"ranking by {result.metric}, where captions differ most", columns, rows, [*about, *result.notes])
 

@@ -64,7 +64,7 @@ function explanationPanel(data) {
 }
 
 function errorRate(word) {
-  return word.wrong == null ? "" : `; ${word.basis}, wrong in ${Math.round(100 * word.wrong)}% of such cases`;
+  return word.wrong == null ? "" : `; on test photographs ${Math.round(100 * word.wrong)}% of such verdicts were wrong (${word.basis})`;
 }
 
 const NOT_LOOKED_AT = "there, but not looked at";
@@ -84,11 +84,13 @@ function named({ label, score }) {
 
 // The regions of a word, the first one on top, and the one that was not looked at. Labels do not cover each other.
 function drawBoxes(data, word) {
-  const shown = word.top.map(({ region }, rank) => ({ ...data.regions[region], style: rank ? "" : "first", text: `${rank + 1} ${data.regions[region].label}` }));
-  if (word.verdict === NOT_LOOKED_AT && word.found != null) shown.push({ ...data.regions[word.found], style: "missed", text: data.regions[word.found].label });
+  const missed = word.verdict === NOT_LOOKED_AT ? word.found : null;
+  const shown = word.top.map(({ region }, rank) => ({ region, style: region === missed ? "missed" : rank ? "" : "first", text: `${rank + 1} ${data.regions[region].label}` }));
+  if (missed != null && !shown.some(({ region }) => region === missed)) shown.push({ region: missed, style: "missed", text: data.regions[missed].label });
   const size = Math.max(data.width, data.height) / 28;
   const labels = [], taken = [];
-  const rects = shown.map(({ box: [x1, y1, x2, y2], style, text }) => {
+  const rects = shown.map(({ region, style, text }) => {
+    const [x1, y1, x2, y2] = data.regions[region].box;
     const width = size * (0.5 + 0.62 * text.length);
     const left = Math.max(0, Math.min(x1 + size / 3, data.width - width));
     let top = Math.min(y1 + size * 1.1, data.height - size / 3);

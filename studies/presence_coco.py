@@ -1,6 +1,6 @@
-"""How often *not in the image* is right on photographs of another kind: COCO, whose boxes show everything of 80 classes.
+"""How often *not in the image* is right on other photographs: COCO, whose boxes show everything of 80 classes.
 
-    python -m studies.presence_coco CACHE measure
+    python -m studies.presence_coco CACHE measure [--models ort,m2]
     python -m studies.presence_coco CACHE tables        what docs/ground_measured.md shows
 
 Nothing was trained or chosen on COCO for these verdicts. The nouns are those of the shipped captioners' captions that
@@ -25,7 +25,7 @@ from captrial.grounding.regions import dataset_regions
 from captrial.grounding.score import PERSON, Grounder, Verdict
 from captrial.language.class_words import COCO_CLASSES, default_table
 from captrial.vision.registry import DEFAULT_DETECTOR
-from studies.noun_presence import RESULTS, accuracy, captions, nulls, precision_bounds, said_nouns, summary
+from studies.noun_presence import MEASURED, RESULTS, accuracy, captions, nulls, precision_bounds, said_nouns, summary
 from studies.region_rules import load
 
 PATH = RESULTS / "presence_coco.json"
@@ -38,7 +38,7 @@ def classes_of(noun: str) -> list[str]:
     return [name for name in COCO_CLASSES if default_table().means(noun, name)]
 
 
-def measure(cache: Path) -> None:
+def measure(cache: Path, models: Sequence[str]) -> None:
     """Verdicts on the nouns of the captions of COCO's photographs, against human boxes."""
     samples = load("coco")
     there = {sample.id: {region.label for region in sample.regions} for sample in samples}
@@ -46,7 +46,7 @@ def measure(cache: Path) -> None:
     grounder = Grounder(labels)
     presences = {sample.id: image_presence(grounder, sample) for sample in detected}
     rows = []
-    for captioner, image, noun in said_nouns(captions(samples, cache, "coco")):
+    for captioner, image, noun in said_nouns(captions(samples, cache, "coco", models)):
         stated, meant = presences[image].absent(noun), classes_of(noun)
         if stated is not None and meant:
             verdict = Verdict.NOT_IN_IMAGE if stated >= presences[image].threshold else Verdict.NOT_LOOKED_AT
@@ -59,8 +59,8 @@ def measure(cache: Path) -> None:
     atomic_write(PATH, orjson.dumps({"rows": rows, "kinds": found}))
 
 
-def table_lines() -> list[str]:
-    """The tables of docs/ground_measured.md."""
+def tables() -> None:
+    """Print the tables of docs/ground_measured.md."""
     document = orjson.loads(PATH.read_bytes())
     lines = ["| flagged as not in the image, COCO | nouns | not there | precision | recall |", "| --- " * 5 + "|"]
     for kind, wanted in KINDS.items():
@@ -78,7 +78,7 @@ def table_lines() -> list[str]:
         lines.append("| --- " * (len(curve) + 1) + "|")
         for title, number in (("not there", 1), ("nouns", 2)):
             lines.append(f"| {title} | " + " | ".join(str(row[number]) for row in curve) + " |")
-    return lines
+    print("\n".join(lines))
 
 
 def main() -> None:
@@ -86,12 +86,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
     parser.add_argument("verb", choices=("measure", "tables"))
+    parser.add_argument("--models", type=lambda text: text.split(","), default=list(MEASURED))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.verb == "measure":
-        measure(arguments.cache)
+        measure(arguments.cache, arguments.models)
     else:
-        print("\n".join(table_lines()))
+        tables()
 
 
 if __name__ == "__main__":

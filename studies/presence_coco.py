@@ -1,84 +1,79 @@
-"""How often *not in the image* is right on other photographs: COCO, whose boxes show everything of 80 classes.
+"""How well *not in the image* tells apart what is there on other photographs: COCO, with human boxes of 80 classes.
 
-    python -m studies.presence_coco CACHE measure [--models ort,m2]
+    python -m studies.presence_coco CACHE measure [--images 200]
     python -m studies.presence_coco CACHE tables        what docs/ground_measured.md shows
 
-Nothing was trained or chosen on COCO for these verdicts. The nouns are those of the shipped captioners' captions that
-mean one of the 80 classes; a noun is there if the image has a human box of such a class. CACHE is that of
-`studies.noun_presence`.
+Nothing was trained or chosen on COCO for this verdict. Every noun is judged in every image, as if a captioner had said
+it: so the shares that are flagged, of images with and without the thing, do not depend on how often captioners are
+wrong. A thing is there if the image has a human box of its class. CACHE is that of `studies.noun_presence`.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import torch
+from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from captrial.files import atomic_write
-from captrial.grounding.presence import image_presence
+from captrial.grounding.presence import image_presence, learnt_names
 from captrial.grounding.regions import dataset_regions
-from captrial.grounding.score import PERSON, Grounder, Verdict
-from captrial.language.class_words import COCO_CLASSES, default_table
+from captrial.grounding.score import PERSON, Grounder
+from captrial.language.class_words import COCO_CLASSES
+from captrial.vision.detectors.noun_presence import read_table
+from captrial.vision.detectors.region_detector import SHIPPED
 from captrial.vision.registry import DEFAULT_DETECTOR
-from studies.noun_presence import MEASURED, RESULTS, accuracy, captions, nulls, precision_bounds, said_nouns, summary
+from studies.noun_presence import RESULTS
 from studies.region_rules import load
 
 PATH = RESULTS / "presence_coco.json"
-KINDS = {"all": (True, False), "people": (True,), "other things": (False,)}
-Row = Sequence[Any]  # captioner, image, noun, verdict, probability of absence, is it there
+LEAST = 15  # images with a class
+SAID = {"man": PERSON}  # nouns beside the names of the classes
 
 
-def classes_of(noun: str) -> list[str]:
-    """The classes of COCO that a noun means."""
-    return [name for name in COCO_CLASSES if default_table().means(noun, name)]
-
-
-def measure(cache: Path, models: Sequence[str]) -> None:
-    """Verdicts on the nouns of the captions of COCO's photographs, against human boxes."""
-    samples = load("coco")
-    there = {sample.id: {region.label for region in sample.regions} for sample in samples}
+def measure(cache: Path, images: int | None) -> None:
+    """What is stated of every noun in every image, and whether it is there."""
+    samples = load("coco")[:images]
+    known = read_table(SHIPPED).nouns
     detected, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache / "coco")
-    grounder = Grounder(labels)
-    presences = {sample.id: image_presence(grounder, sample) for sample in detected}
-    rows = []
-    for captioner, image, noun in said_nouns(captions(samples, cache, "coco", models)):
-        stated, meant = presences[image].absent(noun), classes_of(noun)
-        if stated is not None and meant:
-            verdict = Verdict.NOT_IN_IMAGE if stated >= presences[image].threshold else Verdict.NOT_LOOKED_AT
-            rows.append([captioner, image, noun, str(verdict), round(stated, 4), bool(there[image] & set(meant))])
-    labelled = {sample.id: [region.label for region in sample.regions] for sample in detected}
-    found = {}
-    for kind, wanted in KINDS.items():
-        own = [row for row in rows if (PERSON in classes_of(row[2])) in wanted]
-        found[kind] = {"summary": summary(own), "nulls": nulls(own, labelled, grounder)}
-    atomic_write(PATH, orjson.dumps({"rows": rows, "kinds": found}))
+    there = [{region.label for region in sample.regions} for sample in samples]
+    nouns = {**SAID, **{name: name for name in COCO_CLASSES}}
+    grounder, document = Grounder(labels), {}
+    presences = [image_presence(grounder, sample) for sample in detected]
+    for noun, name in nouns.items():
+        present = [name in classes for classes in there]
+        if learnt_names(noun, known) and sum(present) >= LEAST:
+            stated = [round(float(presence.absent(noun) or 0), 4) for presence in presences]
+            document[noun] = {"class": name, "there": present, "absent": stated}
+    atomic_write(PATH, orjson.dumps({"threshold": presences[0].threshold, "nouns": document}))
+
+
+def ranked_right(absent: NDArray[np.float64], there: NDArray[np.bool_]) -> float:
+    """How often an image without the thing has the higher probability of absence; half of the ties."""
+    without, with_it = absent[~there][:, None], absent[there][None]
+    return float((without > with_it).mean() + (without == with_it).mean() / 2)
 
 
 def tables() -> None:
-    """Print the tables of docs/ground_measured.md."""
+    """Print the table of docs/ground_measured.md."""
     document = orjson.loads(PATH.read_bytes())
-    lines = ["| flagged as not in the image, COCO | nouns | not there | precision | recall |", "| --- " * 5 + "|"]
-    for kind, wanted in KINDS.items():
-        own = [row for row in document["rows"] if (PERSON in classes_of(row[2])) in wanted]
-        absent = np.array([not row[5] for row in own])
-        low, high = precision_bounds(own)
-        flagged = accuracy(np.array([row[3] == Verdict.NOT_IN_IMAGE for row in own]), absent)
-        shown = f"{flagged['precision']:.2f} [{low:.2f}, {high:.2f}] | {flagged['recall']:.2f} |"
-        lines.append(f"| **the verdict, {kind}** | {len(own)} | {absent.mean():.0%} | {shown}")
-        for name, entry in document["kinds"][kind]["nulls"].items():
-            lines.append(f"| {name} | | | {entry['precision']:.2f} | {entry['recall']:.2f} |")
-    for kind in KINDS:
-        curve = document["kinds"][kind]["summary"]["reliability"]
-        lines += ["", f"| {kind} | " + " | ".join(str(row[0]) for row in curve) + " |"]
-        lines.append("| --- " * (len(curve) + 1) + "|")
-        for title, number in (("not there", 1), ("nouns", 2)):
-            lines.append(f"| {title} | " + " | ".join(str(row[number]) for row in curve) + " |")
-    print("\n".join(lines))
+    print("| noun | images with it | flagged there | images without it | flagged there | ranked right |")
+    print("| --- " * 6 + "|")
+    rows: list[tuple[str, dict[str, Any]]] = sorted(document["nouns"].items(), key=lambda one: -sum(one[1]["there"]))
+    for noun, row in rows:
+        there, absent = np.array(row["there"]), np.array(row["absent"])
+        flagged = absent >= document["threshold"]
+        cells = []
+        for part in (there, ~there):
+            rate = binomtest(int(flagged[part].sum()), int(part.sum()))
+            limits = rate.proportion_ci(method="wilson")
+            cells.append(f"{part.sum()} | {rate.statistic:.0%} [{limits.low:.0%}, {limits.high:.0%}]")
+        print(f"| {noun} | {cells[0]} | {cells[1]} | {100 * ranked_right(absent, there):.0f}% |")
 
 
 def main() -> None:
@@ -86,11 +81,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
     parser.add_argument("verb", choices=("measure", "tables"))
-    parser.add_argument("--models", type=lambda text: text.split(","), default=list(MEASURED))
+    parser.add_argument("--images", type=int, help="only the first ones")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.verb == "measure":
-        measure(arguments.cache, arguments.models)
+        measure(arguments.cache, arguments.images)
     else:
         tables()
 

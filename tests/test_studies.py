@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from captrial.data import read_dataset
-from studies import attend_tables, judges
+from studies import attend_tables, blind_check, judges, noun_presence, presence_coco
 from studies.attend_entities import RESULTS
 from studies.flickr8k_table import table
 from studies.free_photographs import PHOTOGRAPHS, write_photographs
@@ -39,6 +39,17 @@ def test_the_page_on_judges_has_the_tables_of_its_results() -> None:
     shown = (PAGE.parent / "judges.md").read_text()
     for name, lines in judges.page_tables().items():
         assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+
+
+def test_the_page_on_grounding_has_the_tables_of_its_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a run: `python -m studies.noun_presence CACHE tables` and `python -m studies.blind_check score`."""
+    shown = (PAGE.parent / "ground_measured.md").read_text().splitlines()
+    noun_presence.tables(Path())
+    blind_check.score()
+    presence_coco.tables()
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(printed) > 50
+    assert [line for line in printed if line not in shown] == []
 
 
 NUMBER = re.compile(r"\d+\.\d+")

@@ -64,7 +64,7 @@ function explanationPanel(data) {
 }
 
 function errorRate(word) {
-  return word.wrong == null ? "" : `; on test photographs ${Math.round(100 * word.wrong)}% of such verdicts were wrong (${word.basis})`;
+  return word.wrong == null ? "" : `; on test photographs of Flickr8k ${Math.round(100 * word.wrong)}% of such verdicts were wrong (${word.basis})`;
 }
 
 const NOT_LOOKED_AT = "there, but not looked at";

@@ -109,8 +109,8 @@ def paint(axis: Axes, grounded: GroundedExplanation, title: str) -> None:
             box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
             axis.text(x1, y1, f"{noun.name}: {region.label}", fontsize=11, va="top", bbox=box)
     axis.set_title(title, fontsize=13)
-    below = {"ha": "center", "va": "top", "fontsize": 11}
-    axis.text(0.5, -0.02, "\n".join(lines), transform=axis.transAxes, **below)  # type: ignore[arg-type]
+    text = "\n".join(lines)
+    axis.text(0.5, -0.02, text, transform=axis.transAxes, ha="center", va="top", fontsize=11)
 
 
 if __name__ == "__main__":

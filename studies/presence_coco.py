@@ -43,7 +43,8 @@ def measure(cache: Path, images: int | None) -> None:
     detected, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache / "coco")
     there = [{region.label for region in sample.regions} for sample in samples]
     nouns = {**SAID, **{name: name for name in COCO_CLASSES}}
-    grounder, document = Grounder(labels), {}
+    grounder = Grounder(labels)
+    document: dict[str, dict[str, Any]] = {}
     presences = [image_presence(grounder, sample) for sample in detected]
     for noun, name in nouns.items():
         present = [name in classes for classes in there]

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from captrial.data import read_dataset
-from studies import attend_tables, competition_tables, judges, metric_tables
+from studies import attend_tables, blind_check, competition_tables, judges, metric_tables, noun_presence, presence_coco
 from studies.attend_entities import RESULTS
 from studies.competition_scores import read_results
 from studies.flickr8k_table import table
@@ -66,6 +66,17 @@ def test_the_page_on_judges_has_the_tables_of_its_results() -> None:
     shown = (PAGE.parent / "judges.md").read_text()
     for name, lines in judges.page_tables().items():
         assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+
+
+def test_the_page_on_grounding_has_the_tables_of_its_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a run: the tables of `studies.noun_presence`, `blind_check` and `presence_coco`."""
+    shown = (PAGE.parent / "ground_measured.md").read_text().splitlines()
+    noun_presence.tables(Path())
+    blind_check.score()
+    presence_coco.tables()
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(printed) > 50
+    assert [line for line in printed if line not in shown] == []
 
 
 @pytest.mark.parametrize("name", list(metric_tables.page_tables()))

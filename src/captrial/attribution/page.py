@@ -61,12 +61,13 @@ source = _templates.source  # style sheet and script, for other pages that show 
 
 
 class WordMark(NamedTuple):
-    """How a word is marked: the text of its verdict, a symbol and a colour; and how often such a verdict is wrong."""
+    """How a word is marked: the text of its verdict, a symbol and a colour, and how often such a verdict is wrong."""
 
     text: str
     symbol: str
     colour: str
     error: float | None = None
+    basis: str = ""  # how the error was measured: by eye, or by references
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,7 @@ class ExplanationView:
     captioner: str = ""
     notes: Sequence[str] = ()  # below the caption, e.g. how verdicts were made
     marks: Mapping[int, WordMark] = field(default_factory=dict)  # by index of the word
+    found: Mapping[int, int] = field(default_factory=dict)  # by index of the word: the region that is of it
     scores: Sequence[tuple[str, float | None]] = ()  # GroundingScore by delta
     problem: str | None = "grounding was not measured: no labelled regions"  # why there are no scores
     rule: str = DEFAULT_RULE  # how the scores of elements become one a region
@@ -153,6 +155,8 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
                 "verdict": mark and mark.text,
                 "mark": mark and mark.symbol,
                 "wrong": mark and mark.error,
+                "basis": mark and mark.basis,
+                "found": view.found.get(number),
                 "top": _top(scores[number]),
                 "error": None if found.errors is None else float(found.errors[number]),
             }

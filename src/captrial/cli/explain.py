@@ -111,8 +111,8 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
 
 
 def _wrong(mark: WordMark) -> str:
-    """How often such a verdict is wrong by eye, where that is known."""
-    return "" if mark.error is None else f" ({mark.error:.0%} wrong by eye)"
+    """How often such a verdict is wrong, where that is known."""
+    return "" if mark.error is None else f" ({mark.error:.0%} wrong {mark.basis})"
 
 
 def _print(grounded: GroundedExplanation) -> None:

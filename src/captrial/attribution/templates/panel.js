@@ -31,8 +31,7 @@ function explanationPanel(data) {
     if (word.verdict) {
       const [style, meaning] = VERDICTS[word.verdict];
       button.classList.add(style);
-      const wrong = word.wrong == null ? "" : ` (by eye, wrong in ${Math.round(100 * word.wrong)}% of such cases)`;
-      button.title = `${word.verdict}: ${meaning}${wrong}`;
+      button.title = `${word.verdict}: ${meaning}${errorRate(word)}`;
       button.append(element("span", { class: "mark", "aria-label": word.verdict }, word.mark));
     }
     for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));
@@ -49,8 +48,8 @@ function explanationPanel(data) {
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === number)));
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
-    boxes.replaceChildren(...word.top.flatMap(({ region }, rank) => drawBox(data, data.regions[region], rank)));
-    details.replaceChildren(element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...completeness(word));
+    boxes.replaceChildren(...drawBoxes(data, word));
+    details.replaceChildren(...verdict(data, word), element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...completeness(word));
   }
 
   const side = element("div", { class: "side" }, details, ...groundingBars(data));
@@ -64,26 +63,58 @@ function explanationPanel(data) {
   return panel;
 }
 
-function drawBox(data, region, rank) {
-  const [x1, y1, x2, y2] = region.box;
-  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const places = { x: x1, y: y1, width: x2 - x1, height: y2 - y1 };
-  for (const [key, value] of Object.entries(places)) rect.setAttribute(key, value);
-  if (rank > 0) return [rect];
-  rect.classList.add("first");
-  const label = document.createElementNS("http://www.w3.org/2000/svg", "text");
+function errorRate(word) {
+  return word.wrong == null ? "" : `; on test photographs of Flickr8k ${Math.round(100 * word.wrong)}% of such verdicts were wrong (${word.basis})`;
+}
+
+const NOT_LOOKED_AT = "there, but not looked at";
+
+function verdict(data, word) {
+  if (!data.words.some((other) => other.verdict)) return [];
+  if (!word.verdict) return [element("p", { class: "verdict soft" }, "no noun, so no verdict")];
+  const [style, meaning] = VERDICTS[word.verdict];
+  const where = word.found == null ? "no region is of it, the image as a whole suggests it" : `dashed: ${named(data.regions[word.found])}`;
+  const place = word.verdict === NOT_LOOKED_AT ? ` (${where})` : "";
+  return [element("p", { class: "verdict" }, element("strong", { class: style }, `${word.mark} ${word.verdict}`), `: ${meaning}${place}${errorRate(word)}`)];
+}
+
+function named({ label, score }) {
+  return `${label || "region"}${score < 1 ? `, detector's score ${score.toFixed(2)}` : ""}`;
+}
+
+// The regions of a word, the first one on top, and the one that was not looked at. Labels do not cover each other.
+function drawBoxes(data, word) {
+  const missed = word.verdict === NOT_LOOKED_AT ? word.found : null;
+  const shown = word.top.map(({ region }, rank) => ({ region, style: region === missed ? "missed" : rank ? "" : "first", text: `${rank + 1} ${data.regions[region].label}` }));
+  if (missed != null && !shown.some(({ region }) => region === missed)) shown.push({ region: missed, style: "missed", text: data.regions[missed].label });
   const size = Math.max(data.width, data.height) / 28;
-  label.setAttribute("x", x1 + size / 3);
-  label.setAttribute("y", Math.min(y1 + size * 1.1, data.height - size / 3));
-  label.setAttribute("font-size", size);
-  label.textContent = region.label;
-  return [rect, label];
+  const labels = [], taken = [];
+  const rects = shown.map(({ region, style, text }) => {
+    const [x1, y1, x2, y2] = data.regions[region].box;
+    const width = size * (0.5 + 0.62 * text.length);
+    const left = Math.max(0, Math.min(x1 + size / 3, data.width - width));
+    let top = Math.min(y1 + size * 1.1, data.height - size / 3);
+    const covered = () => taken.find((other) => Math.abs(other.top - top) < size * 1.1 && left < other.left + other.width && other.left < left + width);
+    while (covered()) top = covered().top + size * 1.15;
+    if (top > data.height) top = Math.min(...taken.map((other) => other.top)) - size * 1.15;
+    taken.push({ left, top, width });
+    labels.push(drawn("text", { x: left, y: top, "font-size": size }, text.trim()));
+    return drawn("rect", { x: x1, y: y1, width: x2 - x1, height: y2 - y1, class: style });
+  });
+  return [...rects.reverse(), ...labels];
+}
+
+function drawn(name, attributes, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
 }
 
 function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the image has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
-    element("li", {}, `${data.regions[region].label || "region"} `, element("span", { class: "soft" }, `${Math.round(100 * share)}% of the regions' weight`))));
+    element("li", {}, named(data.regions[region]), element("span", { class: "soft" }, ` · ${Math.round(100 * share)}% of the weight`))));
 }
 
 function completeness(word) {

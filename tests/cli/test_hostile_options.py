@@ -133,7 +133,7 @@ LINES: dict[str, list[str]] = {
     "studio": [],
     "train": ["transformer-small", "--data", "STUDY/world", "--features", "STUDY/features", "--out", "OUT", *TINY],
     "trial init": ["OUT.yaml"],
-    "trial run": ["BINARY"],
+    "trial run": ["TRIAL"],
     "verify": ["COMPETITION"],
 }
 

@@ -19,11 +19,13 @@ import orjson
 import yaml  # type: ignore[import-untyped]
 
 from captrial.captioners.chat_client import is_local, parse_address
+from captrial.captioners.loading import check_source, runs_code
 from captrial.compete import Competition, Judgement, SelectionSettings
 from captrial.compete.storage.captioner_runs import run_captioners
-from captrial.compete.storage.manifest import MANIFEST
+from captrial.compete.storage.manifest import COMPETITION, MANIFEST
 from captrial.errors import InputError, MismatchError, StateError
-from captrial.files import atomic_write
+from captrial.files import FileSum, path_inside, refuse_overwrite
+from captrial.folders import lock_folder, read_checksums, write_checked
 from captrial.judges.corrected_ranking import JudgeResult, rank_by_judge
 from captrial.judges.correction import judged_items
 from captrial.judges.endpoint_judge import EndpointJudge
@@ -35,6 +37,7 @@ from captrial.judges.spending import Spending, TokenPrice
 
 RESULTS = "trial.json"
 _LARGEST = 100_000  # bytes of a trial file
+_LARGEST_NUMBER = 10**18
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 TEMPLATE = """\
@@ -151,13 +154,23 @@ def read_trial(path: Path | str) -> TrialFile:
         content = path.read_bytes()
         if len(content) > _LARGEST:
             raise InputError(f"{path}: is larger than {_LARGEST} bytes; a trial file is short")
-        found = yaml.safe_load(content.decode())
+        found = yaml.load(content.decode(), _Loader)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); write one by `captrial trial init`") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: is not YAML ({reason}); repair it") from None
     return _trial(_Section(str(path), found), path.parent)
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Values only. Without aliases: a few of them stand for texts of any length."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """As in yaml, but for `*name`."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError(f"*{self.peek_event().anchor[:50]} repeats a value; write the value again")
+        return super().compose_node(parent, index)
 
 
 @dataclass(frozen=True)
@@ -182,11 +195,18 @@ class _Section:
             return default
         accepted = (int, float) if kind is float else (kind,)
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise InputError(f"{self.place}: {key} should be {_KINDS[kind]}, not {str(value)[:50]!r}")
-        try:
-            return kind(value)
-        except OverflowError:
-            raise InputError(f"{self.place}: {key} is too large a number") from None
+            raise InputError(f"{self.place}: {key} should be {_KINDS[kind]}, not {_shown(value)}")
+        if isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+            raise InputError(f"{self.place}: {key} is too large a number; give one below 10^18")
+        return kind(value)
+
+
+def _shown(value: Any) -> str:
+    """The start of a value, for messages."""
+    try:
+        return repr(str(value)[:50])
+    except ValueError:  # a number of more digits than Python writes
+        return "a number of thousands of digits"
 
 
 _KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a group"}
@@ -214,7 +234,7 @@ def _trial(section: _Section, folder: Path) -> TrialFile:
         judges,
         people.get("votes", int, 50),
         None if references is None else folder / references,
-        tuple(str(name) for name in section.get("metrics", list, ["cider"])),
+        _metrics(section),
         section.get("send_images", bool, False),
         folder,
     )
@@ -222,11 +242,26 @@ def _trial(section: _Section, folder: Path) -> TrialFile:
     return trial
 
 
+def _metrics(section: _Section) -> tuple[str, ...]:
+    names = section.get("metrics", list, ["cider"])
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"{section.place}: metrics are names, as in [bleu, cider]; see `captrial score --list-metrics`"
+        )
+    return tuple(names)
+
+
 def _models(section: _Section) -> dict[str, str]:
     models = section.get("models", dict, {})
     for name, source in models.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(source, str) or not source:
-            raise InputError(f"{section.place}: models are `name: caption file or captioner`, not {str(name)[:50]!r}")
+            raise InputError(f"{section.place}: models are `name: caption file or captioner`, not {_shown(name)}")
+        if runs_code(source):
+            raise InputError(
+                f"{section.place}: {name} would run code or read pickles that come with its checkpoint, which captrial "
+                "does not do because a file says so; if you trust it, caption by `captrial caption` and name the file "
+                "of captions here"
+            )
     if len(models) < 2:
         raise InputError(f"{section.place}: a trial has two or more models, this one {len(models)}")
     return dict(models)
@@ -300,6 +335,16 @@ class TrialResult:
 def run_trial(trial: TrialFile, tell: Callable[[str], None] = lambda step: None) -> TrialResult:
     """Do every step that is not done yet; `tell` is called before each. Writes `trial.json`."""
     _refuse_sending(trial)
+    for source in trial.captioners().values():
+        check_source(source)
+    for judge in trial.judges:
+        _rubric(trial, judge)
+    with lock_folder(trial.out, COMPETITION):
+        return _run_steps(trial, tell)
+
+
+def _run_steps(trial: TrialFile, tell: Callable[[str], None]) -> TrialResult:
+    refuse_overwrite(trial.out / RESULTS, overwrite=None, ours=_is_recorded)
     tell("captions")
     competition = _competition(trial)
     tell("selection")
@@ -313,8 +358,14 @@ def run_trial(trial: TrialFile, tell: Callable[[str], None] = lambda step: None)
     tell("ranking")
     _rank(trial, competition, result)
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    atomic_write(trial.out / RESULTS, orjson.dumps(result.to_json(), option=options) + b"\n")
+    with write_checked(trial.out) as staging:
+        (staging / RESULTS).write_bytes(orjson.dumps(result.to_json(), option=options) + b"\n")
     return result
+
+
+def _is_recorded(path: Path) -> bool:
+    """Whether a file of a competition is as captrial left it there."""
+    return path.is_file() and FileSum.of(path) in read_checksums(path.parent).get(path.name, [])
 
 
 def _refuse_sending(trial: TrialFile) -> None:
@@ -355,13 +406,18 @@ def _ask(trial: TrialFile, judge: TrialJudge, competition: Competition) -> Judge
     asked.spending = judge.spending()
     settings = JudgeSettings(
         judge.name,
-        rubric=read_rubric(trial.folder / judge.rubric) if judge.rubric else "",
+        rubric=_rubric(trial, judge),
         send_images=not judge.text_only,
         references=trial.references if judge.text_only else None,
         parallel=judge.parallel,
         mode=judge.mode,
     )
     return judge_competition(competition, asked, settings)
+
+
+def _rubric(trial: TrialFile, judge: TrialJudge) -> str:
+    """What a judge is told; it is sent to the endpoint, so it must not be any file of this machine."""
+    return read_rubric(path_inside(trial.folder, judge.rubric)) if judge.rubric else ""
 
 
 def _rank(trial: TrialFile, competition: Competition, result: TrialResult) -> None:

@@ -1,6 +1,7 @@
 """Every command that writes a folder or a file, for tests that attack all of them.
 
-`OUT` is what a command writes, `TRIAL` a trial file that names it; other capitals are inputs that `arguments` puts in their places.
+`OUT` is what a command writes, `TRIAL` a trial file that names it; other capitals are inputs that `arguments` puts in
+their places.
 """
 
 from __future__ import annotations

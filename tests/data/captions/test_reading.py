@@ -140,6 +140,19 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypa
         read_captions(put(tmp_path, "log.eval", inspect_archive()))
 
 
+@pytest.mark.parametrize(
+    ("method", "said"), [(zipfile.ZIP_DEFLATED, "200 times its size"), (zipfile.ZIP_LZMA, "another method")]
+)
+def test_a_small_archive_takes_little_memory(method: int, said: str, tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive:
+        archive.writestr("header.json", "{}")
+        empty = b"[]," * (300_000 if method == zipfile.ZIP_DEFLATED else 20)
+        archive.writestr("samples/1.json", b'{"id": 1, "output": {"completion": "a dog"}, "x": [%s[]]}' % empty)
+    with pytest.raises(CaptionFileError, match=said):
+        read_captions(put(tmp_path, "log.eval", content.getvalue()))
+
+
 @pytest.mark.parametrize("frame_type", ["object", "string", "category"])
 def test_files_of_pandas(frame_type: str, tmp_path: Path) -> None:
     texts = ["line\nbreak", "tab\there", 'quote "here"', "plain, comma", ""]

@@ -10,12 +10,15 @@ import typer
 
 from captrial.cli.engine_options import EngineName, RayAddress, chosen_engine, wants_engine
 from captrial.cli.output import (
+    CaptionColumn,
     ClipOption,
+    IdTable,
     JsonFlag,
     ObjectsOption,
     OverwriteFlag,
     SimilarityOption,
     VectorsOption,
+    caption_layout,
     console_err,
     print_json,
     print_table,
@@ -63,6 +66,8 @@ def score(
     save_frequencies: Annotated[
         Path | None, typer.Option("--save-frequencies", help="Write the document frequencies of these references.")
     ] = None,
+    caption_column: CaptionColumn = None,
+    ids: IdTable = None,
     split: Annotated[str | None, typer.Option("--split", help="Use one split of the references file.")] = None,
     training: Annotated[
         Path | None, typer.Option("--training", help="Training captions, for the novelty of `statistics`.")
@@ -90,7 +95,7 @@ def score(
     engine: EngineName = "local",
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Workers. \\[default: one a processor from 2 000 images on, else 1]"),
+        typer.Option("--workers", min=1, help="Workers. \\[default: one per processor from 2 000 images on, else 1]"),
     ] = None,
     ray_address: RayAddress = None,
     work: Annotated[
@@ -118,7 +123,16 @@ def score(
         if output:
             refuse_overwrite(output, inputs=[*read, other], overwrite=overwrite)
     files = ScoreFiles(
-        named, references, split, strict, first_sentence, max_words, objects=objects, training=training, images=images
+        named,
+        references,
+        split,
+        strict,
+        first_sentence,
+        max_words,
+        objects=objects,
+        training=training,
+        images=images,
+        layout=caption_layout(caption_column, ids),
     )
     inputs = read_inputs(files, _warn)
     if save_frequencies:

@@ -24,7 +24,7 @@ function explanationPanel(data) {
   boxes.setAttribute("viewBox", `0 0 ${data.width} ${data.height}`);
   boxes.setAttribute("aria-hidden", "true");
   stage.append(map, boxes);
-  const details = element("div", { "aria-live": "polite" });
+  const about = element("div", { "aria-live": "polite" });
   const caption = element("p", { class: "caption" });
   const buttons = data.words.map((word, number) => {
     const button = element("button", { class: "word", type: "button", "aria-pressed": "false" }, word.text);
@@ -49,58 +49,85 @@ function explanationPanel(data) {
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === number)));
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
-    boxes.replaceChildren(...word.top.flatMap(({ region }, rank) => drawBox(data, data.regions[region], rank)));
-    details.replaceChildren(element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...completeness(word));
+    const drawn = word.top.map(({ region }, rank) => drawBox(data, data.regions[region], rank)).reverse(); // the first on top
+    boxes.replaceChildren(...drawn.flat());
+    about.replaceChildren(
+      element("h3", {}, `“${word.text}”`),
+      ...(word.sentence ? [element("p", { class: "sentence" }, word.sentence)] : []),
+      ...alternatives(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
+    );
+    error.replaceChildren(...numericalError(word));
   }
 
-  const side = element("div", { class: "side" }, details, ...groundingBars(data));
+  const error = element("div");
+  const details = element(
+    "details", {}, element("summary", {}, "Details"), error, ...groundingScore(data),
+    ...data.notes.map((note) => element("p", { class: "soft small" }, note)),
+  );
+  const side = element("div", { class: "side" }, about);
   const heading = [data.captioner, data.method.replaceAll("_", " ")].filter(Boolean).join(" · ");
   const panel = element(
     "section", { class: "panel" }, element("h2", {}, heading), caption,
-    element("div", { class: "columns" }, stage, side), legend(data),
-    ...data.notes.map((note) => element("p", { class: "soft small" }, note)),
+    ...data.warnings.map((warning) => element("p", { class: "warning" }, `Warning: ${warning}.`)),
+    element("div", { class: "columns" }, stage, side), legend(data), details,
   );
   if (buttons.length) show(Math.max(0, data.words.findIndex((word) => word.verdict)));  // the first noun
   return panel;
 }
 
+// A box with a dark edge around a light line, so that it can be seen on any image; only the first has its label.
 function drawBox(data, region, rank) {
   const [x1, y1, x2, y2] = region.box;
-  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const places = { x: x1, y: y1, width: x2 - x1, height: y2 - y1 };
-  for (const [key, value] of Object.entries(places)) rect.setAttribute(key, value);
-  if (rank > 0) return [rect];
-  rect.classList.add("first");
-  const label = document.createElementNS("http://www.w3.org/2000/svg", "text");
-  const size = Math.max(data.width, data.height) / 28;
-  label.setAttribute("x", x1 + size / 3);
-  label.setAttribute("y", Math.min(y1 + size * 1.1, data.height - size / 3));
-  label.setAttribute("font-size", size);
+  const make = (name, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+  const place = { x: x1, y: y1, width: x2 - x1, height: y2 - y1 };
+  const style = rank ? "" : "first";
+  const lines = [make("rect", { ...place, class: `edge ${style}` }), make("rect", { ...place, class: `line ${style}` })];
+  if (rank || !region.label) return lines;
+  const size = Math.max(data.width, data.height) / 26;
+  const width = Math.min(data.width, size * (0.74 * region.label.length + 0.8)); // wide enough for any letters
+  const left = Math.max(0, Math.min(x1, data.width - width));
+  const top = Math.max(0, Math.min(y1, data.height - 1.4 * size));
+  const label = make("text", { x: left + 0.4 * size, y: top + size, "font-size": size });
   label.textContent = region.label;
-  return [rect, label];
+  return [...lines, make("rect", { x: left, y: top, width, height: 1.4 * size, class: "label" }), label];
+}
+
+function percent(share) {
+  return share > 0 && share < 0.01 ? "< 1%" : `${Math.round(100 * share)}%`;
+}
+
+// What else the captioner could have said in this place.
+function alternatives(word) {
+  if (!word.alternatives.length) return [];
+  const bars = element("div", { class: "bars" });
+  for (const { text, probability } of word.alternatives) {
+    const filled = element("i");
+    filled.style.width = `${100 * probability}%`;
+    const said = text === word.text ? { class: "said" } : {};
+    bars.append(element("span", said, text), element("span", { class: "bar" }, filled), element("span", {}, percent(probability)));
+  }
+  return [element("h3", {}, "The captioner could have said"), bars];
 }
 
 function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the image has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
-    element("li", {}, `${data.regions[region].label || "region"} `, element("span", { class: "soft" }, `${Math.round(100 * share)}% of the regions' weight`))));
+    element("li", {}, `${data.regions[region].label || "region"} `, element("span", { class: "soft" }, `${percent(share)} of the regions' weight`))));
 }
 
-function completeness(word) {
+function numericalError(word) {
   if (word.error === null) return [];
-  return [element("p", { class: "soft small" }, `completeness error: ${(100 * word.error).toFixed(2)}% of the change of the word’s score`)];
+  return [element("p", { class: "soft small" }, `Numerical error of “${word.text}”: ${(100 * word.error).toFixed(2)}%`)];
 }
 
-function groundingBars(data) {
-  const heading = element("h3", {}, "GroundingScore");
-  if (data.problem) return [heading, element("p", { class: "soft" }, data.problem)];
-  const bars = element("div", { class: "bars" });
-  for (const { delta, score } of data.grounding) {
-    const filled = element("i");
-    filled.style.width = `${Math.max(0, 100 * score)}%`;
-    bars.append(element("span", {}, `δ = ${delta}`), element("span", { class: "bar" }, filled), element("span", {}, (100 * score).toFixed(1)));
-  }
-  return [heading, bars, element("p", { class: "soft small" }, "similarity of each noun to the top regions of the last δ words, mean over nouns, at most 100")];
+function groundingScore(data) {
+  if (data.problem) return [element("p", { class: "soft small" }, `No GroundingScore: ${data.problem}.`)];
+  const scores = data.grounding.map(({ delta, score }) => `${(100 * score).toFixed(1)} (δ = ${delta})`).join(", ");
+  return [element("p", { class: "soft small" }, `GroundingScore ${scores}: similarity of each noun to the top regions of the last δ words, mean over nouns, at most 100.`)];
 }
 
 function legend(data) {

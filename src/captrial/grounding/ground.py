@@ -13,7 +13,7 @@ from PIL import Image
 from captrial.attribution.attribution import Array, Attribution, top_labels
 from captrial.attribution.explain import check_request
 from captrial.attribution.explain import explain as explain_words
-from captrial.attribution.explanation import Explanation
+from captrial.attribution.explanation import Alternative, Explanation
 from captrial.attribution.methods.registry import DEFAULT_METHOD, title_of
 from captrial.attribution.page import ExplanationView, WordMark, error_warning, framed, words_figure, write_page
 from captrial.attribution.region_rules import DEFAULT_RULE, region_rule
@@ -178,6 +178,16 @@ class GroundedExplanation:
     def words(self) -> tuple[str, ...]:
         """The words that were explained."""
         return self.explanation.words
+
+    @property
+    def image(self) -> Image.Image | None:
+        """The image that was captioned."""
+        return self.explanation.image
+
+    @property
+    def alternatives(self) -> tuple[tuple[Alternative, ...], ...]:
+        """Of each word, the most likely words in its place with their probabilities; empty for black boxes."""
+        return self.explanation.alternatives
 
     @property
     def attribution(self) -> Attribution:

@@ -33,8 +33,8 @@ from captrial.judges import FairBets, corrected_mean, rank_corrected
 from captrial.metrics import State, score
 from captrial.metrics.significance import GateSettings, check_not_worse
 from studies.data_paths import DATA
-from studies.preferences import BATTLES, RESULTS, Row, markdown, resumed, share, write_tables
-from studies.printing import print_table
+from studies.preferences import BATTLES, RESULTS, Row, markdown, resumed, share
+from studies.printing import run_parts
 
 PAGE = Path(__file__).parents[1] / "docs" / "judges.md"
 PUBLISHED = DATA / "captioners" / "karpathy_test"
@@ -423,13 +423,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 
 def main(names: Sequence[str]) -> None:
     """Run the parts that are named, or all, and print their rows; `tables` writes those of the page."""
-    if list(names) == ["tables"]:
-        write_tables(PAGE, page_tables())
-        return
-    for name in names or PARTS:
-        rows = PARTS[name]()
-        for kind in dict.fromkeys(tuple(row) for row in rows):
-            print_table(name, kind, [[row[key] for key in kind] for row in rows if tuple(row) == kind])
+    run_parts(PARTS, names, PAGE, page_tables)
 
 
 if __name__ == "__main__":

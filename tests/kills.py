@@ -177,7 +177,7 @@ def judge(inputs: Path) -> Work:
         if not folder.exists():
             shutil.copytree(made, folder.with_suffix(".copy"), dirs_exist_ok=True)
             folder.with_suffix(".copy").rename(folder)
-        settings = JudgeSettings("tiny", parallel=2)
+        settings = JudgeSettings("tiny", concurrency=2)
         report = judge_competition(Competition.open(folder), EndpointJudge(base, "tiny", pause=0.01), settings)
         assert report.missing == 0
 

@@ -41,5 +41,5 @@ def test_run_until_it_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[
         found = answer(capsys, ["trial", "run", str(world.file)])
         assert (found["complete"], found["requests"]) == (True, 0)
         run_captrial(["trial", "run", str(world.file)])
-        assert "votes on 12 of 20 items" in capsys.readouterr().out
+        assert "votes on 12 of 20 judged items" in capsys.readouterr().out
         assert json.loads((tmp_path / "trial" / "trial.json").read_text())["complete"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.engine_options import EngineName, EngineOptions, RayAddress, Workers
 from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table, print_warning
 from captrial.errors import InputError
 from captrial.files import check_writable, refuse_overwrite
@@ -51,7 +51,7 @@ def caption(
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
-    in_flight: Annotated[
+    concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Concurrent requests to an endpoint, per worker; 8.", show_default=False),
     ] = None,
@@ -67,17 +67,18 @@ def caption(
     from captrial.captioners.registry import DEFAULT_CAPTIONER
 
     several = any(_holds_images(path) for path in images) or (out is not None and len(images) > FEW)
-    in_parts = several or wants_engine(engine, workers)  # an interrupted run continues
+    options = EngineOptions(engine, workers, ray_address)
+    in_parts = options.several or several  # an interrupted run continues
     _check_paths(images, out, in_parts, overwrite)  # before a model is loaded, which takes seconds
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, **trust)
     if in_parts:
         from captrial.engines.jobs.caption import CaptionSettings
 
-        settings = CaptionSettings(source, beam, in_flight)
-        _caption_many(images, settings, out, chosen_engine(engine, workers, ray_address), json)
+        settings = CaptionSettings(source, beam, concurrency)
+        _caption_many(images, settings, out, options.make(), json)
         return
-    captioner = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None)
+    captioner = load_captioner(source, beam, concurrency=concurrency if is_address(source) else None)
     captions, problems = caption_each(captioner, images)
     if out and captions:
         from captrial.data import write_captions

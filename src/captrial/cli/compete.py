@@ -16,7 +16,7 @@ from captrial.cli.compete_options import (
     caption_files,
     open_competition,
 )
-from captrial.cli.engine_options import RayAddress, chosen_engine
+from captrial.cli.engine_options import EngineOptions, RayAddress
 from captrial.cli.output import (
     CaptionColumn,
     IdTable,
@@ -145,7 +145,7 @@ def select(
     else:
         from captrial.engines.jobs.select import EngineRanker
 
-        made = chosen_engine(engine, workers or usable_cpus(), ray_address)
+        made = EngineOptions(engine, workers or usable_cpus(), ray_address).make()
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
     if design or labels or between or not competition.manifest.sample:
         competition.sample(chosen.name, labels, between.split(",") if between else ())

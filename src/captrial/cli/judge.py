@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from captrial.cli.compete_preferences import PreferenceFile
-from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
+from captrial.cli.output import JsonFlag, console, console_err, interval_text, print_json, print_table
 from captrial.errors import InputError
 from captrial.progress import progress_bar
 
@@ -40,12 +40,12 @@ def run(
     rubric: Annotated[Path | None, typer.Option(help="What the judge is told; see `captrial judge rubric`.")] = None,
     text_only: Annotated[bool, typer.Option("--text-only", help="Show references instead of the image.")] = False,
     references: Annotated[
-        Path | None, typer.Option(help="Captions by people, shown to the judge. \\[text-only: those in the directory]")
+        Path | None, typer.Option(help="Reference captions, shown to the judge. \\[text-only: those in the directory]")
     ] = None,
     all_images: Annotated[bool, typer.Option("--all-images", help="The whole pool, not the selected images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Judge this many images, chosen at random.")] = None,
     longest_side: Annotated[int, typer.Option(help="Images are shrunk to this many pixels.")] = 768,
-    parallel: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
+    concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
     budget: Annotated[float | None, typer.Option(help="Stop before this judge has cost more here.")] = None,
     prices: Annotated[
         Path | None, typer.Option(help='Prices of a million tokens: {"model": {"prompt": 2.5, "completion": 10}}.')
@@ -68,7 +68,7 @@ def run(
         send_images=not text_only,
         references=references,
         longest_side=longest_side,
-        parallel=parallel,
+        concurrency=concurrency,
         all_images=all_images,
         limit=limit,
         mode=mode,
@@ -115,7 +115,9 @@ def rank(
 def compare(
     directory: Annotated[Path, typer.Argument(help="The competition's directory.")],
     preferences: PreferenceFile = None,
-    references: Annotated[Path | None, typer.Option(help="For metrics. \\[default: those in the directory]")] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="Reference captions. \\[default: those in the directory]")
+    ] = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", "-m", help="Names with commas; by default all that can be computed.")
     ] = None,
@@ -151,25 +153,13 @@ def _print_ranking(result: JudgeResult, json: bool) -> None:
     if json:
         print_json(result.to_json())
         return
-    title = "JUDGE ONLY: " if result.judge_only else ""
-    rows = [
-        [
-            row["rank"],
-            row["model"],
-            row["score"],
-            _range(row["low"], row["high"]),
-            f"{row['rank_low']}-{row['rank_high']}",
-        ]
-        for row in (result.ranking.rows() if result.ranking is not None else [])
-    ]
-    if rows:
-        title += f"{result.judge}, votes on {result.votes} of {result.items} judged items"
-        print_table(title, ["rank", "model", "score", "interval", "ranks"], rows)
+    if result.ranking is not None:
+        print_judge_ranking(result)
     pairs = [
         [
             *(*rate.models, rate.votes, rate.items),
             "JUDGE ONLY" if rate.mean is None else f"{rate.mean.corrected.mean:.3f}",
-            None if rate.mean is None else _range(rate.mean.corrected.low, rate.mean.corrected.high),
+            None if rate.mean is None else interval_text(rate.mean.corrected.low, rate.mean.corrected.high),
             None if rate.mean is None else f"{rate.mean.people.mean:.3f}",
             f"{rate.judge:.3f}",
         ]
@@ -181,8 +171,25 @@ def _print_ranking(result: JudgeResult, json: bool) -> None:
         console.print(result.plan.summary(), soft_wrap=True, markup=False)
 
 
-def _range(low: float | None, high: float | None) -> str | None:
-    return None if low is None or high is None or low != low else f"{low:.3f} - {high:.3f}"
+def print_judge_ranking(result: JudgeResult, notes: Sequence[str] = ()) -> None:
+    """The table of the models by a judge's verdicts, corrected by votes of people."""
+    rows = [
+        [
+            row["rank"],
+            row["model"],
+            row["score"],
+            interval_text(row["low"], row["high"]),
+            f"{row['rank_low']}-{row['rank_high']}",
+        ]
+        for row in (result.ranking.rows() if result.ranking is not None else [])
+    ]
+    title = f"{result.judge}, votes on {result.votes} of {result.items} judged items"
+    print_table(
+        f"JUDGE ONLY: {title}" if result.judge_only else title,
+        ["rank", "model", "score", "interval", "ranks"],
+        rows,
+        notes,
+    )
 
 
 def _print_comparison(records: Sequence[JudgeRecord], json: bool) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.output import JsonFlag, console, console_err, print_json, print_next_step, print_table
+from captrial.cli.judge import print_judge_ranking
+from captrial.cli.output import JsonFlag, console, console_err, print_json, print_next_step
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,18 +75,8 @@ def _serve(directory: Path, port: int) -> None:
 
 
 def _print_result(result: TrialResult) -> None:
-    for name, ranked in result.rankings.items():
-        rows = ranked.ranking.rows() if ranked.ranking is not None else []
-        title = f"{'JUDGE ONLY: ' if ranked.judge_only else ''}{name}, votes on {ranked.votes} of {ranked.items} items"
-        cells = [
-            [
-                *(row["rank"], row["model"], row["score"]),
-                None if row["low"] is None else f"{row['low']:.3f} - {row['high']:.3f}",
-                f"{row['rank_low']}-{row['rank_high']}",
-            ]
-            for row in rows
-        ]
-        print_table(title, ["rank", "model", "score", "interval", "ranks"], cells, ranked.notes)
+    for ranked in result.rankings.values():
+        print_judge_ranking(ranked, ranked.notes)
         if ranked.plan is not None:
             console.print(ranked.plan.summary(), soft_wrap=True, markup=False)
     for note in result.notes:

@@ -71,7 +71,7 @@ class InputPart:
 
     @property
     def in_file(self) -> bool:
-        """Whether only reading the file tells what its rows are called."""
+        """Whether the ids of the rows are known only from reading the file."""
         return self.kind in ("tar", "parquet")
 
     @property
@@ -90,7 +90,7 @@ def part_size(images: int) -> int:
 
 
 def find_parts(source: Path | str, size: int | None = None) -> list[InputPart]:
-    """The parts of an input, in order, of `size` rows or those of `part_size`; its name and content tell what it is."""
+    """The parts of an input, in order, of `size` rows or those of `part_size`; found by name and content."""
     path = Path(source).absolute()
     if path.is_dir():
         return _folder_parts(path, size)
@@ -321,7 +321,7 @@ def _fetched(row: Row, client: httpx.Client, budget: _Budget) -> Row | None:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust: reading it takes longer than decoding five images."""
+    """The trusted certificates: reading them takes longer than decoding five images."""
     return httpx.create_ssl_context()
 
 

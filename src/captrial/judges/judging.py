@@ -48,7 +48,7 @@ class JudgeSettings:
     send_images: bool = True  # False: a judge that reads texts only, and needs references
     references: Path | None = None  # shown to the judge, beside or instead of the image
     longest_side: int = 768
-    parallel: int = 8
+    concurrency: int = 8
     all_images: bool = False  # the whole pool instead of the selected and sampled images
     limit: int | None = None  # images, of those chosen at random
     mode: str = "pairs"  # or grade: one caption at a time, 0 to 10
@@ -62,8 +62,8 @@ class JudgeSettings:
             raise InputError(
                 f"images of {self.longest_side} pixels: send {_SIDES[0]} to {_SIDES[1]} on the longest side"
             )
-        if not 1 <= self.parallel <= 256:
-            raise InputError(f"{self.parallel} requests at once: 1 to 256 are possible")
+        if not 1 <= self.concurrency <= 256:
+            raise InputError(f"{self.concurrency} requests at once: 1 to 256 are possible")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"{self.limit} images: judge at least one")
 
@@ -313,7 +313,7 @@ class _Run:
     async def ask_all(self, questions: Iterable[Question]) -> None:
         """Ask; ends early where the budget is reached or the judge does not work. What was answered is on disk."""
         waiting = iter(questions)
-        async with open_client(self.judge.base, self.settings.parallel, self.judge.timeout) as client:
+        async with open_client(self.judge.base, self.settings.concurrency, self.judge.timeout) as client:
 
             async def work() -> None:
                 for question in waiting:
@@ -328,7 +328,7 @@ class _Run:
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(self.settings.parallel):
+                    for _ in range(self.settings.concurrency):
                         group.create_task(work())
             except ExceptionGroup as errors:  # a full disk, for one
                 raise errors.exceptions[0] from None

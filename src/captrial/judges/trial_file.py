@@ -83,7 +83,7 @@ class TrialJudge:
     budget: float | None = None
     prompt_price: float | None = None
     completion_price: float | None = None
-    parallel: int = 8
+    concurrency: int = 8
     text_only: bool = False
 
     def spending(self) -> Spending:
@@ -235,7 +235,7 @@ def _models(section: _Section) -> dict[str, str]:
 def _judge(section: _Section) -> TrialJudge:
     known = {one.name: one for one in fields(TrialJudge)}
     section.only(*known)
-    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "parallel": int, "text_only": bool}
+    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "concurrency": int, "text_only": bool}
     given = {name: section.get(name, kinds.get(name, str)) for name in known if section.values.get(name) is not None}
     if "address" not in given:
         raise InputError(f"{section.place}: needs an address, http://host/v1#model")
@@ -255,7 +255,7 @@ def _check(place: str, trial: TrialFile) -> None:
     for judge in trial.judges:
         judge.spending()
         _endpoint(judge)
-        JudgeSettings(judge.name, mode=judge.mode, parallel=judge.parallel)
+        JudgeSettings(judge.name, mode=judge.mode, concurrency=judge.concurrency)
 
 
 # Running ------------------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def _ask(trial: TrialFile, judge: TrialJudge, competition: Competition) -> Judge
         rubric=read_rubric(trial.folder / judge.rubric) if judge.rubric else "",
         send_images=not judge.text_only,
         references=trial.references if judge.text_only else None,
-        parallel=judge.parallel,
+        concurrency=judge.concurrency,
         mode=judge.mode,
     )
     return judge_competition(competition, asked, settings)

@@ -223,7 +223,7 @@ def _facts(corpus: Corpus, options: MetricOptions) -> State:
 
 
 def _words(corpus: Corpus, options: MetricOptions) -> State:
-    from captrial.metrics.semantic.words import WordsState
+    from captrial.metrics.semantic.unsupported_words import WordsState
 
     return WordsState.of(corpus, options.objects, options.encoder)
 

@@ -226,7 +226,7 @@ def test_attacks_stay_text_in_a_real_browser(tmp_path: Path, browser: Browser, m
             page.goto(f"{base}/{path}")
             page.wait_for_load_state("networkidle")
         writer.locator("#text").fill(f"{ATTACK} and so on")
-        submit_hinted(desks["annotator"])
+        desks["annotator"].press("Control+Enter", "/api/write")
         inspector.goto(f"{base}/inspect")
         inspector.wait_for_function("() => document.getElementById('caption').textContent.includes('onerror')")
         inspector.locator("#reason").fill(ATTACK)

@@ -41,7 +41,7 @@ def demo(
     print_table("which captioner is best?", ["rank", "captioner", "score", "95% ranks", "first in"], rows)
     console.print(result["conclusion"], style="bold", soft_wrap=True, markup=False)
     checked = [
-        (row["captioner"], f"{100 * row['cider']:.1f}", f"{row['there']:.0%}", f"{row['by_chance']:.0%}")
+        (row["captioner"], f"{100 * row['cider']:.1f}", _percent(row["there"]), _percent(row["by_chance"]))
         for row in sorted(result["quality"], key=lambda row: -row["cider"])
     ]
     print_table(
@@ -50,3 +50,7 @@ def demo(
         checked,
         [f"on photographs: {result['photographs']}", *notes],
     )
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from captrial.language.tokenizer import tokenize_all
 from captrial.metrics.ngram.cider import cider
 from captrial.records import Sample
 from captrial.toyworld.scene.object_classes import OBJECT_CLASSES, plural
 
-DRAWS = 200  # pairings of captions with other images, and resamples of images
+DRAWS, SHIFTS = 200, 20  # resamples of the images; pairings of captions with other images
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,10 @@ class CaptionQuality:
 
     captioner: str
     cider: float
-    there: float  # of the objects that captions mention, the share that is in the image
-    low: float  # 95%, images resampled
-    high: float
-    by_chance: float  # the same share where captions are of other images
+    there: float | None  # of the objects that captions mention, the share that is in the image; None: none mentioned
+    low: float | None  # 95%, images resampled
+    high: float | None
+    by_chance: float | None  # the same share where captions are of other images
     right: float  # captions that mention an object, and none that is not there
 
 
@@ -40,16 +42,18 @@ def caption_quality(name: str, captions: Mapping[str, str], samples: Sequence[Sa
     hits = np.array([[_hits(own, there[image]), len(own)] for image, own in enumerate(mentioned)], dtype=np.float64)
     generator = np.random.default_rng(seed)
     count = len(samples)
-    share = [_share(hits[generator.integers(0, count, count)]) for _ in range(DRAWS)]
-    chance = [_hits_of_others(mentioned, there, 1 + int(generator.integers(count - 1))) for _ in range(min(DRAWS, 20))]
-    low, high = np.nanquantile(share, [0.025, 0.975])
+    resampled = [_share(hits[generator.integers(0, count, count)]) for _ in range(DRAWS)]
+    shifts = 1 + generator.integers(count - 1, size=SHIFTS)
+    share, chance = _share(hits), [_hits_of_others(mentioned, there, int(shift)) for shift in shifts]
+    spread = [value for value in resampled if value is not None]
+    others = [value for value in chance if value is not None]
     return CaptionQuality(
         name,
         cider(texts, [sample.captions for sample in samples]).corpus,
-        _share(hits),
-        float(low),
-        float(high),
-        float(np.nanmean(chance)),
+        share,
+        float(np.quantile(spread, 0.025)) if spread else None,
+        float(np.quantile(spread, 0.975)) if spread else None,
+        float(np.mean(others)) if others else None,
         float(np.mean((hits[:, 1] > 0) & (hits[:, 0] == hits[:, 1]))),
     )
 
@@ -83,12 +87,12 @@ def _hits(mentioned: Sequence[frozenset[str]], there: frozenset[str]) -> int:
 
 def _hits_of_others(
     mentioned: Sequence[Sequence[frozenset[str]]], there: Sequence[frozenset[str]], shift: int
-) -> float:
+) -> float | None:
     """The share where every caption belongs to the image `shift` places further."""
     count = len(there)
     return _share(np.array([[_hits(own, there[(at + shift) % count]), len(own)] for at, own in enumerate(mentioned)]))
 
 
-def _share(hits: np.ndarray) -> float:  # type: ignore[type-arg]
-    found, all_of_them = hits.sum(0)
-    return float(found / all_of_them) if all_of_them else float("nan")
+def _share(hits: NDArray[Any]) -> float | None:
+    found, mentioned = hits.sum(0)
+    return float(found / mentioned) if mentioned else None

@@ -186,6 +186,11 @@ class GroundedExplanation:
         return self.explanation.image
 
     @property
+    def log_probabilities(self) -> Array | None:
+        """(w,) of each word given those before it; None for black boxes."""
+        return self.explanation.log_probabilities
+
+    @property
     def alternatives(self) -> tuple[tuple[Alternative, ...], ...]:
         """Of each word, the most likely words in its place with their probabilities; empty for black boxes."""
         return self.explanation.alternatives

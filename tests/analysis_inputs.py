@@ -61,6 +61,7 @@ from captrial.judges import (
 )
 from captrial.judges.endpoint_judge import Asked
 from captrial.judges.endpoint_propositions import located
+from captrial.judges.machine_verdicts import LostCost
 from captrial.judges.rubric import read_answer
 from captrial.judges.trial_file import TEMPLATE, read_trial
 from captrial.metrics.meteor.resources import ParaphraseTable
@@ -351,7 +352,7 @@ VERDICT = MachineVerdict("tiny", "7", "a", "b", "b", "a", "it says dog", 100, 5,
 
 def write_verdicts(folder: Path) -> None:
     with VerdictFile(folder, JudgeDescription("tiny", "tiny-vlm")) as file:
-        file.append([VERDICT, replace(VERDICT, image="8", preferred=None)])
+        file.append([VERDICT, replace(VERDICT, image="8", preferred=None), LostCost("9", 0.5)])
     with VerdictFile(folder, JudgeDescription("grader", "tiny-vlm", "grade")) as file:
         file.append([MachineGrade("grader", "8", model, 7) for model in ("a", "b")])
 

@@ -263,6 +263,7 @@ def _export(lead: Desk, images: int) -> None:
     page.reload()
     page.get_by_text(f"Votes on captions: {9 * images} of {9 * images}").wait_for()
     page.locator("#ranking table").wait_for()
+    assert ": CIDEr " in (page.locator("#ranking").text_content() or "")  # the registry's title of the metric
     with page.expect_download() as download:
         page.get_by_text("References (COCO JSON)").click()
     content = json.loads(Path(download.value.path()).read_bytes())

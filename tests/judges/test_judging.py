@@ -96,6 +96,13 @@ def test_a_second_run_makes_no_requests_also_without_the_file(competition: Compe
     assert {one.place: (one.preferred, one.key, one.reason) for one in read_verdicts(competition.directory)} == key
 
 
+def test_one_name_on_two_endpoints_shares_no_cache(competition: Competition) -> None:
+    with serving() as server, serving(SimulatedJudge(accuracy=0)) as other:
+        run(competition, server)
+        assert run(competition, other).requests == 0  # the same judge, by its name
+        assert run(competition, other, replace(SETTINGS, name="other")).requests == QUESTIONS
+
+
 def test_a_changed_image_is_judged_again(competition: Competition, tmp_path: Path) -> None:
     with serving() as server:
         run(competition, server)
@@ -304,6 +311,19 @@ def test_money_for_useless_answers_is_counted(competition: Competition) -> None:
         judge.spending.price = PRICE
         report = judge_competition(competition, judge, SETTINGS)
     assert report.cost == pytest.approx(0.15 * (QUESTIONS + 3))
+
+
+def test_a_budget_holds_over_runs_that_lead_to_no_verdict(tmp_path: Path) -> None:
+    """Every answer is a refusal that costs 0.15: also the tenth run does not pass the budget."""
+    competition, costs = make_competition(tmp_path, images=2), []
+    with serving(faults=lambda *_: BAD["refusal"]) as server:
+        for _ in range(10):
+            judge = judge_of(server)
+            judge.spending.price, judge.spending.budget = PRICE, 2.0
+            costs.append(judge_competition(competition, judge, SETTINGS).total_cost)
+        assert 1.6 < 0.15 * len(server.requests) <= 2.0
+    assert costs[-1] == pytest.approx(0.15 * len(server.requests))
+    assert read_verdicts(competition.directory) == []
 
 
 def test_answers_without_a_count_of_tokens_cost_an_estimate(competition: Competition) -> None:

@@ -65,12 +65,13 @@ source = _templates.source  # style sheet and script, for other pages that show 
 
 
 class WordMark(NamedTuple):
-    """How a word is marked: its verdict, a symbol and a colour; how often such a verdict is wrong; and one sentence."""
+    """How a word is marked: verdict, symbol, colour; how often such a verdict is wrong, by what; and one sentence."""
 
     text: str
     symbol: str
     colour: str
     error: float | None = None
+    basis: str = ""  # how the error was measured: by eye, or by references
     sentence: str = ""
 
 
@@ -84,6 +85,7 @@ class ExplanationView:
     captioner: str = ""
     notes: Sequence[str] = ()  # below the caption, e.g. how verdicts were made
     marks: Mapping[int, WordMark] = field(default_factory=dict)  # by index of the word
+    found: Mapping[int, int] = field(default_factory=dict)  # by index of the word: the region that is of it
     scores: Sequence[tuple[str, float | None]] = ()  # GroundingScore by delta
     problem: str | None = "grounding was not measured: no labelled regions"  # why there are no scores
     rule: str = DEFAULT_RULE  # how the scores of elements become one a region
@@ -172,6 +174,8 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
                     {"text": word, "probability": value}
                     for word, value in (view.alternatives[number] if number < len(view.alternatives) else ())
                 ],
+                "basis": mark and mark.basis,
+                "found": view.found.get(number),
                 "top": _top(scores[number]),
                 "error": None if found.errors is None else float(found.errors[number]),
             }

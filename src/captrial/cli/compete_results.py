@@ -48,11 +48,11 @@ from captrial.metrics.score_formats import shown
 if TYPE_CHECKING:
     from captrial.compete import Competition, RankingResult
     from captrial.compete.ranking.pair_scores import Frequencies
-    from captrial.compete.ranking.result import PoolRanking
+    from captrial.compete.ranking.result import PoolRanking, RankChange
 
 RANKING_COLUMNS = ["rank", "model", "score", "95% interval", "ranks", "first"]
 
-RankChanges = dict[str, tuple[int, int, int]]  # model -> external rank, rank here, difference
+RankChanges = dict[str, "RankChange"]  # by model
 
 
 def rank(
@@ -222,7 +222,7 @@ def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
         columns += ["external rank", "change"]
         for cells in rows:
             old, _, change = changes.get(str(cells[1]), (None, None, None))
-            cells += [old, f"{change:+d}" if change else "0" if change == 0 else None]
+            cells += [old, f"{change:+g}" if change else "0" if change == 0 else None]
     about = [
         f"score: from the ratios of all pairs; twice the score is about twice the {title} where captions differ most",
         f"{title}: the plain mean over the model's own selected images; ranks: 95% interval; first: share of resamples",

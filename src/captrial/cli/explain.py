@@ -16,6 +16,7 @@ from captrial.folders import output_folder
 from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 if TYPE_CHECKING:
+    from captrial.attribution.page import WordMark
     from captrial.grounding.ground import GroundedExplanation
 
 
@@ -113,6 +114,11 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
     return chosen
 
 
+def _wrong(mark: WordMark) -> str:
+    """How often such a verdict is wrong, where that is known."""
+    return "" if mark.error is None else f" ({mark.error:.0%} wrong {mark.basis})"
+
+
 def _print(grounded: GroundedExplanation) -> None:
     summary, view, found = grounded.to_dict(), grounded.view(), grounded.explanation.attribution
     rows = [
@@ -120,7 +126,7 @@ def _print(grounded: GroundedExplanation) -> None:
             word["word"],
             _likely(word["alternatives"], word["word"]),
             word["top_region"],
-            None if mark is None else f"{mark.symbol} {mark.text}",
+            None if mark is None else f"{mark.symbol} {mark.text}{_wrong(mark)}",
         )
         for number, word in enumerate(summary["words"])
         for mark in [view.marks.get(number)]

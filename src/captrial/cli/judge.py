@@ -100,7 +100,7 @@ def rank(
 ) -> None:
     """Rank models by a judge's verdicts, corrected by the votes of people on a random part of the same items."""
     from captrial.compete import Competition
-    from captrial.judges import rank_by_judge, read_judge, the_judge
+    from captrial.judges import items_for_people, rank_by_judge, read_judge, the_judge
 
     if not 0 < risk < 0.5:
         raise InputError(f"--risk {risk}: must be above 0 and below 0.5")
@@ -108,7 +108,9 @@ def rank(
     name = the_judge(directory, judge)
     verdicts = [one.judgement() for one in read_judge(directory, name)[1]]
     people = competition.judgements(preferences)
-    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only), json)
+    selected = preferences is None and competition.selected_pairs()
+    for_people = items_for_people(competition) if selected else None
+    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only, for_people), json)
 
 
 @app.command()
@@ -270,6 +272,9 @@ def _print_report(report: JudgeReport, directory: Path, json: bool) -> None:
             console.print(note, style="dim", soft_wrap=True, markup=False)
     if report.stopped:
         console_err.print(f"stopped: {report.stopped}", soft_wrap=True, markup=False, highlight=False)
+    if not report.questions:
+        console_err.print("nothing could be asked: see the images left out; give --references, or check the images")
+        raise typer.Exit(1)
     if report.missing:
         console_err.print(
             f"{report.missing} of {report.questions} questions have no verdict; run the command again to continue "

@@ -234,6 +234,8 @@ class Competition(CompetitionDirectory):
             reached = sample.order.probabilities(sample.prefix(known)) if sample.order else np.zeros(0)
             place = {image: row for row, image in enumerate(sample.images)}
             probability |= {image: float(reached[place[image]]) for image in in_d}
+        if in_d <= known.keys():  # nothing is left to estimate
+            probability |= dict.fromkeys(in_d, 1.0)
         captions = self._captions_with(sampled)
         design = LabelDesign(sampled, probability)
         scorer = PairScorer(self.models, pairs, self.cut.all_of(captions), known, design=design)

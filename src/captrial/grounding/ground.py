@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -169,6 +169,7 @@ class GroundedExplanation:
     rule: str = DEFAULT_RULE  # how the top region of a word was chosen
     detector: str | None = None  # that made the regions
     calibration: NounCalibration | None = None  # of that detector, with the error rates of verdicts
+    found: Mapping[int, int] = field(default_factory=dict)  # by position of a noun: the best region that is of it
 
     @property
     def caption(self) -> str:
@@ -263,6 +264,18 @@ class GroundedExplanation:
             f"{named}{more}"
         )
 
+    def error_by_references(self, noun: GroundedNoun) -> float | None:
+        """How often verdicts like this one are wrong by the references of photographs; None where not measured."""
+        rates = error_rates(self.calibration, self.explanation.attribution.method)
+        return None if rates is None else rates.get(noun.verdict)
+
+    def _mark(self, noun: GroundedNoun) -> WordMark:
+        """The mark of a noun, with the error rate by eye where there is one, else by references."""
+        by_eye = self.error_by_eye(noun)
+        if by_eye is not None:
+            return MARKS[noun.verdict]._replace(error=by_eye, basis="by eye")
+        return MARKS[noun.verdict]._replace(error=self.error_by_references(noun), basis="by references")
+
     def view(self) -> ExplanationView:
         """What pages and figures show, with a mark on every noun."""
         view, grounding = self.explanation.view(), self.grounding
@@ -276,9 +289,10 @@ class GroundedExplanation:
             ),
             rule=self.rule,
             marks={
-                noun.position: MARKS[noun.verdict]._replace(error=self.error_by_eye(noun), sentence=self.sentence(noun))
+                noun.position: self._mark(noun)._replace(sentence=self.sentence(noun))
                 for noun in reversed(grounding.nouns)
             },
+            found=self.found,
             warnings=self.warnings(),
             scores=list(zip(map(name_delta, DELTAS), grounding.scores(), strict=True)),
             problem=grounding.problem,
@@ -299,6 +313,7 @@ class GroundedExplanation:
                 "alternatives": {
                     one.word: one.probability for one in (alternatives[number] if number < len(alternatives) else ())
                 },
+                "error_by_references": None if noun is None else self.error_by_references(noun),
                 "completeness_error": None if found.errors is None else float(found.errors[number]),
             }
             for number, word in enumerate(found.words)
@@ -338,7 +353,7 @@ class GroundedExplanation:
 
 
 def ground_explanation(
-    explanation: Explanation,
+    explanation: Explanation | GroundedExplanation,
     found: ImageRegions | Sequence[Region],
     grounder: Grounder,
     rule: str = DEFAULT_RULE,
@@ -349,6 +364,8 @@ def ground_explanation(
     saw, are drawn but ground no noun. What is in the image is told by a detector's log-odds of nouns
     (`ImageRegions.odds`), else by the labels of the regions. `rule` chooses the top region of a word.
     """
+    if isinstance(explanation, GroundedExplanation):  # with other regions
+        explanation = explanation.explanation
     if not isinstance(found, ImageRegions):
         found = ImageRegions(list(found), [])
     regions = found.regions
@@ -357,13 +374,20 @@ def ground_explanation(
     names = [region.label for region in regions if region.label]
     presence = presence_of(grounder, names, found.odds, found.calibration)
     grounding = grounder.ground(explanation.words, _nouns(explanation.words, grounder), labels, presence)
+    places = {noun.position: place for noun in grounding.nouns for place in best_region(grounder, noun.name, regions)}
     return GroundedExplanation(
-        explanation, tuple(regions), grounding, grounder.description, rule, found.detector, found.calibration
+        explanation, tuple(regions), grounding, grounder.description, rule, found.detector, found.calibration, places
     )
 
 
 def _with_article(label: str) -> str:
     return f"{'an' if label[:1] in 'aeiou' else 'a'} {label}" if label else "none"
+
+
+def best_region(grounder: Grounder, noun: str, regions: Sequence[Region]) -> list[int]:
+    """The region with the highest score whose label names the noun, in a list; an empty one if there is none."""
+    named = [place for place, region in enumerate(regions) if region.label and grounder.names(noun, region.label)]
+    return [max(named, key=lambda place: regions[place].score)] if named else []
 
 
 def _nouns(words: Sequence[str], grounder: Grounder) -> list[Noun]:

@@ -86,7 +86,7 @@ class ReportData:
         return self.competition.plan(self.metrics[0], self.labels) if self.pool_rankings else None
 
     @cached_property
-    def changes(self) -> dict[str, dict[str, tuple[int, int, int]]]:
+    def changes(self) -> dict[str, dict[str, tuple[float, float, float]]]:
         """Changes of rank against external scores, by metric and model."""
         return {
             ranking.metric: rank_changes(ranking, self.external)

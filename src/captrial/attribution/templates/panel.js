@@ -31,8 +31,7 @@ function explanationPanel(data) {
     if (word.verdict) {
       const [style, meaning] = VERDICTS[word.verdict];
       button.classList.add(style);
-      const wrong = word.wrong == null ? "" : ` (by eye, wrong in ${Math.round(100 * word.wrong)}% of such cases)`;
-      button.title = `${word.verdict}: ${meaning}${wrong}`;
+      button.title = `${word.verdict}: ${meaning}${errorRate(word)}`;
       button.append(element("span", { class: "mark", "aria-label": word.verdict }, word.mark));
     }
     for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));
@@ -49,11 +48,10 @@ function explanationPanel(data) {
     buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === number)));
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
-    const drawn = word.top.map(({ region }, rank) => drawBox(data, data.regions[region], rank)).reverse(); // the first on top
-    boxes.replaceChildren(...drawn.flat());
+    boxes.replaceChildren(...drawBoxes(data, word));
     about.replaceChildren(
       element("h3", {}, `“${word.text}”`),
-      ...(word.sentence ? [element("p", { class: "sentence" }, word.sentence)] : []),
+      ...verdict(data, word), ...(word.sentence ? [element("p", { class: "sentence" }, word.sentence)] : []),
       ...alternatives(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
     );
     error.replaceChildren(...numericalError(word));
@@ -75,25 +73,52 @@ function explanationPanel(data) {
   return panel;
 }
 
-// A box with a dark edge around a light line, so that it can be seen on any image; only the first has its label.
-function drawBox(data, region, rank) {
-  const [x1, y1, x2, y2] = region.box;
-  const make = (name, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return made;
-  };
-  const place = { x: x1, y: y1, width: x2 - x1, height: y2 - y1 };
-  const style = rank ? "" : "first";
-  const lines = [make("rect", { ...place, class: `edge ${style}` }), make("rect", { ...place, class: `line ${style}` })];
-  if (rank || !region.label) return lines;
-  const size = Math.max(data.width, data.height) / 26;
-  const width = Math.min(data.width, size * (0.74 * region.label.length + 0.8)); // wide enough for any letters
-  const left = Math.max(0, Math.min(x1, data.width - width));
-  const top = Math.max(0, Math.min(y1, data.height - 1.4 * size));
-  const label = make("text", { x: left + 0.4 * size, y: top + size, "font-size": size });
-  label.textContent = region.label;
-  return [...lines, make("rect", { x: left, y: top, width, height: 1.4 * size, class: "label" }), label];
+function errorRate(word) {
+  return word.wrong == null ? "" : `; on test photographs of Flickr8k ${Math.round(100 * word.wrong)}% of such verdicts were wrong (${word.basis})`;
+}
+
+const NOT_LOOKED_AT = "there, but not looked at";
+
+function verdict(data, word) {
+  if (!data.words.some((other) => other.verdict)) return [];
+  if (!word.verdict) return [element("p", { class: "verdict soft" }, "no noun, so no verdict")];
+  const [style, meaning] = VERDICTS[word.verdict];
+  const where = word.found == null ? "no region is of it, the image as a whole suggests it" : `dashed: ${named(data.regions[word.found])}`;
+  const place = word.verdict === NOT_LOOKED_AT ? ` (${where})` : "";
+  return [element("p", { class: "verdict" }, element("strong", { class: style }, `${word.mark} ${word.verdict}`), `: ${meaning}${place}${errorRate(word)}`)];
+}
+
+function named({ label, score }) {
+  return `${label || "region"}${score < 1 ? `, detector's score ${score.toFixed(2)}` : ""}`;
+}
+
+// The regions of a word, the first one on top, and the one that was not looked at. Labels do not cover each other.
+function drawBoxes(data, word) {
+  const missed = word.verdict === NOT_LOOKED_AT ? word.found : null;
+  const shown = word.top.map(({ region }, rank) => ({ region, style: region === missed ? "missed" : rank ? "" : "first", text: `${rank + 1} ${data.regions[region].label}` }));
+  if (missed != null && !shown.some(({ region }) => region === missed)) shown.push({ region: missed, style: "missed", text: data.regions[missed].label });
+  const size = Math.max(data.width, data.height) / 28;
+  const labels = [], taken = [];
+  const rects = shown.map(({ region, style, text }) => {
+    const [x1, y1, x2, y2] = data.regions[region].box;
+    const width = size * (0.5 + 0.62 * text.length);
+    const left = Math.max(0, Math.min(x1 + size / 3, data.width - width));
+    let top = Math.min(y1 + size * 1.1, data.height - size / 3);
+    const covered = () => taken.find((other) => Math.abs(other.top - top) < size * 1.1 && left < other.left + other.width && other.left < left + width);
+    while (covered()) top = covered().top + size * 1.15;
+    if (top > data.height) top = Math.min(...taken.map((other) => other.top)) - size * 1.15;
+    taken.push({ left, top, width });
+    labels.push(drawn("text", { x: left, y: top, "font-size": size }, text.trim()));
+    return drawn("rect", { x: x1, y: y1, width: x2 - x1, height: y2 - y1, class: style });
+  });
+  return [...rects.reverse(), ...labels];
+}
+
+function drawn(name, attributes, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
 }
 
 function percent(share) {
@@ -116,7 +141,7 @@ function alternatives(word) {
 function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the image has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
-    element("li", {}, `${data.regions[region].label || "region"} `, element("span", { class: "soft" }, `${percent(share)} of the regions' weight`))));
+    element("li", {}, named(data.regions[region]), element("span", { class: "soft" }, ` · ${percent(share)} of the weight`))));
 }
 
 function numericalError(word) {

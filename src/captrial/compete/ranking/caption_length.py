@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from captrial.compete.ranking.pair_scores import CIDER, PairScorer
-from captrial.language.sentences import first_sentence
 from captrial.metrics.registry import METRICS, MetricOptions
+from captrial.metrics.score_inputs import shorten
 
 LONG = 1.6  # times the length of the references from which on a model is worth a warning
 SHORT = 0.5
@@ -38,8 +38,7 @@ class CaptionCut:
         >>> CaptionCut(True, 4).of("A brown dog on a bed. It sleeps.")
         'A brown dog on'
         """
-        text = first_sentence(caption) if self.first_sentence else caption
-        return " ".join(text.split()[: self.max_words]) if self.max_words is not None else text
+        return shorten(caption, self.first_sentence, self.max_words)
 
     def all_of(self, captions: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
         """Every model's caption of every image."""

@@ -119,7 +119,9 @@ class SelectionFiles:
         return self._read[pair][1]
 
     def strata(self, images: Iterable[str], write: bool = False) -> dict[str, int]:
-        """By image, which ones entered D together, as numbers; images that are not known yet get the next number.
+        """By image, which ones entered D together, as numbers; `write` gives new images the next number.
+
+        Without it they are replacements of images that cannot be described, and count among the first.
 
         A stratum is labelled in a random order of its own (see `selection.design`), so the labelled part of it is a
         random one, which need not hold for D as a whole: with `add`, or a larger k, D gets images after others have
@@ -134,7 +136,7 @@ class SelectionFiles:
         fresh = sorted(set(wanted) - known.keys())
         if fresh and write:
             self._store(f"{FOLDER}/strata-{number}.json", orjson.dumps(fresh) + b"\n")
-        known |= dict.fromkeys(fresh, number)
+        known |= dict.fromkeys(fresh, number if write else 0)
         return {image: known[image] for image in wanted}
 
     def _stratum(self, name: str) -> list[str]:

@@ -86,8 +86,11 @@ function showRanking(found) {
   scroll.append(table);
   const notes = [...found.notes, ...found.agreement.map(tau)];
   if (judged) notes.push("By people: the rank by Bradley-Terry from the captions that people compared.");
-  const { cider, rouge_l } = found.captions;
-  if (cider !== null) notes.push(`Each reference scored against the others of its image: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
+  const scores = Object.entries(found.captions).filter(([, score]) => score !== null);
+  if (scores.length) {
+    const shown = scores.map(([metric, score]) => `${metricTitle(metric)} ${round(score, 2)}`);
+    notes.push(`Each reference scored against the others of its image: ${shown.join(", ")}.`);
+  }
   $("ranking").replaceChildren(scroll, ...notes.map((note) => Object.assign(cell(note, "p"), { className: "muted" })));
   const plan = found.plan;
   $("stable").textContent = found.metric === "preferences" ? found.summary : !plan
@@ -101,8 +104,10 @@ function showRanking(found) {
         : `Not settled: ${plan.winner} is ahead on the whole pool; about ${plan.labels_needed} more images are needed.`;
 }
 
+const metricTitle = (metric) => $("metric").querySelector(`option[value="${metric}"]`)?.textContent ?? metric;
+
 const tau = (one) =>
-  `Agreement of ${one.metric} with people’s preferences: Kendall’s τ ${round(one.tau, 2)} (95%: ${round(one.low, 2)} to ${round(one.high, 2)}, ${one.judgements} judgements).`;
+  `Agreement of ${metricTitle(one.metric)} with people’s preferences: Kendall’s τ ${round(one.tau, 2)} (95%: ${round(one.low, 2)} to ${round(one.high, 2)}, ${one.judgements} judgements).`;
 
 function link(name, answer) {
   const address = new URL(answer.path, location.href).href;

@@ -183,6 +183,19 @@ def test_analyses_leave_out_models_that_have_no_number_yet(small: Small, tmp_pat
     write_competition_report(small.competition, labels, ["cider"], tmp_path / "report")
 
 
+def test_the_metric_stands_beside_the_ranking_score_and_a_sentence_concludes(small: Small, tmp_path: Path) -> None:
+    ranking = small.competition.rank("cider", small.references)
+    scorer = small.competition.scorer(small.competition.labels(small.references))
+    for row in ranking.rows():
+        number = small.competition.models.index(row["model"])
+        assert row["value"] == pytest.approx(scorer.score_on_own_images("cider", number))
+    best = ranking.rows()[0]["model"]
+    assert ranking.conclusion().startswith(f"{best} ")
+    assert "of 3 captioners by CIDEr, on the images where captions differ most" in ranking.conclusion()
+    page = small.competition.report(small.references, ["cider"], tmp_path / "page")
+    assert ranking.conclusion() in page.read_text()
+
+
 def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
     expected = small.competition.selections()
     (small.directory / "selection" / "0-2.json").unlink()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
-from markupsafe import Markup, escape
+from markupsafe import escape
 from PIL import Image
 
 from captrial.arrays import read_npz
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
     from captrial.attribution.page import ExplanationView
 
+END = "(end)"  # the alternative of ending the caption
 _ARRAYS = ("scores", "boxes", "signed", "changes", "errors")
+
+
+class Alternative(NamedTuple):
+    """A word that the captioner could have said in a place, with its probability given the words before it."""
+
+    word: str
+    probability: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,8 @@ class Explanation:
     image: Image.Image | None = None
     log_probabilities: Array | None = None  # (w,) of each word given those before it; None for black boxes
     contrast: Mapping[str, str] = field(default_factory=dict)  # word: the word it was compared with
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()  # of each word, the most likely first; empty for black boxes
+    second: Attribution | None = None  # by another method, to compare with; only where it was asked for
 
     def __repr__(self) -> str:
         """The caption, the method and the number of elements; not the arrays."""
@@ -41,13 +51,10 @@ class Explanation:
         return f"Explanation({self.caption!r}; {found.method}; {found.scores.shape[1]} elements)"
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own: its script and styles do not meet those of the notebook."""
-        from captrial.attribution.page import page
+        """The page in a frame."""
+        from captrial.attribution.page import framed
 
-        if self.image is None:
-            return str(escape(repr(self)))
-        frame = Markup('<iframe srcdoc="{}" style="width:100%;height:640px;border:0"></iframe>')
-        return str(frame.format(page([self.view()])))
+        return str(escape(repr(self))) if self.image is None else framed([self.view()])
 
     @property
     def caption(self) -> str:
@@ -76,7 +83,9 @@ class Explanation:
             raise InputError("this explanation was made from features: there is no image to draw on")
         shown = self.attribution.without_class_token()
         against = tuple(f"“{word}” is explained by its lead over “{other}”" for word, other in self.contrast.items())
-        return ExplanationView(self.image, shown, captioner=self.captioner, notes=against)
+        return ExplanationView(
+            self.image, shown, captioner=self.captioner, notes=against, alternatives=self.alternatives
+        )
 
     def save(self, path: Path | str) -> Path:
         """Write a page (`.html`), all numbers (`.npz`, see `load`), or numbers for other tools (`.json`)."""
@@ -109,7 +118,18 @@ class Explanation:
                 steps=about["steps"],
                 **arrays,
             )
-            return cls(attribution, str(about["captioner"]), None, log_probabilities, dict(about["contrast"]))
+            alternatives = tuple(
+                tuple(Alternative(str(word), float(value)) for word, value in several)
+                for several in about.get("alternatives", ())  # files of earlier versions have none
+            )
+            return cls(
+                attribution,
+                str(about["captioner"]),
+                None,
+                log_probabilities,
+                dict(about["contrast"]),
+                alternatives,
+            )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
             raise InputError(f"{path}: not a saved explanation ({error})") from None
 
@@ -129,6 +149,7 @@ class Explanation:
             "window": found.window,
             "steps": found.steps,
             "contrast": dict(self.contrast),
+            "alternatives": [[tuple(one) for one in several] for several in self.alternatives],
         }
 
     def _arrays(self) -> dict[str, Array]:

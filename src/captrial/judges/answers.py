@@ -13,7 +13,7 @@ _LONGEST = 2000  # characters of a reason
 
 
 class BadAnswerError(CaptrialError):
-    """An answer that is no verdict; `kind` is what it is counted as."""
+    """An answer that is not a verdict; `kind` is what it is counted as."""
 
     def __init__(self, kind: str, shown: str) -> None:
         super().__init__(kind, shown)

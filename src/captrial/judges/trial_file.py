@@ -303,7 +303,7 @@ def _check(place: str, trial: TrialFile) -> None:
         raise InputError(f"{trial.references}: no such file of references; correct `references` in {place}")
     if trial.images is None and trial.captioners():
         raise InputError(
-            f"{place}: {next(iter(trial.captioners()))} is no caption file; to run it, name images: FOLDER"
+            f"{place}: {next(iter(trial.captioners()))} is not a caption file; to run it, name images: FOLDER"
         )
     if len({judge.name for judge in trial.judges}) < len(trial.judges):
         raise InputError(f"{place}: two judges have the same name")

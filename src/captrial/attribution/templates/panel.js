@@ -24,7 +24,7 @@ function explanationPanel(data) {
   boxes.setAttribute("viewBox", `0 0 ${data.width} ${data.height}`);
   boxes.setAttribute("aria-hidden", "true");
   stage.append(map, boxes);
-  const details = element("div", { "aria-live": "polite" });
+  const about = element("div", { "aria-live": "polite" });
   const caption = element("p", { class: "caption" });
   const buttons = data.words.map((word, number) => {
     const button = element("button", { class: "word", type: "button", "aria-pressed": "false" }, word.text);
@@ -49,15 +49,25 @@ function explanationPanel(data) {
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
     boxes.replaceChildren(...drawBoxes(data, word));
-    details.replaceChildren(...verdict(data, word), element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...completeness(word));
+    about.replaceChildren(
+      element("h3", {}, `“${word.text}”`),
+      ...verdict(data, word), ...(word.sentence ? [element("p", { class: "sentence" }, word.sentence)] : []),
+      ...alternatives(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
+    );
+    error.replaceChildren(...numericalError(word));
   }
 
-  const side = element("div", { class: "side" }, details, ...groundingBars(data));
+  const error = element("div");
+  const details = element(
+    "details", {}, element("summary", {}, "Details"), error, ...groundingScore(data),
+    ...data.notes.map((note) => element("p", { class: "soft small" }, note)),
+  );
+  const side = element("div", { class: "side" }, about);
   const heading = [data.captioner, data.method.replaceAll("_", " ")].filter(Boolean).join(" · ");
   const panel = element(
     "section", { class: "panel" }, element("h2", {}, heading), caption,
-    element("div", { class: "columns" }, stage, side), legend(data),
-    ...data.notes.map((note) => element("p", { class: "soft small" }, note)),
+    ...data.warnings.map((warning) => element("p", { class: "warning" }, `Warning: ${warning}.`)),
+    element("div", { class: "columns" }, stage, side), legend(data), details,
   );
   if (buttons.length) show(Math.max(0, data.words.findIndex((word) => word.verdict)));  // the first noun
   return panel;
@@ -111,27 +121,38 @@ function drawn(name, attributes, text = "") {
   return made;
 }
 
+function percent(share) {
+  return share > 0 && share < 0.01 ? "< 1%" : `${Math.round(100 * share)}%`;
+}
+
+// What else the captioner could have said in this place.
+function alternatives(word) {
+  if (!word.alternatives.length) return [];
+  const bars = element("div", { class: "bars" });
+  for (const { text, probability } of word.alternatives) {
+    const filled = element("i");
+    filled.style.width = `${100 * probability}%`;
+    const said = text === word.text ? { class: "said" } : {};
+    bars.append(element("span", said, text), element("span", { class: "bar" }, filled), element("span", {}, percent(probability)));
+  }
+  return [element("h3", {}, "The captioner could have said"), bars];
+}
+
 function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the image has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
-    element("li", {}, named(data.regions[region]), element("span", { class: "soft" }, ` · ${Math.round(100 * share)}% of the weight`))));
+    element("li", {}, named(data.regions[region]), element("span", { class: "soft" }, ` · ${percent(share)} of the weight`))));
 }
 
-function completeness(word) {
+function numericalError(word) {
   if (word.error === null) return [];
-  return [element("p", { class: "soft small" }, `completeness error: ${(100 * word.error).toFixed(2)}% of the change of the word’s score`)];
+  return [element("p", { class: "soft small" }, `Numerical error of “${word.text}”: ${(100 * word.error).toFixed(2)}%`)];
 }
 
-function groundingBars(data) {
-  const heading = element("h3", {}, "GroundingScore");
-  if (data.problem) return [heading, element("p", { class: "soft" }, data.problem)];
-  const bars = element("div", { class: "bars" });
-  for (const { delta, score } of data.grounding) {
-    const filled = element("i");
-    filled.style.width = `${Math.max(0, 100 * score)}%`;
-    bars.append(element("span", {}, `δ = ${delta}`), element("span", { class: "bar" }, filled), element("span", {}, (100 * score).toFixed(1)));
-  }
-  return [heading, bars, element("p", { class: "soft small" }, "similarity of each noun to the top regions of the last δ words, mean over nouns, at most 100")];
+function groundingScore(data) {
+  if (data.problem) return [element("p", { class: "soft small" }, `No GroundingScore: ${data.problem}.`)];
+  const scores = data.grounding.map(({ delta, score }) => `${(100 * score).toFixed(1)} (δ = ${delta})`).join(", ");
+  return [element("p", { class: "soft small" }, `GroundingScore ${scores}: similarity of each noun to the top regions of the last δ words, mean over nouns, at most 100.`)];
 }
 
 function legend(data) {

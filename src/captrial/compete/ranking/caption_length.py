@@ -71,7 +71,7 @@ def length_notes(scorer: PairScorer, metric: str) -> list[str]:
         if SHORT <= ratio <= LONG:
             continue
         long = words > reference
-        note = f"{name} writes {words:.0f} words a caption, {ratio:.1f} times the references' {reference:.0f}"
+        note = f"{name} writes {words:.0f} words per caption, {ratio:.1f} times the references' {reference:.0f}"
         if metric in CIDER:
             apart = (words - reference) ** 2
             damped = f" multiplies its scores by about {np.exp(-apart / 72):.2g}" if metric == "cider" else ""

@@ -36,9 +36,10 @@ from captrial.compete.ranking.intervals import (
     student_quantile,
     uncertainty,
 )
-from captrial.compete.ranking.pair_scores import PairStatistics, PairwiseScores
+from captrial.compete.ranking.pair_scores import PairScorer, PairStatistics, PairwiseScores
 from captrial.compete.ranking.perron import Dominance, connection, pairwise_dominance, ranking_vectors, ratios
 from captrial.errors import InputError, StateError
+from captrial.metrics.registry import column_title
 from captrial.result_table import ResultTable
 
 Floats = NDArray[np.float64]
@@ -69,6 +70,7 @@ class RankingResult(ResultTable):
     population: str  # of POPULATIONS
     table: str  # document frequencies
     notes: tuple[str, ...]
+    values: tuple[float, ...] = ()  # (m,) the metric itself on each model's own selected images; see `with_values`
 
     @cached_property
     def ranks(self) -> Floats:
@@ -89,7 +91,12 @@ class RankingResult(ResultTable):
             strength = self.strengths.strength[index]
             row["bradley_terry"] = _known(strength)
             row["bradley_terry_rank"] = _rank(beaten[index])
+            row["value"] = _known(self.values[index]) if self.values else None
         return rows
+
+    def conclusion(self) -> str:
+        """The result in one sentence."""
+        return conclusion(self.rows(), f"by {column_title(self.metric)}, on the images where captions differ most")
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `compete rank --json`; scripts rely on metric, models, p, f and ranking."""
@@ -117,7 +124,7 @@ class PoolRanking(ResultTable):
     models: tuple[str, ...]
     estimate: JointEstimate
     uncertainty: Uncertainty
-    means: Floats  # (m,) plain means over the labelled images: biased for the pool, soonest right about the winner
+    means: Floats  # (m,) plain means over the labelled images: biased for the pool
     labels: int  # images that were used
     images: int  # in the pool
     population: str
@@ -137,6 +144,10 @@ class PoolRanking(ResultTable):
             index = self.models.index(row["model"])
             row["mean"], row["mean_rank"] = _known(self.means[index]), _rank(places[index])
         return rows
+
+    def conclusion(self) -> str:
+        """The result in one sentence."""
+        return conclusion(self.rows(), f"by {column_title(self.metric)}, on the whole pool")
 
     def to_json(self) -> dict[str, Any]:
         """What the pool target adds to the JSON of `compete rank --json`."""
@@ -167,6 +178,32 @@ def ranking_rows(models: Sequence[str], scores: Floats, found: Uncertainty) -> l
         }
         for index in best_first(places)
     ]
+
+
+def conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
+    """Who is best, and who may be, from rows of a ranking.
+
+    >>> row = {"model": "a", "rank_low": 1, "rank_high": 1, "first": 0.99}
+    >>> conclusion([row, {"model": "b", "rank_low": 2, "rank_high": 2, "first": 0.01}], "by CIDEr")
+    'a is the best of 2 captioners by CIDEr: no other reaches rank 1 in 95% intervals.'
+    """
+    best, among = rows[0], f"{len(rows)} captioners {where}"
+    if best["rank_low"] is None:
+        return f"{best['model']} comes first of {among}; there are too few labels to say how sure that is."
+    others = [row["model"] for row in rows[1:] if row["rank_low"] == 1]
+    if not others:
+        return f"{best['model']} is the best of {among}: no other reaches rank 1 in 95% intervals."
+    named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
+    return (
+        f"{best['model']} comes first of {among}, in {best['first']:.0%} of resamples, but {named} may be as good: "
+        "more labels would tell."
+    )
+
+
+def with_values(result: RankingResult, scorer: PairScorer) -> RankingResult:
+    """The ranking with the metric itself beside the ranking score."""
+    values = (scorer.score_on_own_images(result.metric, model) for model in range(len(result.models)))
+    return replace(result, values=tuple(values))
 
 
 def best_first(places: Floats) -> list[int]:

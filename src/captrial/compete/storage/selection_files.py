@@ -108,11 +108,11 @@ class SelectionFiles:
                 if len(found.images) != len(found.similarity) or len(found.reserve) != len(found.reserve_similarity):
                     raise ValueError("not one similarity an image")
                 if not all(isinstance(text, str) for text in (*found.models, *found.images, *found.reserve)):
-                    raise ValueError("an id that is no text")
+                    raise ValueError("an id that is not text")
                 if not all(
                     isinstance(number, int | float) for number in (*found.similarity, *found.reserve_similarity)
                 ):
-                    raise ValueError("a similarity that is no number")
+                    raise ValueError("a similarity that is not a number")
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DamagedError(path, f"cannot be read as a selection ({error})", RESELECT) from None
             self._read[pair] = stamp, found

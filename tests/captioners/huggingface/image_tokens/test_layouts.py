@@ -106,6 +106,6 @@ def test_every_family_has_a_layout_and_others_say_what_to_do() -> None:
     named = [name for layout in LAYOUTS for name in layout.model_types]
     assert len(named) == len(set(named))
     assert {find_layout(name).title for name in VLMS} <= {layout.title for layout in LAYOUTS}
-    assert all(callable(layout.function()) and layout.description for layout in LAYOUTS)
+    assert all(callable(layout.function("boxes")) and callable(layout.function("tokens")) and layout.description for layout in LAYOUTS)
     with pytest.raises(InputError, match=r"a blip-9 model: .*over='pixels' or method='occlusion'"):
         find_layout("blip-9")

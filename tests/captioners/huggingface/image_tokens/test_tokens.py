@@ -61,10 +61,10 @@ def test_forced_words_have_the_logits_of_the_whole_model(vlm: Vlm, lesson: Lesso
             assert torch.allclose(logits[0, number], wanted, atol=1e-4)
             assert torch.allclose(logits[2, number], wanted, atol=1e-4)
             assert not torch.allclose(logits[1, number], wanted, atol=1e-2)
-            eager, layers = seen.attend(torch.tensor(text), lambda weights: weights)
+            eager, layers = seen.attend(torch.tensor(text), lambda layer: layer)
             assert torch.allclose(eager[0, 0], wanted, atol=1e-4)
             assert len(layers) == 2
-            assert torch.allclose(layers[0].sum(-1), torch.ones(()), atol=1e-5)
+            assert torch.allclose(layers[0].weights.sum(-1), torch.ones(()), atol=1e-5)
     assert captioner.model.get_decoder().config._attn_implementation == "sdpa"  # as before
 
 
@@ -131,7 +131,8 @@ def test_layers_and_heads_of_attention(vlm: Vlm, lesson: Lesson) -> None:
     image, caption = lesson.images[0].resize((120, 90)), "a red dog"
     tokens = captioner.tokenize(caption)
     seen: ImageTokens = captioner.image_tokens(image)
-    _, layers = seen.attend(torch.tensor(tokens), lambda weights: weights[0])
+    _, found = seen.attend(torch.tensor(tokens), lambda layer: layer)
+    layers = [layer.weights[0] for layer in found]
     spans, p = captioner.word_spans(tokens), len(seen.prompt)
 
     def words(rows: torch.Tensor) -> np.ndarray:
@@ -147,8 +148,8 @@ def test_layers_and_heads_of_attention(vlm: Vlm, lesson: Lesson) -> None:
     assert attention() == pytest.approx(words(torch.stack(layers).mean((0, 1))), abs=1e-6)
     eye = torch.eye(len(layers[0][0]))
     rolled = (layers[1].mean(0) + eye) / 2 @ (layers[0].mean(0) + eye) / 2
-    found = explain(captioner, image, "rollout", caption=caption)
-    assert found.to_numpy() == pytest.approx(words(rolled), abs=1e-6)
+    explained = explain(captioner, image, "rollout", caption=caption)
+    assert explained.to_numpy() == pytest.approx(words(rolled), abs=1e-6)
     with pytest.raises(InputError, match="layer 3: this model has layers 1 to 2"):
         attention(layer=3)
     with pytest.raises(InputError, match="head 9: this model has heads 1 to 4"):
@@ -160,15 +161,16 @@ def test_relevance_is_the_product_of_layers(vlm: Vlm, lesson: Lesson) -> None:
     captioner = load(vlm, "smolvlm")
     tokens = captioner.tokenize("a red dog")
     seen = captioner.image_tokens(lesson.images[0])
-    logits, layers = seen.attend(torch.tensor(tokens), lambda weights: weights, gradients=True)
+    logits, found = seen.attend(torch.tensor(tokens), lambda layer: layer, gradients=True)
+    layers = [layer.weights for layer in found]
     span = captioner.word_spans(tokens)[1]
     score = sum(logits[0, 0, place, tokens[place]] for place in range(span.start, span.end))
     relevance = torch.eye(layers[0].shape[-1])
     for weights, gradient in zip(layers, torch.autograd.grad(score, layers), strict=True):  # type: ignore[arg-type]
         relevance = relevance + (weights * gradient)[0].clamp(min=0).mean(0) @ relevance
     rows = relevance[seen.queries(len(tokens))[span.start : span.end]].mean(0)[seen.places]
-    found = explain(captioner, lesson.images[0], "attention_x_gradient", caption="a red dog").to_numpy()[1]
-    assert found == pytest.approx(rows.detach().numpy(), rel=1e-4)
+    explained = explain(captioner, lesson.images[0], "attention_x_gradient", caption="a red dog").to_numpy()[1]
+    assert explained == pytest.approx(rows.detach().numpy(), rel=1e-4)
 
 
 def test_a_model_that_reads_more_than_its_tokens_is_refused(

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.engine_options import (
+    DeviceOption,
+    DtypeOption,
+    EngineName,
+    RayAddress,
+    Workers,
+    chosen_engine,
+    wants_engine,
+)
 from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table
 from captrial.errors import InputError
 from captrial.files import refuse_overwrite
@@ -35,6 +43,8 @@ def caption(
         int | None, typer.Option(min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False)
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="The prompt of a VLM or an endpoint.", show_default=False)] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run Python files that come with a transformers checkpoint.")
     ] = False,
@@ -69,7 +79,7 @@ def caption(
     if out and out.suffix in CAPTION_FILES:
         refuse_overwrite(out, inputs=images, overwrite=overwrite)
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
-    source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, **trust)
+    source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype, **trust)
     if wants_engine(engine, workers) or any(_holds_images(path) for path in images):
         from captrial.engines.jobs.caption import CaptionSettings
 

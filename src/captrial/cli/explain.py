@@ -9,12 +9,15 @@ import typer
 
 from captrial.attribution.methods.registry import DEFAULT_METHOD, explain_methods
 from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
+from captrial.cli.engine_options import DeviceOption, DtypeOption
 from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table
 from captrial.errors import InputError
 from captrial.folders import output_folder
 from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from captrial.attribution.page import WordMark
     from captrial.grounding.ground import GroundedExplanation
 
@@ -51,7 +54,21 @@ def explain(
         int | None, typer.Option("--layer", help="Of a VLM's attention, from 1, or from the last: -1; default: mean.")
     ] = None,
     head: Annotated[int | None, typer.Option("--head", help="Of a VLM's attention, from 1; default: mean.")] = None,
-    beam: Annotated[int, typer.Option("--beam", min=1, help="Width of the beam search.")] = 5,
+    context: Annotated[
+        bool,
+        typer.Option(
+            "--context/--without-context", help="Take out of a word's map what those of earlier words explain."
+        ),
+    ] = True,
+    prior: Annotated[
+        str, typer.Option("--prior", help="Images behind which words need none: blank, off, or a folder of others.")
+    ] = "blank",
+    prompt: Annotated[str | None, typer.Option(help="The prompt of a VLM or an endpoint.", show_default=False)] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False)
+    ] = None,
     figure: Annotated[bool, typer.Option("--figure", help="Draw words.png too: every word with its map.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the page and the numbers.")] = Path("explanation"),
     overwrite: OverwriteFlag = False,
@@ -64,7 +81,7 @@ def explain(
     from captrial.attribution.explain import check_request
     from captrial.attribution.methods.registry import AttributionSettings
     from captrial.attribution.page import save_figure, write_page
-    from captrial.captioners.loading import load_captioner
+    from captrial.captioners.loading import load_captioner, with_options
     from captrial.captioners.registry import DEFAULT_CAPTIONER
     from captrial.data.images import open_image
     from captrial.grounding.ground import ground
@@ -74,10 +91,22 @@ def explain(
     region_rule(rule)
     contrasts = _contrasts(contrast or [])
     check_request(method, contrasts)
-    settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps, layer=layer, head=head)  # type: ignore[arg-type]
+    off = prior if prior in ("blank", "off") else "blank"
+    foreign = [] if prior in ("blank", "off") else _foreign(Path(prior))
+    settings = AttributionSettings(
+        over=over,  # type: ignore[arg-type]
+        tolerance=tolerance,
+        steps=steps,
+        layer=layer,
+        head=head,
+        prior=off,  # type: ignore[arg-type]
+        foreign=foreign,
+        context=context,
+    )
     opened = open_image(image)
     with output_folder(out, overwrite=overwrite) as folder:
-        captioner = load_captioner(model or DEFAULT_CAPTIONER, beam)
+        source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype)
+        captioner = load_captioner(source, beam)
         grounded = ground(
             captioner,
             opened,
@@ -100,6 +129,16 @@ def explain(
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
 
 
+def _foreign(folder: Path) -> list[Image.Image]:
+    """The images of a folder, behind which a word that needs its own image is unlikely."""
+    from captrial.data.images import open_image
+
+    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    if not files:
+        raise InputError(f"--prior {folder}: give blank, off, or a folder with images")
+    return [open_image(path) for path in files]
+
+
 def _contrasts(options: list[str]) -> dict[str | int, str]:
     chosen: dict[str | int, str] = {}
     for option in options:
@@ -115,10 +154,20 @@ def _wrong(mark: WordMark) -> str:
     return "" if mark.error is None else f" ({mark.error:.0%} wrong by eye)"
 
 
+def _share(share: float | None) -> str | None:
+    """How much of a word's probability stays without the image."""
+    return None if share is None else f"{share:.0%}"
+
+
 def _print(grounded: GroundedExplanation) -> None:
     summary, view, found = grounded.to_dict(), grounded.view(), grounded.explanation.attribution
     rows = [
-        (word["word"], word["top_region"], None if mark is None else f"{mark.symbol} {mark.text}{_wrong(mark)}")
+        (
+            word["word"],
+            word["top_region"],
+            _share(word["language_share"]),
+            None if mark is None else f"{mark.symbol} {mark.text}{_wrong(mark)}",
+        )
         for number, word in enumerate(summary["words"])
         for mark in [view.marks.get(number)]
     ]
@@ -129,4 +178,6 @@ def _print(grounded: GroundedExplanation) -> None:
     notes = [summary["problem"] or f"GroundingScore by delta: {scores}", *view.notes]
     if found.error is not None:
         notes.append(f"completeness error at most {found.error:.2%} a word, {found.steps} steps")
-    print_table(f"{summary['caption']} ({summary['method']})", ["word", "top region", "verdict"], rows, notes)
+    print_table(
+        f"{summary['caption']} ({summary['method']})", ["word", "top region", "without image", "verdict"], rows, notes
+    )

@@ -184,6 +184,7 @@ class GroundedExplanation:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: caption, words with the label of their top region and their verdict, GroundingScores."""
         found, labels = self.explanation.attribution, self.grounding.labels
+        shares = self.explanation.language_shares
         words = [
             {
                 "word": word,
@@ -191,6 +192,7 @@ class GroundedExplanation:
                 "verdict": None if noun is None else noun.verdict.value,
                 "absent": None if noun is None else noun.absent,
                 "error_by_eye": None if noun is None else self.error_by_eye(noun),
+                "language_share": None if shares is None else float(shares[number]),
                 "completeness_error": None if found.errors is None else float(found.errors[number]),
             }
             for number, word in enumerate(found.words)

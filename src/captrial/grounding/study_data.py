@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSource
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, PixelSource
+from captrial.attribution.image_attribution import ExplainedCaptioner, ImageAttributor
 from captrial.attribution.methods.registry import AttributionSettings, dataset_method
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import shipped_captioners
@@ -92,8 +93,7 @@ def checkpoint_paths(models: str) -> dict[str, Path]:
         if not path.is_dir():
             raise InputError(
                 f"--models {source}: no such folder and no captioner of that name; there are: "
-                f"{', '.join(shipped_captioners())}; or give a run folder (captioners of the hub and endpoints give no "
-                "attention or gradients of stored features)"
+                f"{', '.join(shipped_captioners())}; or give a run folder"
             )
         best = path / "best"
         name = path.parent.name if path.name == "best" else path.name
@@ -110,6 +110,18 @@ class StudyModel:
     name: str
     path: Path
     checkpoint: Checkpoint
+
+    @property
+    def heading(self) -> str:
+        """What its features are, as a heading of tables."""
+        return features_heading(self.checkpoint.vision)
+
+    def attributor(
+        self, choice: StudyAttribution, store: FeatureStore | None, method: str, samples: Sequence[Sample]
+    ) -> CaptionAttributor:
+        """The captioner explained by one method."""
+        assert store is not None, "a captioner of stored features"
+        return choice.attributor(self, store, method, samples)
 
     def features(self, samples: Sequence[Sample], given: Path | None, folder: Path) -> FeatureStore:
         """The features that the captioner reads: the store `given`, else extracted in `folder`.
@@ -130,6 +142,58 @@ class StudyModel:
             except MismatchError:
                 continue
         return self.features(samples, None, folder)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageModel:
+    """A captioner of the transformers library under its name: it reads images, and stores no features."""
+
+    name: str
+    path: Path  # its folder; for a name on the hub that name
+    captioner: ExplainedCaptioner
+    captions: dict[str, str] = field(default_factory=dict)  # of images, for all methods
+
+    heading = "image tokens or pixels"
+
+    def features(self, samples: Sequence[Sample], given: Path | None, folder: Path) -> None:
+        """It needs none."""
+        if given is not None:
+            raise InputError(f"--features {given}: {self.name} reads images, not stored features; leave the option out")
+
+    def attributor(
+        self, choice: StudyAttribution, store: FeatureStore | None, method: str, samples: Sequence[Sample]
+    ) -> CaptionAttributor:
+        """The captioner explained by one method."""
+        images = {sample.id: sample.image.path for sample in samples if sample.image.path is not None}
+        over = PIXELS if choice.by_pixels(method) else ELEMENTS
+        settings = AttributionSettings(over=over, steps=choice.steps)  # type: ignore[arg-type]
+        return ImageAttributor(self.name, self.captioner, images, method, settings, self.captions)
+
+
+def load_any_models(models: str, **options: object) -> list[StudyModel | ImageModel]:
+    """The captioners of `--models`: trained ones, and captioners and VLMs of the transformers library.
+
+    `options` are those of a source (device, dtype, prompt), for the latter.
+    """
+    from captrial.captioners.loading import check_source, is_address, load_captioner, split_source, with_options
+    from captrial.vision.hub_checkpoints import is_transformers
+
+    found: list[StudyModel | ImageModel] = []
+    for source in models.split(","):
+        name, _ = split_source(source)
+        folder = Path(name).expanduser()
+        if is_address(name):
+            raise InputError(f"--models {source}: an endpoint gives no attention or gradients; explain it by occlusion")
+        if name in shipped_captioners() or (folder.is_dir() and not is_transformers(folder)):
+            found += load_models(name)
+            continue
+        check_source(source)
+        captioner: Any = load_captioner(with_options(source, **options))
+        found.append(ImageModel(folder.name, folder, captioner))
+    names = [model.name for model in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"--models: two captioners are called {twice[0]}; rename one of the folders")
+    return found
 
 
 def load_models(models: str) -> list[StudyModel]:

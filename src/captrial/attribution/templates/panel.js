@@ -10,6 +10,8 @@ const VERDICTS = {
   "not in the image": ["wrong", "nothing of this name was found in the image"],
 };
 
+const NEEDED_NO_IMAGE = 0.8;  // that of captrial.attribution.language_prior
+
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -35,6 +37,7 @@ function explanationPanel(data) {
       button.title = `${word.verdict}: ${meaning}${wrong}`;
       button.append(element("span", { class: "mark", "aria-label": word.verdict }, word.mark));
     }
+    if (word.prior != null && word.prior >= NEEDED_NO_IMAGE) button.classList.add("unneeded");
     for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));
     button.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -50,7 +53,7 @@ function explanationPanel(data) {
     map.src = word.map;
     map.alt = `map of the word ${word.text}`;
     boxes.replaceChildren(...word.top.flatMap(({ region }, rank) => drawBox(data, data.regions[region], rank)));
-    details.replaceChildren(element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...completeness(word));
+    details.replaceChildren(element("h3", {}, `Regions behind “${word.text}”`), listOfRegions(data, word), ...prior(word), ...completeness(word));
   }
 
   const side = element("div", { class: "side" }, details, ...groundingBars(data));
@@ -84,6 +87,12 @@ function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the image has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
     element("li", {}, `${data.regions[region].label || "region"} `, element("span", { class: "soft" }, `${Math.round(100 * share)}% of the regions' weight`))));
+}
+
+function prior(word) {
+  if (word.prior == null) return [];
+  const share = `${Math.round(100 * word.prior)}% of the word’s probability stays without the image`;
+  return [element("p", { class: "soft small" }, word.prior >= NEEDED_NO_IMAGE ? `this word needed no image: ${share}` : share)];
 }
 
 function completeness(word) {

@@ -13,7 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from captioners.huggingface.tiny_checkpoints import Lesson
-from captioners.huggingface.tiny_vlms import COUNT, VLMS
+from captioners.huggingface.tiny_vlms import COUNT, VLMS, forced_inputs
 from captrial.attribution.explain import explain
 from captrial.attribution.methods.integrated_gradients import integrated_gradients
 from captrial.attribution.methods.registry import AttributionSettings, explain_methods
@@ -24,8 +24,12 @@ from captrial.captioners.huggingface.image_tokens.tokens import ImageTokens
 from captrial.cli.app import app
 from captrial.errors import InputError
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),  # PaliGemma's processor
+]
 Vlm = Callable[..., Path]
+ENCODED = ("instructblip", "florence2")  # an encoder reads their prompt
 
 
 def load(vlm: Vlm, name: str, **options: Any) -> Any:
@@ -34,12 +38,7 @@ def load(vlm: Vlm, name: str, **options: Any) -> Any:
 
 def whole_model(captioner: Any, image: Any, tokens: list[int]) -> torch.Tensor:
     """Logits (t, vocabulary) of the transformers model on pixels, prompt and caption."""
-    inputs = captioner.prepare([image])
-    prompt = inputs["input_ids"]
-    for name, value in inputs.items():
-        if value.shape == prompt.shape:
-            more = torch.tensor([tokens[:-1]]) if name == "input_ids" else value[:, -1:].expand(-1, len(tokens) - 1)
-            inputs[name] = torch.cat([value, more], 1)
+    inputs = forced_inputs(captioner, captioner.prepare([image]), torch.tensor([tokens]))
     with torch.no_grad():
         logits: torch.Tensor = captioner.model(**inputs, use_cache=False).logits
     return logits[0, -len(tokens) :]
@@ -61,9 +60,11 @@ def test_forced_words_have_the_logits_of_the_whole_model(vlm: Vlm, lesson: Lesso
             assert torch.allclose(logits[0, number], wanted, atol=1e-4)
             assert torch.allclose(logits[2, number], wanted, atol=1e-4)
             assert not torch.allclose(logits[1, number], wanted, atol=1e-2)
+            ahead = seen.decode(rows[:1], torch.tensor([[*text[:3], *text[:1] * (len(text) - 3)]])).logits
+            assert torch.allclose(ahead[0, 0, :3], wanted[:3], atol=1e-4)  # later words do not matter
             eager, layers = seen.attend(torch.tensor(text), lambda layer: layer)
             assert torch.allclose(eager[0, 0], wanted, atol=1e-4)
-            assert len(layers) == 2
+            assert len(layers) == (6 if name in ENCODED else 2)  # encoder, decoder, and from one to the other
             assert torch.allclose(layers[0].weights.sum(-1), torch.ones(()), atol=1e-5)
     assert captioner.model.get_decoder().config._attn_implementation == "sdpa"  # as before
 
@@ -96,8 +97,9 @@ def test_gradients_are_captums(vlm: Vlm, lesson: Lesson, name: str) -> None:
             ),
         ]
         for own, reference in zip(ours, (found.detach() for found in theirs), strict=True):
-            assert float(reference.abs().max()) > 1e-3
-            assert float((own[word] - reference[0]).abs().max()) < 1e-6
+            largest = float(reference.abs().max())
+            assert largest > 0
+            assert float((own[word] - reference[0]).abs().max()) < 1e-6 * min(1.0, largest)
 
 
 @pytest.mark.parametrize("name", VLMS)
@@ -113,16 +115,6 @@ def test_every_method_explains_every_family(vlm: Vlm, lesson: Lesson, name: str,
     if method == "integrated_gradients":
         assert found.attribution.error is not None
         assert found.attribution.error < 0.01
-
-
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_paligemma_without_a_chat_template(tiny: Callable[[str], Path], lesson: Lesson) -> None:
-    """Its prompt attends in both directions; the mask comes from the types of tokens."""
-    captioner: Any = load_transformers(str(tiny("paligemma")), HfOptions(max_tokens=4))
-    seen = captioner.image_tokens(lesson.images[0])  # checks the logits
-    assert seen.boxes.shape == (4, 4)
-    found = explain(captioner, lesson.images[0], "attention", caption="a dog")
-    assert found.attribution.grid == (2, 2)
 
 
 def test_layers_and_heads_of_attention(vlm: Vlm, lesson: Lesson) -> None:

@@ -15,7 +15,7 @@ from captrial.errors import InputError
 
 
 def token_boxes(model: Any, processor: Any, image: Image.Image, inputs: dict[str, Tensor]) -> Floats:
-    """The grid over what the processor leaves of the image; a token in front of it (a class token) shows all of that."""
+    """The grid over what the processor leaves of the image; a class token in front of it shows all of that."""
     if len(inputs["pixel_values"]) > 1:
         raise InputError(
             f"a {model.config.model_type} model: its processor crops the image into several (pan and scan); turn that "

@@ -7,7 +7,7 @@ from some of these positions to some, which `LayerAttention` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,6 +18,8 @@ from captrial.captioners.protocols import LayerAttention
 
 SELF_ATTENTION = ("self_attn", "SelfAttention")
 CROSS_ATTENTION = ("encoder_attn", "EncDecAttention")
+PER_TOKEN = ("attention_mask", "token_type_ids", "mm_token_type_ids")  # inputs with a value for every token
+CAPTION_TYPES = {"paligemma": 1}  # its prompt (type 0) attends in both directions, its caption does not
 Keep = Callable[[LayerAttention], LayerAttention | None]
 Places = tuple[nn.Module, int, int]  # an attention module, its first row, its first column
 
@@ -85,6 +87,20 @@ def text_stack(model: Any, prompt: Tensor) -> TextStack:
         model.config, "is_encoder_decoder", False
     )
     return (EncodedText if encoded else CausalText)(model, prompt)
+
+
+def continued(model: Any, inputs: Mapping[str, Tensor], read: Tensor) -> dict[str, Tensor]:
+    """Masks and types of a prompt's tokens for what is read (rows, length): they go on with what they end with."""
+    types = {"token_type_ids": CAPTION_TYPES.get(model.config.model_type)}
+    rows, length = read.shape
+    found = {}
+    for name in PER_TOKEN:
+        if name in inputs:
+            value = inputs[name]
+            last = value[:, -1:] if types.get(name) is None else torch.full_like(value[:, -1:], types[name])
+            grown = torch.cat([value, last.expand(-1, length - value.shape[1])], 1)
+            found[name] = grown.expand(rows, -1)
+    return found
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from captrial.captioners.huggingface.image_tokens.layouts import TokenLayout
-from captrial.captioners.huggingface.image_tokens.text_stacks import Keep, recorded_attention, text_stack
+from captrial.captioners.huggingface.image_tokens.text_stacks import Keep, continued, recorded_attention, text_stack
 from captrial.captioners.protocols import LayerAttention, TokenLogits
 from captrial.errors import InputError
 from captrial.vision.hub_checkpoints import quiet_transformers
@@ -39,7 +39,7 @@ class ImageTokens:
     def __init__(self, model: Any, inputs: dict[str, Tensor], boxes: np.ndarray, layout: TokenLayout) -> None:
         self.model, self.layout = model, layout
         self.prompt = inputs["input_ids"][0]  # (p,)
-        self._inputs = {name: value for name, value in inputs.items() if name != "labels"}  # PaliGemma's has some
+        self._inputs = inputs
         self.text = text_stack(model, self.prompt)
         self.places = (self.prompt == model.config.image_token_id).nonzero()[:, 0]
         shown = np.isfinite(boxes).all(1)
@@ -50,7 +50,8 @@ class ImageTokens:
     def check(self) -> None:
         """Refuse a model whose logits are not a function of these embeddings."""
         with torch.no_grad():
-            found = self.decode(self.embeddings[None], self.prompt[-1:][None]).logits[0, 0, 0]
+            any_words = self.prompt[-1:].repeat(3)[None]  # what follows a word must not matter to it
+            found = self.decode(self.embeddings[None], any_words).logits[0, 0, 0]
         if not torch.allclose(
             found, self.last_logits, rtol=0, atol=LOGIT_TOLERANCE * float(self.last_logits.abs().max())
         ):
@@ -118,20 +119,15 @@ class ImageTokens:
         """(rows, k, d), (rows, t) -> (rows, t, vocabulary)."""
         rows, t = tokens.shape
         read = self.text.read(tokens)
-        inputs = {**self._masks(read["input_ids"]), **self._beside(rows), **read, **_last(self.model, t)}
+        inputs = {
+            **continued(self.model, self._inputs, read["input_ids"]),
+            **self._beside(rows),
+            **read,
+            **_last(self.model, t),
+        }
         with self._entered(memory), quiet_transformers():
             logits: Tensor = self.model(**inputs, use_cache=False).logits[:, -t:]
         return logits
-
-    def _masks(self, read: Tensor) -> dict[str, Tensor]:
-        """Masks and types of tokens, continued for the caption by what they end with."""
-        rows, length = read.shape
-        found = {}
-        for name, value in self._inputs.items():
-            if value.shape == self._inputs["input_ids"].shape and name not in ("input_ids", *self.layout.beside):
-                more = value[:, -1:].expand(-1, length - value.shape[1])
-                found[name] = torch.cat([value, more], 1).expand(rows, -1)
-        return found
 
 
 def image_tokens(

@@ -175,24 +175,27 @@ def load_any_models(models: str, **options: object) -> list[StudyModel | ImageMo
 
     `options` are those of a source (device, dtype, prompt), for the latter.
     """
-    from captrial.captioners.loading import check_source, is_address, load_captioner, split_source, with_options
+    from captrial.captioners.loading import is_address, load_captioner, split_source, with_options
     from captrial.vision.hub_checkpoints import is_transformers
 
-    found: list[StudyModel | ImageModel] = []
+    sources: dict[str, tuple[str, Path | None]] = {}  # by name: the source, and its folder if it reads stored features
     for source in models.split(","):
-        name, _ = split_source(source)
-        folder = Path(name).expanduser()
-        if is_address(name):
+        folder = Path(split_source(source)[0]).expanduser()
+        if is_address(source):
             raise InputError(f"--models {source}: an endpoint gives no attention or gradients; explain it by occlusion")
-        if name in shipped_captioners() or (folder.is_dir() and not is_transformers(folder)):
-            found += load_models(name)
-            continue
-        check_source(source)
-        captioner: Any = load_captioner(with_options(source, **options))
-        found.append(ImageModel(folder.name, folder, captioner))
-    names = [model.name for model in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"--models: two captioners are called {twice[0]}; rename one of the folders")
+        reads_images = is_transformers(folder) if folder.is_dir() else "/" in source
+        named = {folder.name: None} if reads_images else checkpoint_paths(source)
+        for name, path in named.items():
+            if name in sources:
+                raise InputError(f"--models: two captioners are called {name}; rename one of the folders")
+            sources[name] = source, path
+    found: list[StudyModel | ImageModel] = []
+    for name, (source, path) in sources.items():
+        if path is not None:
+            found.append(StudyModel(name, path, Checkpoint.from_pretrained(path)))
+        else:
+            captioner: Any = load_captioner(with_options(source, **options))
+            found.append(ImageModel(name, Path(split_source(source)[0]).expanduser(), captioner))
     return found
 
 

@@ -65,7 +65,10 @@ def planted_images(size: tuple[int, int], count: int, seed: int) -> list[Planted
 
 
 def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int = 600, enough: float = 0.01) -> float:
-    """Train a model whose vision tower keeps places apart until every colour is said wherever it is, on images of several sizes; the last mean loss."""
+    """Train a model whose vision tower keeps places apart until every colour is said wherever it is.
+
+    Images are of several sizes; returns the last mean loss.
+    """
     model, tokenizer = captioner.model.requires_grad_(True).train(), captioner.tokenizer
     keep_places_apart(model)
     batches = []

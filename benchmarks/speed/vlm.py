@@ -119,9 +119,7 @@ def rows(words: list[int], sample: int) -> list[Row]:
         sides = {}
         for side in SIDES:
             line, place = [sys.executable, "-c", code, side, str(count), str(sample)], environment(OMP_NUM_THREADS="1")
-            done = subprocess.run(
-                line, capture_output=True, text=True, check=True, env=environment(OMP_NUM_THREADS="1")
-            )
+            done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True, env=place)
             sides[side] = json.loads(done.stdout.splitlines()[-1])
         for loop in SIDES[1:]:
             assert np.allclose(sides["ours"]["sums"], sides[loop]["sums"], rtol=1e-2), "the sides disagree"

@@ -64,7 +64,7 @@ def planted_images(size: tuple[int, int], count: int, seed: int) -> list[Planted
     return found
 
 
-def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int = 600, enough: float = 0.01) -> float:
+def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int = 500, enough: float = 0.005) -> float:
     """Train a model whose vision tower keeps places apart until every colour is said wherever it is.
 
     Images are of several sizes; returns the last mean loss.
@@ -80,10 +80,12 @@ def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int =
             inputs = captioner.prepare([one.image for one in planted])
             batches.append((forced_inputs(captioner, inputs, tokens), labels))
     learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(learnt, lr=3e-3, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(learnt, weight_decay=0.0)
     recent = [1.0] * len(batches)
     for step in range(steps):
         read, labels = batches[step % len(batches)]
+        for group in optimizer.param_groups:
+            group["lr"] = 5e-3 * min(1.0, (step + 1) / 40) * (1 - step / steps)
         optimizer.zero_grad()
         logits = model(**read, use_cache=False).logits[:, -labels.shape[1] :]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())

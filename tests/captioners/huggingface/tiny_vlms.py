@@ -200,6 +200,9 @@ def _q_former(folder: Path, told: Lesson, name: str, text: Any) -> None:
     size = {"height": SIDE, "width": SIDE}
     model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
     torch.nn.init.normal_(model.query_tokens, std=0.5)
+    for parameter in (*model.qformer.parameters(), model.language_projection.weight):
+        if parameter.ndim > 1:  # as drawn by transformers, an image would change no word visibly
+            torch.nn.init.normal_(parameter, std=0.15)
     processor = f'{{"processor_class": "{name}Processor", "num_query_tokens": 4}}'
     _save(folder, model, transformers.BlipImageProcessorPil(size=size), tokenizer, processor)
     if name == "InstructBlip":

@@ -14,7 +14,7 @@ from PIL import Image
 from captrial.attribution.attribution import WHOLE, Array, Attribution
 from captrial.attribution.dataset_attribution import Floats, Words, WordWeights, without_class_token
 from captrial.attribution.methods.registry import AttributionSettings, attribute, dataset_method
-from captrial.attribution.subject import explainable_subject, word_targets
+from captrial.attribution.subject import Subject, explainable_subject, word_targets
 from captrial.captioners.protocols import AnyCaptioner, Explainable
 from captrial.data.images import open_image
 from captrial.language.token_spans import words_of_tokens
@@ -57,15 +57,14 @@ class ImageAttributor:
 
     def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:
         """For every image, the weights of the words of each of some captions."""
-        return [
-            [self._weights(opened, words) for words in texts]
-            for image, texts in zip(image_ids, captions, strict=True)
-            for opened in [self._open(image)]
-        ]
+        found = []
+        for image, texts in zip(image_ids, captions, strict=True):
+            subject = explainable_subject(self.captioner, self._open(image), self.settings)
+            found.append([self._weights(subject, words) for words in texts])
+        return found
 
-    def _weights(self, image: Image.Image, words: Words) -> WordWeights:
+    def _weights(self, subject: Subject, words: Words) -> WordWeights:
         tokens = self.captioner.tokenize(" ".join(words))
-        subject = explainable_subject(self.captioner, image, self.settings)
         found = attribute(subject, word_targets(tokens, self.captioner.word_spans(tokens)), self.method, self.settings)
         scores = rows_of_words(found, words)
         boxes = np.asarray(found.boxes, np.float64)

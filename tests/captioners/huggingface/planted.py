@@ -64,7 +64,7 @@ def planted_images(size: tuple[int, int], count: int, seed: int) -> list[Planted
     return found
 
 
-def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int = 500, enough: float = 0.005) -> float:
+def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int = 1000, enough: float = 0.005) -> float:
     """Train a model whose vision tower keeps places apart until every colour is said wherever it is.
 
     Images are of several sizes; returns the last mean loss.
@@ -85,7 +85,7 @@ def teach_planted(captioner: Any, sizes: Sequence[tuple[int, int]], steps: int =
     for step in range(steps):
         read, labels = batches[step % len(batches)]
         for group in optimizer.param_groups:
-            group["lr"] = 5e-3 * min(1.0, (step + 1) / 40) * (1 - step / steps)
+            group["lr"] = 2e-3 * min(1.0, (step + 1) / 40, 2 * (1 - step / steps))
         optimizer.zero_grad()
         logits = model(**read, use_cache=False).logits[:, -labels.shape[1] :]
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())

@@ -191,7 +191,12 @@ def _q_former(folder: Path, told: Lesson, name: str, text: Any) -> None:
     tokenizer = bytes_pairs(told.captions)
     former = {**SIZES, "num_hidden_layers": 2, "encoder_hidden_size": 64, "vocab_size": len(tokenizer)}
     config = getattr(transformers, f"{name}Config")(
-        vision_config={**{n: VISION[n] for n in SIZES}, "image_size": SIDE, "patch_size": 16},
+        vision_config={
+            **{n: VISION[n] for n in SIZES},
+            "image_size": SIDE,
+            "patch_size": 16,
+            "initializer_range": 0.02,
+        },
         qformer_config={**former, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
         text_config=text(tokenizer),
         num_query_tokens=4,

@@ -50,7 +50,8 @@ class EncodedText:
 
     def __init__(self, model: Any, prompt: Tensor) -> None:
         self.prompt = prompt
-        self.entry, self.decoder = model.get_encoder(), model.get_decoder()
+        self.entry, decoder = model.get_encoder(), model.get_decoder()
+        self.decoder = getattr(decoder, "decoder", decoder)  # Florence-2 gives encoder and decoder
         self.stacks = [self.entry, self.decoder]
         text = model.config.text_config
         start = getattr(model.generation_config, "decoder_start_token_id", None)

@@ -26,7 +26,8 @@ import orjson
 from captrial.data.datasets import read_karpathy
 from captrial.data.images import open_image
 from captrial.files import atomic_write
-from captrial.grounding.presence import BACKGROUND, THINGS, image_presence
+from captrial.grounding.error_rates import BACKGROUND, THINGS
+from captrial.grounding.presence import image_presence
 from captrial.grounding.regions import dataset_regions
 from captrial.grounding.score import Grounder
 from captrial.vision.registry import DEFAULT_DETECTOR

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from captrial.compete.ranking.estimates import PoolSample
 from captrial.compete.ranking.pair_scores import LabelDesign, PairScorer
-from captrial.compete.selection.agreement import caption_agreement, semantic_agreement
+from captrial.compete.selection.caption_agreement import caption_agreement, semantic_agreement
 from captrial.compete.selection.design import SampleOrder, rates
 from captrial.compete.selection.discrepancy import SearchOptions, rank_images
 from captrial.compete.selection.label_sample import LabelSample

@@ -32,7 +32,7 @@ from captrial.grounding.score import DELTAS, Grounder, name_delta
 from captrial.grounding.study import BATCH, GroundingResult, ground_dataset
 from captrial.grounding.study_data import DataSource
 from captrial.grounding.tables import estimate
-from captrial.grounding.verdicts import classes_present, verdict_accuracy
+from captrial.grounding.verdict_evaluation import classes_present, verdict_accuracy
 from captrial.progress import track
 from captrial.records import Sample
 from captrial.vision.features.feature_store import FeatureStore

@@ -33,13 +33,13 @@ from captrial.judges import FairBets, corrected_mean, rank_corrected
 from captrial.metrics import State, score
 from captrial.metrics.significance import GateSettings, check_not_worse
 from studies.data_paths import DATA
-from studies.preferences import BATTLES, RESULTS, Row, markdown, resumed, share, write_tables
-from studies.printing import print_table
+from studies.preferences import BATTLES, RESULTS, Row, markdown, resumed, share
+from studies.printing import run_parts
 
 PAGE = Path(__file__).parents[1] / "docs" / "judges.md"
 PUBLISHED = DATA / "captioners" / "karpathy_test"
 VOTES = (20, 50, 200)
-RATES = (0.5, 0.8)
+RATES = (0.5, 0.8, 0.9)
 ITEMS_A_VOTE = 10
 RATE_DRAWS, RANKING_DRAWS, SEQUENCE_DRAWS, BATTLE_DRAWS, GATE_DRAWS = 1000, 1000, 1000, 1000, 1000
 TIES = 0.1  # share of votes
@@ -50,20 +50,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judge:
-    """Right with probability `accuracy` on an item, the same in both orders; biases come before its opinion."""
+    """Right with probability `accuracy` on an item; biases come before its opinion."""
 
     accuracy: float
     position: float = 0.0
     length: float = 0.0
+    fresh: bool = False  # another draw for the second order, as by `SimulatedJudge`; else the same opinion in both
 
     def verdicts(self, votes: Floats, longer: NDArray[np.bool_], random: np.random.Generator) -> Floats:
         """Mean verdicts (n,) over both orders; a tie of people is a coin for it."""
         n = len(votes)
         truth = np.where(votes == 0.5, random.random(n) < 0.5, votes > 0.5)
-        opinion = np.where(random.random(n) < self.accuracy, truth, ~truth)
-        opinion = np.where(random.random(n) < self.length, longer, opinion)
-        orders = [np.where(random.random(n) < self.position, shown, opinion) for shown in (True, False)]
-        return np.asarray(np.mean(orders, axis=0))
+        opinions = [np.where(random.random(n) < self.accuracy, truth, ~truth) for _ in range(1 + self.fresh)]
+        opinions = [np.where(random.random(n) < self.length, longer, opinion) for opinion in opinions]
+        shown = zip((True, False), (opinions[0], opinions[-1]), strict=True)
+        return np.asarray(np.mean([np.where(random.random(n) < self.position, *each) for each in shown], axis=0))
 
 
 JUDGES = {
@@ -77,6 +78,7 @@ JUDGES = {
     "90%, position bias 0.5": Judge(0.9, position=0.5),
     "90%, length bias 0.5": Judge(0.9, length=0.5),
     "60%, both 0.5": Judge(0.6, 0.5, 0.5),
+    "90%, orders apart": Judge(0.9, fresh=True),
 }
 
 
@@ -134,7 +136,7 @@ NAMES = tuple("abc")
 
 def study_ranking() -> list[Row]:
     """Coverage of scores and of ranks of three models, all pairs on every image."""
-    chosen = ("90%, length bias 0.5", "40%")
+    chosen = ("always right", "90%, length bias 0.5", "40%", "always wrong")
     cells = {f"{name}, 20 images with votes": partial(_ranking_row, name, 20) for name in chosen}
     return resumed("ranking", cells, "judges")
 
@@ -234,7 +236,7 @@ def _stop_row(name: str, gap: float) -> Row:
 
 
 def study_battles() -> list[Row]:
-    """Win rates of 19 VLMs against one; questions are drawn with replacement, the truth is that of all questions."""
+    """Win rates of 20 VLMs against one; questions are drawn with replacement, the truth is that of all questions."""
     judgements = read_judgements(BATTLES)
     votes = _battle_votes(judgements)
     cells: dict[str, Callable[[], Row]] = {
@@ -249,6 +251,8 @@ def _battle_votes(judgements: Sequence[Judgement]) -> dict[str, Floats]:
     reference = max({one.first for one in judgements}, key=lambda name: sum(one.first == name for one in judgements))
     found: dict[str, dict[str, list[float]]] = {}
     for one in judgements:
+        if one.first == one.second:  # the reference model against itself: nothing to estimate
+            continue
         other = one.second if one.first == reference else one.first
         share_of = one.outcome if one.second == reference else 1 - one.outcome
         found.setdefault(other, {}).setdefault(one.image, []).append(share_of)
@@ -258,7 +262,7 @@ def _battle_votes(judgements: Sequence[Judgement]) -> dict[str, Floats]:
 def _battle_row(votes: dict[str, Floats], name: str, count: int) -> Row:
     random = np.random.default_rng([17, count, list(JUDGES).index(name)])
     found: dict[str, list[tuple[bool, float]]] = {"corrected": [], "people": [], "judge": []}
-    draws = BATTLE_DRAWS // 20
+    draws = BATTLE_DRAWS // len(votes)
     for model in votes:
         truth = float(votes[model].mean())
         for _ in range(draws):
@@ -409,7 +413,9 @@ def _rate_line(name: str, votes: int, rows: Sequence[Row]) -> list[object]:
         values = [row[f"{kind}_covered"] for row in own]
         cells.append(f"{share(min(values))} to {share(max(values))}")
     widths = [float(np.mean([row[f"{kind}_width"] for row in own])) for kind in ("corrected", "people")]
-    return [*cells, *(f"{width:.3f}" for width in widths), share(max(row["votes_needed"] for row in own))]
+    shares = [row["votes_needed"] for row in own]
+    needed = " to ".join(f"{bound:.0%}" for bound in (min(shares), max(shares)))
+    return [*cells, *(f"{width:.3f}" for width in widths), needed]
 
 
 PARTS: dict[str, Callable[[], list[Row]]] = {
@@ -423,13 +429,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 
 def main(names: Sequence[str]) -> None:
     """Run the parts that are named, or all, and print their rows; `tables` writes those of the page."""
-    if list(names) == ["tables"]:
-        write_tables(PAGE, page_tables())
-        return
-    for name in names or PARTS:
-        rows = PARTS[name]()
-        for kind in dict.fromkeys(tuple(row) for row in rows):
-            print_table(name, kind, [[row[key] for key in kind] for row in rows if tuple(row) == kind])
+    run_parts(PARTS, names, PAGE, page_tables)
 
 
 if __name__ == "__main__":

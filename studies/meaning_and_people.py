@@ -27,7 +27,7 @@ from captrial.language.nouns import analyse
 from captrial.language.token_spans import words_of_tokens
 from captrial.metrics import Corpus, cider, fact_reports, facts, meteor, rouge_l, semantic, spice
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
-from captrial.metrics.semantic.words import content_words, word_scores
+from captrial.metrics.semantic.unsupported_words import content_words, word_scores
 from studies.data_paths import DATA
 
 Floats = NDArray[np.float64]
@@ -56,12 +56,7 @@ def read_hat(path: Path) -> tuple[list[str], list[NDArray[np.bool_]], list[list[
 def hat(path: Path) -> dict[str, Any]:
     texts, marked, references = read_hat(path)
     corpus = Corpus.prepare(texts, references)
-    words = {
-        "unsupported words": unsupported_scores(corpus, texts),
-        "ALOHa's matching": [aloha_scores(text, of) for text, of in zip(texts, references, strict=True)],
-        "CHAIR": [chair_scores(text, of) for text, of in zip(texts, references, strict=True)],
-        "all alike": [np.zeros(len(own)) for own in marked],
-    }
+    words = {**word_detectors(corpus, texts, references), "all alike": [np.zeros(len(own)) for own in marked]}
     worst = {name: np.array([scores.max() for scores in of]) for name, of in words.items()}
     mean = {
         f"{name}, mean": np.array([scores[scores > 0].mean() if (scores > 0).any() else 0 for scores in words[name]])
@@ -89,6 +84,17 @@ def hat(path: Path) -> dict[str, Any]:
         "words": _resampled(list(words), word_ap, len(texts), "unsupported words"),
         "captions": _resampled(list(captions), caption_ap, len(texts), "unsupported words"),
         "mistakes": _mistakes(texts, references, marked),
+    }
+
+
+def word_detectors(
+    corpus: Corpus, texts: Sequence[str], references: Sequence[Sequence[str]]
+) -> dict[str, list[Floats]]:
+    """Scores of all words, larger for hallucinated ones, by each way to find them."""
+    return {
+        "unsupported words": unsupported_scores(corpus, texts),
+        "ALOHa's matching": [aloha_scores(text, of) for text, of in zip(texts, references, strict=True)],
+        "CHAIR": [chair_scores(text, of) for text, of in zip(texts, references, strict=True)],
     }
 
 

@@ -29,14 +29,7 @@ from captrial.compete.ranking.caption_length import BY_MEANING
 from captrial.metrics import Corpus, score
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
 from studies.data_paths import DATA
-from studies.meaning_and_people import (
-    REPLICATES,
-    aloha_scores,
-    average_precision,
-    chair_scores,
-    read_hat,
-    unsupported_scores,
-)
+from studies.meaning_and_people import REPLICATES, average_precision, read_hat, word_detectors
 
 Floats = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results" / "semantic" / "choices.json"
@@ -135,12 +128,7 @@ def _wins(right: Floats, wrong: Floats) -> Floats:
 
 def hat_study(path: Path) -> dict[str, Any]:
     texts, marked, references = read_hat(path)
-    corpus = Corpus.prepare(texts, references)
-    ways = {
-        "unsupported words": unsupported_scores(corpus, texts),
-        "ALOHa's matching": [aloha_scores(text, of) for text, of in zip(texts, references, strict=True)],
-        "CHAIR": [chair_scores(text, of) for text, of in zip(texts, references, strict=True)],
-    }
+    ways = word_detectors(Corpus.prepare(texts, references), texts, references)
     ways["unsupported words and ALOHa's, mean"] = [
         (first + second) / 2 for first, second in zip(*list(ways.values())[:2], strict=True)
     ]

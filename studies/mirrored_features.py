@@ -51,12 +51,13 @@ def opened(sample: Sample) -> Image.Image:
     return ImageOps.mirror(image) if sample.id.startswith(PREFIX) else image
 
 
-def extract_mirrored(store: Path, name: str) -> None:
+def extract_mirrored(store: Path, name: str, mirrored: bool = True) -> None:
     """Add what the store lacks: every image of Flickr8k, then the mirror images of the training images."""
     samples = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     backbone = load_backbone(name)
     with FeatureWriter(store, backbone.describe()) as writer:
-        todo = [sample for sample in [*samples, *mirror(samples)] if sample.id not in writer.done]
+        wanted = [*samples, *mirror(samples)] if mirrored else samples
+        todo = [sample for sample in wanted if sample.id not in writer.done]
         for start in track(range(0, len(todo), BATCH), "extracting features"):
             part = todo[start : start + BATCH]
             features, notes = extract_batch(backbone, [opened(sample) for sample in part])

@@ -39,7 +39,8 @@ from captrial.captioners.registry import shipped_captioners
 from captrial.data.datasets import read_karpathy
 from captrial.data.images import open_image
 from captrial.files import atomic_write, content_hash
-from captrial.grounding.presence import BACKGROUND, BODY_PARTS, THINGS, learnt_names
+from captrial.grounding.error_rates import BACKGROUND, THINGS
+from captrial.grounding.presence import BODY_PARTS, learnt_names
 from captrial.grounding.regions import dataset_regions
 from captrial.grounding.score import Grounder, Verdict
 from captrial.grounding.study import ground_dataset

@@ -24,7 +24,7 @@ import io
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,13 @@ SIZES: dict[str, dict[str, Any]] = {
     "aoa": {"width": 256, "heads": 8, "layers": 3},
     "x_lan": {"width": 256, "heads": 8, "blocks": 3},
 }
-# Twice as many images with mirror images: six epochs are twelve of the photographs alone. bfloat16 halves a step where
-# the processor has units for it and takes many times as long where it has none; run.json says which it was.
+# The comparisons are made by short runs, so that all captioners, features and seeds can be trained; what ships was
+# trained longer, also on mirror images: its epochs are twice as long. bfloat16 halves a step where the processor has
+# units for it and takes many times as long where it has none; run.json says which it was.
+LENGTHS = {"short": {"epochs": 8, "scst_epochs": 2}, "long": {"epochs": 6, "scst_epochs": 3}}
 _SHARED = {"batch": 16, "patience": 3, "autocast": str(has_bfloat16_units()).lower()}
-XE = {**_SHARED, "epochs": 6, "warmup": 500, "rate": 5e-4}
-RL = {**_SHARED, "epochs": 0, "scst_epochs": 3, "scst_rate": 3e-5, "scst_warmup": 100, "average": 0.999}
+XE = {**_SHARED, "warmup": 500, "rate": 5e-4}
+RL = {**_SHARED, "scst_rate": 3e-5, "scst_warmup": 100, "average": 0.999}
 DISC = {"critic_epochs": 4, "warmup": 200, "critic_width": 256, "critic_embedding": 128}  # its critic comes first
 
 WAN = ("ort", "m2", "top_down", "att2in", "disc", "aoa", "x_lan", "stack_cap", "sgae")
@@ -103,17 +105,24 @@ SETS = {"flickr8k": "500 test photographs of Flickr8k", "coco": "390 photographs
 
 @dataclass(frozen=True)
 class Run:
-    """One captioner on one kind of features, in one stage, by one seed."""
+    """One captioner on one kind of features, in one stage, by one seed, for a short or long time."""
 
     captioner: str  # a key of SIZES
     features: str  # a key of BACKBONES
     stage: str = "xe"  # or "rl": the captioner's own self-critical stage, from the best checkpoint of "xe"
     seed: int = 0
+    length: str = "short"  # a key of LENGTHS
 
     @property
     def name(self) -> str:
-        """E.g. `m2-regions-rl-1`."""
-        return f"{self.captioner}-{self.features}-{self.stage}-{self.seed}"
+        """E.g. `m2-regions-rl-1`, and `m2-regions-rl-0-long`."""
+        name = f"{self.captioner}-{self.features}-{self.stage}-{self.seed}"
+        return name if self.length == "short" else f"{name}-{self.length}"
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether it is also trained on mirror images."""
+        return self.length == "long"
 
     @property
     def preset(self) -> str:
@@ -125,12 +134,16 @@ class Run:
         """The run that this one continues from. Until its critic is used, Disc is Att2in."""
         if self.stage == "xe":
             return None
-        return Run("att2in" if self.captioner == "disc" else self.captioner, self.features, "xe", self.seed)
+        return replace(self, captioner="att2in" if self.captioner == "disc" else self.captioner, stage="xe")
 
     @property
     def options(self) -> dict[str, str]:
         """What `captrial train --set` is given."""
-        chosen: dict[str, Any] = {**SIZES[self.captioner], **XE} if self.stage == "xe" else dict(RL)
+        epochs = LENGTHS[self.length]
+        if self.stage == "xe":
+            chosen = {**SIZES[self.captioner], **XE, "epochs": epochs["epochs"]}
+        else:
+            chosen = {**RL, "epochs": 0, "scst_epochs": epochs["scst_epochs"]}
         if self.captioner == "disc":
             chosen |= DISC
         return {name: str(value) for name, value in {**chosen, "seed": self.seed}.items()}
@@ -138,20 +151,29 @@ class Run:
 
 def plan() -> list[Run]:
     """All runs; those that decide most come first, and each captioner's stages one after the other."""
-    first = ("transformer", "m2", "ort", "ort-no-geometry", "smart")
-    others = tuple(name for name in WAN if name not in first)
-    runs: list[Run] = []
+    runs = [run for name in WAN for run in stages(name, "regions", 0)]
     for seed in (0, 1, 2):
-        runs += [run for name in first for run in stages(name, "regions", seed)]
-        runs += [run for name in others for run in stages(name, "regions", seed)]
-        runs += [run for name in (*CORNIA, "ort") for run in stages(name, "grid", seed)]
-    return runs
+        claimed = (*CORNIA, "ort", "ort-no-geometry")
+        runs += [run for name in claimed for run in stages(name, "regions", seed)]
+    for seed in (0, 1, 2):
+        runs += [run for name in CORNIA for run in stages(name, "grid", seed)]
+    for seed in (1, 2):
+        runs += [run for name in WAN for run in stages(name, "regions", seed)]
+    runs += stages("ort", "grid", 0)
+    return list(dict.fromkeys([*runs, *LONG]))
 
 
 def stages(captioner: str, features: str, seed: int) -> list[Run]:
-    """The runs of a captioner in their order. Disc has no cross-entropy of its own."""
+    """The short runs of a captioner in their order. Disc has no cross-entropy of its own."""
     chosen = ("rl",) if captioner == "disc" else ("xe", "rl")
     return [Run(captioner, features, stage, seed) for stage in chosen]
+
+
+LONG = tuple(
+    Run(name, "regions", stage, 0, "long")
+    for name, stage in (("transformer", "xe"), ("m2", "xe"), ("m2", "rl"), ("ort", "xe"), ("ort", "rl"))
+)
+"""Trained for what may be shipped; no claim rests on them."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +201,11 @@ class Work:
 
 
 @cache
-def flickr8k(split: str) -> list[Sample]:
-    """The images of a split of Flickr8k, of its training split also the mirror images."""
+def flickr8k(split: str, mirrored: bool = False) -> list[Sample]:
+    """The images of a split of Flickr8k, of its training split also the mirror images if wanted."""
     everything = read_karpathy(FLICKR8K_CAPTIONS, images=FLICKR8K / "images")
     samples = [sample for sample in everything if sample.split == split]
-    return [*samples, *mirror(samples)] if split == "train" else samples
+    return [*samples, *mirror(samples)] if mirrored else samples
 
 
 @cache
@@ -201,10 +223,10 @@ def boxed_coco() -> tuple[list[Sample], list[str]]:
     return [sample for sample in read.samples if sample.regions and sample.id in known], list(read.labels)
 
 
-def make_stores(work: Work, kinds: Iterable[str] = tuple(BACKBONES)) -> None:
-    """Extract what the stores of some kinds of features lack."""
-    for features in kinds:
-        extract_mirrored(work.store("flickr8k", features), BACKBONES[features])
+def make_stores(work: Work, runs: Iterable[Run]) -> None:
+    """Extract what the stores of some runs lack."""
+    for features, mirrored in sorted({(run.features, run.mirrored) for run in runs}, reverse=True):
+        extract_mirrored(work.store("flickr8k", features), BACKBONES[features], mirrored)
         extract_dataset(coco(), BACKBONES[features], work.store("coco", features))
 
 
@@ -215,7 +237,6 @@ def run_all(runs: Sequence[Run], work: Work) -> None:
     its new results replace the old ones: both stages of a table are of the same weights.
     """
     left = with_predecessors([run for run in runs if not work.is_finished(run)], work)
-    make_stores(work, dict.fromkeys(run.features for run in left))
     while left := [run for run in left if not work.has_weights(run)]:
         started = False
         for run in left:
@@ -223,6 +244,7 @@ def run_all(runs: Sequence[Run], work: Work) -> None:
                 continue
             try:
                 print(f"{time.strftime('%H:%M:%S')} {run.name}", flush=True)
+                make_stores(work, [run])
                 run_one(run, work)
                 started = True
                 break
@@ -248,8 +270,9 @@ def run_one(run: Run, work: Work) -> None:
         if work.has_weights(run):
             return
         store = FeatureStore(work.store("flickr8k", run.features))
-        notes = {"data": "Flickr8k, 6 000 training images and their mirror images", "experiment": run.name}
-        data = TrainingData(flickr8k("train"), flickr8k("val"), store, store.vision, notes)
+        images = "6 000 training images" + (" and their mirror images" if run.mirrored else "")
+        notes = {"data": f"Flickr8k, {images}", "experiment": run.name}
+        data = TrainingData(flickr8k("train", run.mirrored), flickr8k("val"), store, store.vision, notes)
         start = None if run.after is None else work.run_folder(run.after) / "best"
         best = train(run.preset, data, work.run_folder(run), run.options, start=start)
         keep(run, best, work)
@@ -367,7 +390,7 @@ def table(results: Path = RESULTS) -> str:
     for run, kept in read_summaries(results).items():
         scores = kept["scores"]["flickr8k"]
         shown = " | ".join(f"{100 * scores[column]:.1f}" for column in ("bleu_4", "meteor", "cider", "spice"))
-        stage = "XE + RL" if run.stage == "rl" else "XE"
+        stage = ("XE + RL" if run.stage == "rl" else "XE") + (", long" if run.length == "long" else "")
         size, hours = f"{kept['parameters'] / 1e6:.1f} M", f"{kept['processor_seconds'] / 3600:.2f}"
         other = f"{100 * kept['scores']['coco']['cider']:.1f}"
         cells = (title(run), run.features, stage, run.seed, shown, other, size, kept["epochs"], hours)
@@ -445,7 +468,7 @@ def main() -> None:
         case "list":
             print(progress(work))
         case "features":
-            make_stores(work)
+            make_stores(work, [run for run in plan() if not work.is_finished(run)])
         case "table":
             print(table(work.results))
         case "collect":

@@ -31,7 +31,7 @@ from captrial.compete.storage.judgements import read_words, with_words
 from captrial.errors import InputError
 from captrial.files import atomic_write
 from studies.data_paths import DATA
-from studies.printing import print_table
+from studies.printing import run_parts
 from studies.simulated_judging import World, coverage
 
 RESULTS = Path(__file__).parent / "results"
@@ -406,25 +406,9 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 }
 
 
-def write_tables(page: Path, tables: Mapping[str, Sequence[str]]) -> None:
-    """Put tables into a page, each between its comment and the next `end`."""
-    text = page.read_text()
-    for part, lines in tables.items():
-        begin = text.index(f"<!-- {part} -->\n") + len(f"<!-- {part} -->\n")
-        text = text[:begin] + "\n".join(lines) + "\n" + text[text.index("<!-- end -->", begin) :]
-    page.write_text(text)
-
-
 def main(names: Sequence[str]) -> None:
     """Run the parts that are named, or all, and print their rows; `tables` writes those of the page."""
-    if list(names) == ["tables"]:
-        write_tables(PAGE, page_tables())
-        return
-    for name in names or PARTS:
-        rows = PARTS[name]()
-        for kind in dict.fromkeys(tuple(row) for row in rows):
-            shown = [[row[key] for key in kind] for row in rows if tuple(row) == kind]
-            print_table(name, kind, shown)
+    run_parts(PARTS, names, PAGE, page_tables)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def study(
     from captrial.captioners.checkpoint import Checkpoint
     from captrial.grounding.score import Grounder
     from captrial.grounding.study import ground_dataset
-    from captrial.grounding.verdicts import classes_present, verdict_accuracy
+    from captrial.grounding.verdict_evaluation import classes_present, verdict_accuracy
     from captrial.training.run import TrainingData, train
     from captrial.vision.features.feature_store import FeatureStore
 

@@ -141,8 +141,9 @@ def figures() -> None:
     figure.savefig(ROOT / "docs" / "images" / "semantic_length.svg", metadata={"Date": None})
 
 
-def table() -> None:
-    from studies.competition_tables import table as markdown
+def vlm_table() -> str:
+    """The table of docs/metrics.md."""
+    from studies.competition_tables import table
 
     found = json.loads((RESULTS / "vlm.json").read_bytes())
     columns = [*SHOWN, "length"]
@@ -151,8 +152,8 @@ def table() -> None:
         cells = [f"{(1 if column == 'length' else 100) * found['scores'][name][column][0]:.1f}" for column in columns]
         ranks = [_rank(found["ranking"].get(column, []), name) for column in columns]
         rows.append([name, *(cell + rank for cell, rank in zip(cells, ranks, strict=True))])
-    print(f"{found['images']} images\n")
-    print(markdown(["", "CIDEr", "METEOR", "SPICE", "semantic", "precision", "recall", "facts", "words"], rows))
+    heads = ["", "CIDEr", "METEOR", "SPICE", "semantic", "precision", "recall", "facts", "words a caption"]
+    return table(heads, rows)
 
 
 def _rank(order: list[str], name: str) -> str:
@@ -176,7 +177,7 @@ def main() -> None:
     if arguments.figures:
         figures()
     elif arguments.table:
-        table()
+        print(vlm_table())
     elif arguments.growth:
         growth(arguments.data)
     elif arguments.work:

@@ -28,7 +28,6 @@ from annotate.annotation_world import make_competition, write_everything
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings, parse_settings, write_settings
 from captrial.captioners.huggingface.processors import _processor_class
-from captrial.cli.papers import _read_objects
 from captrial.compete.storage.captioner_runs import _check_source, _note, describe_source
 from captrial.compete.storage.creation import _clean_parquet
 from captrial.compete.storage.labels import DerivedHead, read_derived, write_derived
@@ -46,7 +45,7 @@ from captrial.errors import CaptrialError
 from captrial.folders import LOCK, _locked_message
 from captrial.grounding.attention_correctness import AttentionResult, PhraseScore
 from captrial.grounding.attention_tables import correctness_table
-from captrial.grounding.own_maps import MapFiles
+from captrial.grounding.external_maps import MapFiles
 from captrial.grounding.regions import detect_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import GroundingResult, ground_dataset
@@ -62,6 +61,7 @@ from captrial.judges import (
 )
 from captrial.judges.endpoint_judge import Asked
 from captrial.judges.endpoint_propositions import located
+from captrial.judges.machine_verdicts import LostCost
 from captrial.judges.rubric import read_answer
 from captrial.judges.trial_file import TEMPLATE, read_trial
 from captrial.metrics.meteor.resources import ParaphraseTable
@@ -352,7 +352,7 @@ VERDICT = MachineVerdict("tiny", "7", "a", "b", "b", "a", "it says dog", 100, 5,
 
 def write_verdicts(folder: Path) -> None:
     with VerdictFile(folder, JudgeDescription("tiny", "tiny-vlm")) as file:
-        file.append([VERDICT, replace(VERDICT, image="8", preferred=None)])
+        file.append([VERDICT, replace(VERDICT, image="8", preferred=None), LostCost("9", 0.5)])
     with VerdictFile(folder, JudgeDescription("grader", "tiny-vlm", "grade")) as file:
         file.append([MachineGrade("grader", "8", model, 7) for model in ("a", "b")])
 
@@ -392,7 +392,6 @@ KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
         lambda: {"c.json": b'{"1": "a dog"}'},
         lambda folder: read_kept_captions(folder / "c.json"),
     ),
-    "objects of a paper": (lambda: {"o.json": b'{"1": ["dog"]}'}, lambda folder: _read_objects(folder / "o.json")),
     "grounding by workers": (made(write_rows(GroundingRows)), read_grounding_rows),
     "features by workers": (made(write_rows(FeatureRows)), gather_rows),
     "rows of a Parquet file": (rows_of_parquet, read_parquet_rows),

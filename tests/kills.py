@@ -2,9 +2,10 @@
 
     python tests/kills.py compete 100 --seed 1
 
-Kinds: compete (new, select, add), features (an extraction into a store), training (weights, optimiser, log) and judge
-(a run of a judge behind an endpoint). Each kill happens in a forked process, half of them at a random write (before or
-after a rename, an fsync or a removal), half after a random share of the processor time that the work takes. Prints a
+Kinds: compete (new, select, add), features (an extraction into a store), training (weights, optimiser, log), judge (a
+run of a judge behind an endpoint) and trial (two captioners and a judge behind endpoints, votes, ranking). Each kill
+happens in a forked process, half of them at a random write (before or after a rename, an fsync or a removal), half
+after a random share of the processor time that the work takes. Prints a
 JSON document with the counts.
 """
 
@@ -31,17 +32,22 @@ from PIL import Image
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.compete import Competition, SelectionSettings
 from captrial.compete.competition import verify_competition
+from captrial.files import atomic_write, content_hash
 from captrial.folders import CHECKSUMS
 from captrial.judges import (
     EndpointJudge,
     JudgeSettings,
     SimulatedJudge,
     SimulatedServer,
+    TrialFile,
+    TrialJudge,
     judge_competition,
     read_verdicts,
+    run_trial,
     serve_judge,
 )
 from captrial.judges.machine_verdicts import verify_verdicts
+from captrial.judges.simulated_judge import ServerFault
 from captrial.records import ImageRef, Sample
 from captrial.training.feature_extraction import extract
 from captrial.training.loop import STATE
@@ -158,26 +164,36 @@ def _tensors(path: Path) -> dict[str, bytes]:
     return {name: tensor.numpy().tobytes() for name, tensor in load_file(path).items()}
 
 
-def judge(inputs: Path) -> Work:
-    """Asks a simulated judge in a process of its own; its cache is in the folder, so that every attack begins anew."""
-    made = make_competition(inputs, images=12).directory
+def served() -> str:
+    """The address of an endpoint in a process of its own: a judge, and captioners as the models `plain` and `wrong`."""
+
+    def captioner(_: int, body: dict[str, object]) -> ServerFault | None:
+        words = {"plain": "a good view of thing", "wrong": "a bad cat on thing"}.get(str(body["model"]))
+        return words and ServerFault(text=f"{words} {content_hash(json.dumps(body['messages']))[:6]}")  # type: ignore[return-value]
+
     reader, writer = os.pipe()
     parent = os.getpid()
     if os.fork() == 0:
-        server = SimulatedServer(SimulatedJudge(accuracy=0.7, tie_rate=0.2), lambda first, _: "good" in first)
-        with serve_judge(server):
+        simulated = SimulatedJudge(accuracy=0.7, tie_rate=0.2)
+        with serve_judge(SimulatedServer(simulated, lambda first, _: "good" in first, captioner)) as server:
             os.write(writer, server.base.encode())
             while os.getppid() == parent:
                 time.sleep(0.1)
         os._exit(0)
-    base = os.read(reader, 100).decode()
+    return os.read(reader, 100).decode()
+
+
+def judge(inputs: Path) -> Work:
+    """Asks a simulated judge; its cache is in the folder, so that every attack begins anew."""
+    made = make_competition(inputs, images=12).directory
+    base = served()
 
     def do(folder: Path) -> None:
         os.environ["CAPTRIAL_CACHE"] = str(folder / ".cache")
         if not folder.exists():
             shutil.copytree(made, folder.with_suffix(".copy"), dirs_exist_ok=True)
             folder.with_suffix(".copy").rename(folder)
-        settings = JudgeSettings("tiny", parallel=2)
+        settings = JudgeSettings("tiny", concurrency=2)
         report = judge_competition(Competition.open(folder), EndpointJudge(base, "tiny", pause=0.01), settings)
         assert report.missing == 0
 
@@ -190,11 +206,44 @@ def judge(inputs: Path) -> Work:
     return Work(do, content, problems)
 
 
+def trial(inputs: Path) -> Work:
+    """A whole trial; people vote when the judge is done."""
+    images = inputs / "images"
+    images.mkdir()
+    for number in range(8):
+        Image.new("RGB", (32, 24), (number * 30, 80, 200)).save(images / f"{number}.png")
+    base = served()
+    models = {name: f"{base}#{name}" for name in ("plain", "wrong")}
+
+    def do(folder: Path) -> None:
+        os.environ["CAPTRIAL_CACHE"] = str(folder / ".cache")
+        judges = (TrialJudge(f"{base}#tiny", "tiny", concurrency=2),)
+        planned = TrialFile(folder / "trial", images, models, select=6, judges=judges, votes=6)
+        first = run_trial(planned)
+        assert not first.reports["tiny"].missing
+        vote = {"model_a": "plain", "model_b": "wrong", "preferred": "plain"}
+        rows = [{"image": f"{number}.png", **vote} for number in range(8)]
+        atomic_write(folder / "trial" / "judgements.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+        assert run_trial(planned).complete
+
+    def content(folder: Path) -> Content:
+        kept = [path for name in ("selection", "captions") for path in files_of(folder / "trial" / name)]
+        verdicts = {repr(one.place): (one.preferred, one.key) for one in read_verdicts(folder / "trial")}
+        result = (folder / "trial" / "trial.json").read_bytes()
+        return {**{path.name: path.read_bytes() for path in kept}, **verdicts, "result": result}
+
+    def problems(folder: Path) -> tuple[str, ...]:
+        return verify_competition(folder / "trial").problems + verify_verdicts(folder / "trial").problems
+
+    return Work(do, content, problems)
+
+
 KINDS: dict[str, Callable[[Path], Work]] = {
     "compete": compete,
     "features": features,
     "training": training,
     "judge": judge,
+    "trial": trial,
 }
 
 

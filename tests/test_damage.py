@@ -5,10 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -30,6 +28,7 @@ from captrial.training.feature_extraction import extract
 from captrial.training.recipe import Recipe
 from captrial.vision.backbones.vgg import restore_vgg
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
+from hostile_endpoint import hostile_endpoint
 from kills import MeanColours
 from stored_inputs import CHECKPOINT, COMPETITION, OUTPUT, RUN, STORE, VISION, Files, features, read_competition
 
@@ -151,28 +150,10 @@ def test_a_changed_image_is_captioned_again(tmp_path: Path) -> None:
 # Hostile inputs ----------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def answering(content: bytes, **headers: str) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            with suppress(OSError):
-                self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+def answering(content: bytes, **headers: str) -> AbstractContextManager[str]:
+    """The address of a server that sends this content to every request."""
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return hostile_endpoint(f"HTTP/1.0 200 OK\r\n{head}\r\n".encode() + content)
 
 
 def answer(content: object, usage: object) -> bytes:

@@ -65,9 +65,9 @@ def images(name: str, count: int) -> list[Sample]:
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     """Stores of random features for a few images, and runs of a few seconds."""
     splits = {"train": images("train", 8), "val": images("val", 4), "test": images("test", 6)}
-    monkeypatch.setattr(paper_runs, "flickr8k", splits.__getitem__)
+    monkeypatch.setattr(paper_runs, "flickr8k", lambda split, _mirrored=False: splits[split])
     monkeypatch.setattr(paper_runs, "coco", lambda: images("coco", 5))
-    monkeypatch.setattr(paper_runs, "make_stores", lambda _work, _kinds: None)  # there are no photographs to extract
+    monkeypatch.setattr(paper_runs, "make_stores", lambda _work, _runs: None)  # there are no photographs to extract
     drawn = (Region(Box(0, 0, 50, 50), "dog"), Region(Box(50, 0, 100, 100), "bicycle"))
     boxed = [
         replace(sample, regions=drawn, image=replace(sample.image, width=100, height=100))
@@ -76,8 +76,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     monkeypatch.setattr(paper_runs, "boxed_coco", lambda: (boxed, ["dog", "bicycle"]))
     small = {"width": 16, "heads": 2, "hidden": 16, "min_count": 1, "batch": 4}
     monkeypatch.setitem(paper_runs.SIZES, "transformer", small)
-    monkeypatch.setattr(paper_runs, "XE", {"epochs": 2})
-    monkeypatch.setattr(paper_runs, "RL", {"epochs": 0, "scst_epochs": 1, "batch": 4})
+    monkeypatch.setattr(paper_runs, "LENGTHS", {"short": {"epochs": 2, "scst_epochs": 1}})
+    monkeypatch.setattr(paper_runs, "XE", {})
+    monkeypatch.setattr(paper_runs, "RL", {"batch": 4})
     work = Work(tmp_path / "work", tmp_path / "results")
     stored = {"flickr8k": [sample for part in splits.values() for sample in part], "coco": images("coco", 5)}
     for name, samples in stored.items():

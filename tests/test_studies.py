@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from captrial.data import read_dataset
-from studies import attend_tables, judges
+from studies import attend_tables, judges, metric_tables
 from studies.attend_entities import RESULTS
 from studies.flickr8k_table import table
 from studies.free_photographs import PHOTOGRAPHS, write_photographs
@@ -39,6 +39,28 @@ def test_the_page_on_judges_has_the_tables_of_its_results() -> None:
     shown = (PAGE.parent / "judges.md").read_text()
     for name, lines in judges.page_tables().items():
         assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+
+
+@pytest.mark.parametrize("name", list(metric_tables.page_tables()))
+def test_the_page_on_metrics_has_the_tables_of_its_results(name: str) -> None:
+    """After a run: `python -m studies.metric_tables`."""
+    page = (PAGE.parent / "metrics.md").read_text()
+    shown = [row for row in map(cells, page.splitlines()) if row]
+    rows = [cells(line) for line in metric_tables.page_tables()[name].splitlines()]
+    start = shown.index(rows[0])
+    assert shown[start : start + len(rows)] == rows
+
+
+def test_the_text_on_metrics_has_the_numbers_of_its_results() -> None:
+    text = " ".join((PAGE.parent / "metrics.md").read_text().split())
+    numbers = metric_tables.page_numbers()
+    assert len(numbers) == 15
+    assert [number for number in numbers if number not in text] == []
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a table; none of another line."""
+    return [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
 
 
 NUMBER = re.compile(r"\d+\.\d+")

@@ -27,7 +27,7 @@ from captrial.captioners import create
 from captrial.captioners.architectures.transformer import Transformer
 from captrial.captioners.packed_weights import PRECISIONS, packed
 from captrial.decoding import BOS, EOS, PAD, BeamSettings, beam_search
-from captrial.papers.cornia2022_claims import clock
+from captrial.papers.prediction_time import clock
 from captrial.vision.features.visual_features import Features
 
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))

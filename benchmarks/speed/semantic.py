@@ -1,6 +1,7 @@
 """Sentence embeddings: captrial's encoder against the plain transformers loop and sentence-transformers' `encode`.
 
 python -m benchmarks.speed.semantic [--images N] [--threads T] [--out FILE]
+python -m benchmarks speed.semantic --runs 5        medians, for 100 images on one thread
 
 The captions of one system and its references, 5 000 x (1 + 5) texts, to unit vectors; processor and wall time, one
 after another in one process. The second run of captrial reads its cache. The change of the score is that of
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring import Row, compare
 from captrial.files import atomic_write
 from captrial.metrics.semantic.sentence_encoder import SentenceEncoder
 from studies.data_paths import KARPATHY_TEST
@@ -106,16 +108,12 @@ def timed(encode: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> tu
     return {"processor": time.process_time() - processor, "wall": time.perf_counter() - wall}, vectors
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=5000)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=RESULT)
-    arguments = parser.parse_args()
+def measured(images: int, threads: int) -> dict[str, Any]:
+    """Seconds of captrial and of its peers, and how far their vectors are from ours."""
     import torch
 
-    torch.set_num_threads(arguments.threads)
-    texts = texts_to_embed(arguments.images)
+    torch.set_num_threads(threads)
+    texts = texts_to_embed(images)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CAPTRIAL_CACHE"] = folder
         encoder = SentenceEncoder()
@@ -125,13 +123,14 @@ def main() -> None:
                 peers[name] = load(str(encoder.folder))
             except ImportError as error:
                 print(f"{name}: left out, {error}")
-        encoder.encode(["a first text, so that loading the model is not timed"])
+        for encode in (encoder.encode, *peers.values()):
+            encode(["a first text, so that loading the model is not timed"])
         ours, vectors = timed(encoder.encode, texts)
         again, _ = timed(SentenceEncoder().encode, texts)
         found: dict[str, Any] = {
             "texts": len(texts),
             "distinct": len(set(texts)),
-            "threads": arguments.threads,
+            "threads": threads,
             "encoder": encoder.description,
             "captrial": ours,
             "captrial, second run": again,
@@ -139,7 +138,29 @@ def main() -> None:
         for name, encode in peers.items():
             seconds, theirs = timed(encode, texts)
             ratio = {clock: seconds[clock] / ours[clock] for clock in ours}
-            found[name] = seconds | {"ratio": ratio, **difference(vectors, theirs, arguments.images)}
+            found[name] = seconds | {"ratio": ratio, **difference(vectors, theirs, images)}
+    return found
+
+
+def run() -> list[Row]:
+    """Processor seconds on one thread for the texts of 100 images, in a first and a second run."""
+    found = measured(100, 1)
+    what = f"{found['texts']} texts to vectors, {found['encoder']}, processor time"
+    peers = [name for name in found if isinstance(found[name], dict) and "ratio" in found[name]]
+    return [
+        compare(f"{what}, {title}", name, found[ours]["processor"], found[name]["processor"])
+        for ours, title in (("captrial", "first run"), ("captrial, second run", "second run"))
+        for name in peers
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULT)
+    arguments = parser.parse_args()
+    found = measured(arguments.images, arguments.threads)
     atomic_write(arguments.out, json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

@@ -1,4 +1,4 @@
-"""Captions through an OpenAI-compatible server, by requests in flight: what `--in-flight` is for.
+"""Captions through an OpenAI-compatible server, by requests in flight: what `--concurrency` is for.
 
     python -m benchmarks.speed.serving model    a real server on this machine: the shipped captioner, one process with
                                                 one thread; waiting requests are captioned together
@@ -132,13 +132,13 @@ def measure(kind: str, flights: Sequence[int], count: int) -> Iterator[Numbers]:
         folder = Path(temporary)
         files = images(folder, max(count, 6 * max(flights) if kind == "sleep" else 0))
         model = f"{address}/v1#{kind}"
-        caption_all(files[:2], folder / "first", CaptionSettings(model, in_flight=2), make_engine())
+        caption_all(files[:2], folder / "first", CaptionSettings(model, concurrency=2), make_engine())
         captions = None
         for flight in flights:
             httpx.get(f"{address}/sizes")
             some = files[: 6 * flight] if kind == "sleep" else files[:count]
             outcome = caption_all(
-                some, folder / f"out{flight}", CaptionSettings(model, in_flight=flight), make_engine()
+                some, folder / f"out{flight}", CaptionSettings(model, concurrency=flight), make_engine()
             )
             sizes = httpx.get(f"{address}/sizes").json()
             row = {"in flight": flight, "captions": outcome.rows, "errors": outcome.errors}

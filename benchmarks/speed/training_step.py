@@ -26,7 +26,7 @@ from captrial.decoding.constraints import Suppress
 from captrial.language.vocabulary import EOS, Vocabulary
 from captrial.metrics.ngram.cider_reward import CiderReward
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
-from captrial.papers.cornia2022_claims import clock
+from captrial.papers.prediction_time import clock
 from captrial.training.data import Batch, CaptionData, tokenize_captions
 from captrial.training.schedules import Schedule
 from captrial.training.stages.base import NEVER_SAMPLED, CrossEntropy, SelfCritical, Stage, on_tokens

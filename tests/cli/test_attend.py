@@ -98,7 +98,7 @@ def test_maps_of_another_program_from_the_command_line(place: Path, tmp_path: Pa
     both = [*options, "--models", place / "one", "--features", place / "features", "--captions", "forced", "--json"]
     rows = orjson.loads(run("attend", *both))["leads"]["rows"]
     assert [row["models"] for row in rows] == ["one - flat (maps)"]
-    with pytest.raises(InputError, match="own captions need their texts: --own-captions FILE"):
+    with pytest.raises(InputError, match="generated captions need their texts: --map-captions FILE"):
         run("attend", *options)
     with pytest.raises(InputError, match="--models for captioners, --maps"):
         run("attend", "--data", place / "world")

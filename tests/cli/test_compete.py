@@ -233,7 +233,7 @@ def test_adding_a_model(small: Small, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_rank_against_another_table(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "old.json"
     table.write_text(json.dumps({"model0": {"cider": 0.1}, "model1": {"cider": 0.3}, "model2": {"cider": 0.2}}))
-    labelled = ["--references", small.references, "--against", table]
+    labelled = ["--references", small.references, "--external-scores", table]
     assert run_json(capsys, "rank", small.directory, *labelled)["changes"]["model0"] == [3, 1, 2]
     assert "external rank" in run(capsys, "rank", small.directory, *labelled)
     table.write_text("[1]")

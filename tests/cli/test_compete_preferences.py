@@ -81,7 +81,7 @@ def test_judgements_alone_rank_a_competition(small: Small, capsys: pytest.Captur
     run(capsys, "report", small.directory)
     assert "Which of 3 captioners is preferred?" in (small.directory / "report" / "index.html").read_text()
     out = small.directory.parent / "both"
-    run(capsys, "report", small.directory, "--references", small.references, "--metric", "cider", "--out", out)
+    run(capsys, "report", small.directory, "--references", small.references, "--metrics", "cider", "--out", out)
     page = (out / "index.html").read_text()
     assert '<a href="#preferences">Preferences</a>' in page
     assert "Which of 3 captioners is best on these images?" in page

@@ -95,8 +95,8 @@ compete repetition {d}
 compete flip {d}
 compete plan {d}
 compete statistics {d}
-compete report {d} --metric cider
-compete report {d} --metric cider --out {d}/mine
+compete report {d} --metrics cider
+compete report {d} --metrics cider --out {d}/mine
 compete export {d} {d}/tables
 compete export {d} {d}/mine
 judge compare {d}

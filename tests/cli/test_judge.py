@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from captrial.cli.app import main
 from captrial.judges import RUBRICS, SimulatedJudge, read_verdicts
-from captrial.judges.simulated_judge import ServerFault
+from captrial.judges.simulated_judge import Faults, ServerFault
 from cli.commands import answer, run_captrial
 from judges.judged_competition import IMAGES, make_competition, serving
 
@@ -126,3 +129,61 @@ def test_rank_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert judges["tiny"]["position_bias"]["low"] > 0
     run_captrial(["judge", "rank", directory])
     assert "Settled" in capsys.readouterr().out
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "judges.md"
+
+
+def sees(folder: Path) -> Faults:
+    """Knows which caption has more words in common with the references of its image; ties are ties."""
+    read = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("mine", "theirs", "references")}
+    images = {frozenset((read["mine"][image], read["theirs"][image])): image for image in read["references"]}
+    judge = SimulatedJudge(accuracy=0.9)
+
+    def likeness(caption: str, image: str) -> float:
+        words, others = set(caption.split()), [set(text.split()) for text in read["references"][image]]
+        return max(len(words & other) / len(words | other) for other in others)
+
+    def answer(_: int, body: dict[str, Any]) -> ServerFault:
+        said = re.findall(r"^The (?:first|second) caption: (.*)$", body["messages"][1]["content"][0]["text"], re.M)
+        first, second = map(json.loads, said)
+        like = [likeness(caption, images[frozenset((first, second))]) for caption in (first, second)]
+        choice = "tie" if like[0] == like[1] else judge.choose(first, second, like[0] > like[1])
+        return ServerFault(text=json.dumps({"reason": "simulated", "better": choice}))
+
+    return answer
+
+
+def test_the_page_opens_with_what_its_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`CAPTRIAL_WRITE_PAGES=1 pytest tests/cli/test_judge.py` puts it there."""
+    commands = re.search(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert commands is not None
+    lines = [line.split() for line in commands[1].splitlines()]
+    assert lines[:2] == [["captrial", "sample", "try"], ["cd", "try"]]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    run_captrial(["sample", "try"])
+    monkeypatch.chdir(tmp_path / "try")
+    with serving(faults=sees(tmp_path / "try")) as server:
+        for line in lines[2:]:
+            capsys.readouterr()
+            run_captrial([word.replace("http://127.0.0.1:8000/v1", server.base) for word in line[1:]])
+    printed = "".join(f"{line.rstrip()}\n" for line in capsys.readouterr().out.splitlines())
+    before, shown, after = re.split(
+        r"(?<=<!-- output -->\n```text\n)(.*?)(?=```)", PAGE.read_text(), maxsplit=1, flags=re.DOTALL
+    )
+    if os.environ.get("CAPTRIAL_WRITE_PAGES"):
+        PAGE.write_text(before + printed + after)
+    else:
+        assert shown == printed
+
+
+def test_nothing_to_ask_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = make_competition(tmp_path).directory
+    for path in (tmp_path / "images").iterdir():
+        path.unlink()
+    with serving() as server:
+        assert ending(["judge", "run", str(directory), "--judge", f"{server.base}#tiny"]) == 1
+    assert "nothing could be asked" in capsys.readouterr().err

@@ -120,7 +120,7 @@ def test_wan_says_what_is_missing(caption_folder: Path, tmp_path: Path) -> None:
     assert made["Fig. 8"].startswith("not made: only one metric")
     scores = tmp_path / "scores.json"
     scores.write_text('{"right": {"rouge_l": 0.3}, "wrong": {"rouge_l": 0.4}}')
-    assert states(run("papers", "wan", *arguments, "--scores", scores))["Table 3"] == "made"
+    assert states(run("papers", "wan", *arguments, "--external-scores", scores))["Table 3"] == "made"
     changes = orjson.loads((tmp_path / "out" / "experiments" / "table-3.json").read_bytes())["values"][0]["rows"]
     assert [(row["model"], row["change"]) for row in changes] == [("wrong", "-1"), ("right", "+1")]
 

@@ -190,18 +190,19 @@ def test_names_of_systems(tmp_path: Path) -> None:
 
 
 def test_formats_for_papers_and_programs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = [f"Our model_1={files / 'good.json'}", files / "bad.json"]
+    names = [f"Our model_1={files / 'good.json'}", f"x^2={files / 'bad.json'}"]
     line = ["score", *names, "-r", files / "refs.json", "-m", "BLEU-4,CIDEr,rouge-l", "--format"]
     _, out, _ = run(capsys, *line, "markdown")
     assert out.startswith("| system | BLEU-4 | CIDEr | ROUGE-L |\n| --- |")
     assert "| Our model_1 | " in out
     _, out, _ = run(capsys, *line, "latex")
     assert "Our model\\_1 & " in out
+    assert "x\\textasciicircum{}2 & " in out
     assert "$\\pm$" in out
     assert out.count("\\\\\n") == 3
     _, out, _ = run(capsys, *line, "csv")
     rows = list(csv.DictReader(out.splitlines()))
-    assert [row["system"] for row in rows] == ["Our model_1", "bad"]
+    assert [row["system"] for row in rows] == ["Our model_1", "x^2"]
     assert float(rows[0]["cider_low"]) <= float(rows[0]["cider"]) <= float(rows[0]["cider_high"])
     code, out, _ = run(capsys, *line, "json")
     found = json.loads(out)
@@ -218,6 +219,8 @@ def test_names_given_twice_are_refused(files: Path, capsys: pytest.CaptureFixtur
     odd = write(files / "a=b.json", GOOD)
     code, out, _ = run(capsys, "score", odd, "-r", files / "refs.json", "-m", "cider", "--json")
     assert (code, list(json.loads(out))) == (0, ["a=b"])
+    code, out, _ = run(capsys, "score", f"c={odd}", "-r", files / "refs.json", "-m", "cider", "--json")
+    assert (code, list(json.loads(out))) == (0, ["c"])
 
 
 @pytest.mark.needs("minilm")

@@ -14,23 +14,14 @@ from skimage import data as photographs
 
 from captrial import ground
 from captrial.errors import MismatchError
-from captrial.grounding.presence import (
-    NO_RATE,
-    CalibratedPresence,
-    absence_error,
-    error_note,
-    error_rates,
-    learnt_names,
-    presence_of,
-    rates_by_eye,
-)
+from captrial.grounding.error_rates import NO_RATE, error_note, error_rates
+from captrial.grounding.presence import CalibratedPresence, learnt_names, presence_of
 from captrial.grounding.regions import detect_regions
 from captrial.grounding.score import Grounder, LabelPresence, Verdict
 from captrial.records import ImageRef, Sample
 from captrial.vision.detectors.noun_presence import CONFIG, WEIGHTS, NounCalibration
 from captrial.vision.detectors.region_detector import SHIPPED, RegionDetector
 from captrial.vision.registry import load_detector
-from studies.noun_presence import rates_by_eye as study_rates_by_eye
 
 NOUNS = ("dog", "person", "ball")
 CURVE = NounCalibration(2.0, 1.0, 0.6)
@@ -83,39 +74,6 @@ def test_labels_decide_where_no_odds_are_known() -> None:
     grounder = Grounder(["dog", "cat"])
     presence = presence_of(grounder, ["dog"], None, None)
     assert [presence.absent(noun) for noun in ("puppy", "cat", "justice")] == [0.0, 1.0, None]
-
-
-def test_the_shipped_detector_knows_its_error_rates() -> None:
-    calibration = load_detector("region-detector").noun_calibration  # type: ignore[attr-defined]
-    rates, eye = error_rates(calibration), rates_by_eye(calibration)
-    assert calibration.measured is not None
-    assert rates is not None
-    assert eye is not None
-    assert set(rates) <= set(Verdict)
-    assert round(calibration.measured["not in the image"]["precision"], 2) >= 0.8
-    assert calibration.measured["not in the image"]["recall"] >= 0.6
-    precision = calibration.measured["not in the image"]["precision"]
-    assert rates["not in the image"] == pytest.approx(1 - precision, abs=2e-3)
-    note = error_note(calibration)
-    assert f"not in the image {rates['not in the image']:.0%}" in note
-    assert f"by eye, not in the image {eye['not in the image']['error']:.0%}" in note
-
-
-def test_the_rate_by_eye_is_that_of_the_answers() -> None:
-    calibration = load_detector("region-detector").noun_calibration  # type: ignore[attr-defined]
-    assert rates_by_eye(calibration) == study_rates_by_eye()
-
-
-def test_rates_by_eye_differ_by_kind_of_noun() -> None:
-    """Scenery and clothes are left out of captions though they are there: their verdicts are wrong more often."""
-    calibration = load_detector("region-detector").noun_calibration  # type: ignore[attr-defined]
-    rates = rates_by_eye(calibration)
-    assert rates is not None
-    things, background = (rates[f"not in the image, {kind}"]["error"] for kind in ("things", "scenery and clothes"))
-    assert things < background
-    assert absence_error(calibration, "guitar") == things
-    assert absence_error(calibration, "shirt") == absence_error(calibration, "forest") == background
-    assert absence_error(NounCalibration(), "guitar") is None
 
 
 def own_detector(folder: Path, **changes: object) -> RegionDetector:

@@ -69,7 +69,7 @@ def test_a_model_that_never_answers_is_an_error_and_what_was_answered_is_kept() 
         return ServerFault(text="no") if described(body) == "A cat." else by_sentence(number, body)
 
     with serving(faults=faults) as server:
-        extract = EndpointPropositions(f"{server.base}#tiny", parallel=1)
+        extract = EndpointPropositions(f"{server.base}#tiny", concurrency=1)
         texts = [f"A dog {number}." for number in range(4)]
         with pytest.raises(InputError, match=r"tiny gave no propositions of 'A cat\.' in 3 answers"):
             extract([*texts, "A cat."])  # four texts are one part, the cat is in the next

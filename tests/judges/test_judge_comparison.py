@@ -129,3 +129,47 @@ def test_votes_that_are_no_random_part_are_noted() -> None:
     assert result.ranking.rows()[0]["model"] == "gpt-b"
     assert result.plan is not None
     assert result.plan.settled
+
+
+def test_votes_on_selected_images_do_not_correct_the_rest_of_the_pool() -> None:
+    """The judge is right on the 100 selected images only, and the models differ there; people saw no others."""
+    votes = np.array([1.0] * 100 + [0.0] * 300)
+    right, wrong = verdicts(votes[:100], 1.0, 0.0, 0.0, 1), verdicts(votes, 0.0, 0.0, 0.0, 1)[200:]
+    judged = [one.judgement() for one in (*right, *wrong)]
+    selected = {(str(n), "a", "gpt-b"): 1 for n in range(100)}
+    people = [Judgement(str(n), "a", "gpt-b", 1.0) for n in range(0, 100, 3)]
+    found = rank_by_judge(people, judged, "j", for_people=selected)
+    assert (found.items, found.votes) == (100, 34)
+    assert "300 judged items are left out" in found.notes[0]
+    everywhere = [*people, Judgement("250", "a", "gpt-b", 0.0), Judgement("300", "a", "gpt-b", 0.0)]
+    assert rank_by_judge(everywhere, judged, "j", for_people=selected).items == 400
+
+
+def test_to_know_the_better_model_saves_no_votes() -> None:
+    """Three models of which each beats the next on 9 of 10 images; a judge that knows the order, not the image."""
+    random, names = np.random.default_rng(4), ("a", "b", "c")
+    people, judged = [], []
+    for image in range(300):
+        for first, second in (("a", "b"), ("a", "c"), ("b", "c")):
+            better = first if random.random() < 0.9 else second
+            if image < 60:
+                people.append(Judgement(str(image), first, second, float(better == first)))
+            judged += [MachineVerdict("j", str(image), first, second, shown, first) for shown in (first, second)]
+    texts = {name: {str(n): "w" for n in range(300)} for name in names}
+    found = {one.name: one for one in compare_judges(people, {"order": ("m", judged)}, {}, texts)}["order"]
+    assert found.agreement.value > 0.8
+    assert found.votes_saved == pytest.approx(0, abs=0.5)
+    assert found.cost is None  # nobody gave prices
+
+
+def test_strata_of_the_design_are_weighted_by_their_items() -> None:
+    """People voted on all 40 selected images, where `a` always wins, and on 10 of 160 sampled, where it never does."""
+    votes = np.array([1.0] * 40 + [0.0] * 160)
+    judged = [one.judgement() for one in verdicts(votes, 0.5, 0.0, 0.0, 1)]
+    people = [Judgement(str(n), "a", "gpt-b", float(votes[n])) for n in (*range(40), *range(50, 200, 15))]
+    strata = {(str(n), "a", "gpt-b"): int(n < 40) for n in range(200)}
+    rate = rank_by_judge(people, judged, "j", for_people=strata).rates[0]
+    assert rate.models == ("gpt-b", "a")
+    assert rate.mean is not None
+    assert rate.mean.corrected.mean == pytest.approx(0.8, abs=0.02)
+    assert rank_by_judge(people, judged, "j").rates[0].models == ("a", "gpt-b")  # as if all were one random part

@@ -96,6 +96,13 @@ def test_a_second_run_makes_no_requests_also_without_the_file(competition: Compe
     assert {one.place: (one.preferred, one.key, one.reason) for one in read_verdicts(competition.directory)} == key
 
 
+def test_one_name_on_two_endpoints_shares_no_cache(competition: Competition) -> None:
+    with serving() as server, serving(SimulatedJudge(accuracy=0)) as other:
+        run(competition, server)
+        assert run(competition, other).requests == 0  # the same judge, by its name
+        assert run(competition, other, replace(SETTINGS, name="other")).requests == QUESTIONS
+
+
 def test_a_changed_image_is_judged_again(competition: Competition, tmp_path: Path) -> None:
     with serving() as server:
         run(competition, server)
@@ -141,7 +148,7 @@ def test_a_judge_of_texts_sees_references_and_no_image(competition: Competition,
 
 def test_no_more_requests_are_open_than_allowed(competition: Competition) -> None:
     with serving(faults=lambda *_: ServerFault(delay=0.1)) as server:
-        run(competition, server, replace(SETTINGS, parallel=3))
+        run(competition, server, replace(SETTINGS, concurrency=3))
     assert server.most_open == 3
 
 
@@ -176,7 +183,7 @@ KINDS = {"cut": "not JSON", "model name": "no such choice", "number": "no such c
 def test_a_bad_answer_is_counted_and_asked_again(competition: Competition, name: str) -> None:
     with serving(faults=lambda number, _: BAD[name] if number in (1, 4) else None) as server:
         patience = PATIENCE if name == "timeout" else 60.0
-        report = run(competition, server, replace(SETTINGS, parallel=1), timeout=patience)
+        report = run(competition, server, replace(SETTINGS, concurrency=1), timeout=patience)
     assert report.failures == {KINDS.get(name, name): 2}
     assert (report.requests, report.verdicts, report.missing) == (QUESTIONS + 2, QUESTIONS, 0)
     assert {one.preferred for one in read_verdicts(competition.directory)} == {"plain"}
@@ -226,7 +233,7 @@ def test_a_wrong_key_or_model_ends_the_run_and_keeps_what_was_answered(
     competition: Competition, status: int, said: str
 ) -> None:
     with serving(faults=lambda number, _: ServerFault(status, body=said.encode()) if number >= 5 else None) as server:
-        report = run(competition, server, replace(SETTINGS, parallel=1))
+        report = run(competition, server, replace(SETTINGS, concurrency=1))
         assert (report.verdicts, report.requests, report.refused) == (5, 6, True)
         assert said in report.stopped
         assert "OPENAI_API_KEY" in report.stopped
@@ -239,7 +246,7 @@ def test_a_wrong_key_or_model_ends_the_run_and_keeps_what_was_answered(
 def test_an_endpoint_that_only_fails_is_not_asked_for_ever(tmp_path: Path) -> None:
     competition = make_competition(tmp_path, images=40)
     with serving(faults=lambda *_: ServerFault(400, body=b"bad model")) as server:
-        report = run(competition, server, replace(SETTINGS, parallel=2))
+        report = run(competition, server, replace(SETTINGS, concurrency=2))
     assert 20 <= report.requests <= 22
     assert "20 questions in a row" in report.stopped
     assert read_verdicts(competition.directory) == []
@@ -256,7 +263,7 @@ def test_retry_after_is_kept(competition: Competition) -> None:
         faults=lambda number, _: ServerFault(429, body=b"", headers={"Retry-After": "1"}) if not number else None
     ) as server:
         start = time.monotonic()
-        run(competition, server, replace(SETTINGS, parallel=1, limit=1))
+        run(competition, server, replace(SETTINGS, concurrency=1, limit=1))
     assert time.monotonic() - start >= 1
 
 
@@ -278,13 +285,13 @@ def test_the_key_is_that_of_openai_where_captrial_has_none(
 PRICE = TokenPrice(100, 1000)  # of a million: 0.15 an answer of the server
 
 
-@pytest.mark.parametrize("parallel", [1, 4])
-def test_a_budget_is_not_passed(tmp_path: Path, parallel: int) -> None:
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_budget_is_not_passed(tmp_path: Path, concurrency: int) -> None:
     competition = make_competition(tmp_path, images=20)
     with serving() as server:
         judge = judge_of(server)
         judge.spending.price, judge.spending.budget = PRICE, 2.0
-        report = judge_competition(competition, judge, replace(SETTINGS, parallel=parallel))
+        report = judge_competition(competition, judge, replace(SETTINGS, concurrency=concurrency))
         assert report.cost is not None
         assert 1.3 <= report.cost <= 2.0
         assert report.cost == pytest.approx(0.15 * len(server.requests))
@@ -306,11 +313,24 @@ def test_money_for_useless_answers_is_counted(competition: Competition) -> None:
     assert report.cost == pytest.approx(0.15 * (QUESTIONS + 3))
 
 
+def test_a_budget_holds_over_runs_that_lead_to_no_verdict(tmp_path: Path) -> None:
+    """Every answer is a refusal that costs 0.15: also the tenth run does not pass the budget."""
+    competition, costs = make_competition(tmp_path, images=2), []
+    with serving(faults=lambda *_: BAD["refusal"]) as server:
+        for _ in range(10):
+            judge = judge_of(server)
+            judge.spending.price, judge.spending.budget = PRICE, 2.0
+            costs.append(judge_competition(competition, judge, SETTINGS).total_cost)
+        assert 1.6 < 0.15 * len(server.requests) <= 2.0
+    assert costs[-1] == pytest.approx(0.15 * len(server.requests))
+    assert read_verdicts(competition.directory) == []
+
+
 def test_answers_without_a_count_of_tokens_cost_an_estimate(competition: Competition) -> None:
     with serving(usage=None) as server:
         judge = judge_of(server)
         judge.spending.price, judge.spending.budget = PRICE, 2.0
-        report = judge_competition(competition, judge, replace(SETTINGS, parallel=2))
+        report = judge_competition(competition, judge, replace(SETTINGS, concurrency=2))
     assert 0 < (report.cost or 0) <= 2.0
     assert report.verdicts < QUESTIONS
     assert "estimate" in report.notes[0]
@@ -322,7 +342,8 @@ CHILD = """
 import sys
 from captrial.compete import Competition
 from captrial.judges import EndpointJudge, JudgeSettings, judge_competition
-judge_competition(Competition.open(sys.argv[1]), EndpointJudge(sys.argv[2], "tiny"), JudgeSettings("tiny", parallel=2))
+settings = JudgeSettings("tiny", concurrency=2)
+judge_competition(Competition.open(sys.argv[1]), EndpointJudge(sys.argv[2], "tiny"), settings)
 """
 
 
@@ -360,7 +381,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         report = run(made, server)
     assert report.skipped == {"no image": 1}
     assert report.unanswered == {"image": 2}
-    for wrong in ({"parallel": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}):
+    for wrong in ({"concurrency": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}):
         with pytest.raises(InputError):
             replace(SETTINGS, **wrong)  # type: ignore[arg-type]
 

@@ -35,11 +35,13 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class World:
     """Servers of two captioners and of a judge that prefers what is shown first, and a trial file that names them."""
 
-    def __init__(self, folder: Path, stack: ExitStack, **judge: Any) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, images: int = IMAGES, **judge: Any) -> None:
         self.folder = folder
         (folder / "photos").mkdir()
-        for number in range(IMAGES):
-            Image.new("RGB", (32, 24), (number * 8, 80, 200)).save(folder / "photos" / f"{number}.png")
+        for number in range(images):
+            Image.new("RGB", (32, 24), (number % 250, 80, 200 - number // 250)).save(
+                folder / "photos" / f"{number}.png"
+            )
         self.servers = [self._captioner(words, stack) for words in ("a good view of", "a bad cat on")]
         biased = SimulatedJudge(accuracy=0.9, position_bias=0.3)
         self.judge = SimulatedServer(biased, lambda first, _: "good" in first)
@@ -183,3 +185,63 @@ def test_the_template_is_a_trial_file(tmp_path: Path) -> None:
     trial = read_trial(tmp_path / "t.yaml")
     assert isinstance(trial, TrialFile)
     assert (trial.select, trial.votes, trial.judges[0].name) == (40, 50, "judge")
+
+
+def test_what_a_trial_began_with_cannot_be_changed(world: World) -> None:
+    captions = [{"image_id": f"{number}.png", "caption": f"a cat on thing {number}"} for number in range(IMAGES)]
+    file = world.folder / "file.json"
+    file.write_text(json.dumps(captions))
+    models = {"plain": f"{world.servers[0].base}#one", "wrong": "file.json"}
+    world.write({}, models=models)
+    run_trial(read_trial(world.file))
+    for changes, said in (
+        ({"seed": 1}, "with the seed 0"),
+        ({"select": 5}, "20 images selected"),
+        ({"models": {**models, "plain": f"{world.servers[1].base}#two"}}, "captions of .*#one"),
+    ):
+        world.write({}, **{"models": models, **changes})
+        with pytest.raises(MismatchError, match=said):
+            run_trial(read_trial(world.file))
+    world.write({}, models=models)
+    file.write_text(json.dumps(captions[::-1]))
+    with pytest.raises(MismatchError, match="has other captions of wrong than"):
+        run_trial(read_trial(world.file))
+
+
+def test_a_caption_file_that_is_not_there_is_noticed_before_anything_runs(world: World) -> None:
+    world.write({}, models={"plain": f"{world.servers[0].base}#one", "wrong": "wrnog.json"})
+    with pytest.raises(InputError, match=r"wrnog\.json: no such caption file"):
+        run_trial(read_trial(world.file))
+    assert world.requests() == (0, 0)
+
+
+BOMB = "a: &a [x, x]\n" + "".join(f"{new}: &{new} [*{old}, *{old}]\n" for old, new in ("ab", "bc", "cd"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (BOMB, "an alias"),
+        ("seed: 1\nseed: 2\n", "the key seed stands twice"),
+        ('out: "\\ud800"', "is not YAML"),
+        ("!!python/object/apply:os.system [ls]", "is not YAML"),
+        (f"seed: {'9' * 100}\nmodels: {{a: a.json, b: b.json}}\nimages: .", "below 2147483648"),
+    ],
+)
+def test_hostile_trial_files_are_refused(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "t.yaml").write_text(content)
+    with pytest.raises(InputError, match=said):
+        read_trial(tmp_path / "t.yaml")
+
+
+@pytest.mark.full
+def test_two_hundred_images_take_less_than_15_minutes(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with ExitStack() as stack:
+        world = World(tmp_path, stack, images=200)
+        world.write({}, select=100, people={"votes": 50})
+        assert not run_trial(read_trial(world.file)).complete
+        world.vote(50)
+        assert run_trial(read_trial(world.file)).complete
+        assert world.requests() == (400, 200)
+    assert time.monotonic() - started < 15 * 60

@@ -19,6 +19,7 @@ from captrial.metrics.registry import (
     METRICS,
     Metric,
     MetricOptions,
+    choose_metrics,
     column_title,
     markdown_table,
     register,
@@ -189,3 +190,13 @@ def test_metrics_are_named_as_papers_print_them() -> None:
         "BLEU-4",
         "NW",
     ]
+
+
+def test_abbreviations_of_papers_are_understood() -> None:
+    columns = [choose_metrics([name], MetricOptions())[0].columns for name in ("B@4", "B-1", "Bleu 2")]
+    assert columns == [("bleu_4",), ("bleu_1",), ("bleu_2",)]
+    with pytest.raises(InputError, match="--match tokens"):
+        choose_metrics(["BERTScore"], MetricOptions())
+    for name in ("CLIP-S", "RefCLIP-S"):  # found; only its checkpoint is missing
+        with pytest.raises(InputError, match=r"'clip' .*--clip"):
+            choose_metrics([name], MetricOptions())

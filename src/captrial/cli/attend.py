@@ -25,8 +25,8 @@ def attend(
         str | None,
         typer.Option("--maps", help="Maps of another program: .npz files or folders, with commas; see docs/attend.md."),
     ] = None,
-    own_captions: Annotated[
-        Path | None, typer.Option("--own-captions", help="The captions that --maps were made with, for generated.")
+    map_captions: Annotated[
+        Path | None, typer.Option("--map-captions", help="The captions that --maps were made with, for generated.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("attend"),
     images: options.ImagesOption = None,
@@ -72,8 +72,8 @@ def attend(
     )
     from captrial.grounding.attention_heads import heads_table, measure_heads
     from captrial.grounding.attention_tables import all_tables
+    from captrial.grounding.external_maps import map_attributors
     from captrial.grounding.figures import AttentionStudy
-    from captrial.grounding.own_maps import map_attributors
     from captrial.grounding.study_data import DataSource, StudyAttribution, load_any_models, method_names
     from captrial.grounding.tables import write_tables
     from captrial.language.similarity import SimilaritySettings
@@ -88,7 +88,7 @@ def attend(
     if masks:
         check_masks(samples, "--masks")
     settings = choose_settings(captions, samples)
-    attributors: list[CaptionAttributor] = [*map_attributors(maps, samples, own_captions, settings)]
+    attributors: list[CaptionAttributor] = [*map_attributors(maps, samples, map_captions, settings)]
     stems, by_head = [attributor.name for attributor in attributors], []
     for model in load_any_models(models, device=device, dtype=dtype) if models else []:
         store = model.features(samples, features, out)

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.engine_options import (
-    DeviceOption,
-    DtypeOption,
-    EngineName,
-    RayAddress,
-    Workers,
-    chosen_engine,
-    wants_engine,
-)
+from captrial.cli.engine_options import DeviceOption, DtypeOption, EngineName, EngineOptions, RayAddress, Workers
 from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table
 from captrial.errors import InputError
 from captrial.files import refuse_overwrite
@@ -58,7 +50,7 @@ def caption(
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
-    in_flight: Annotated[
+    concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Concurrent requests to an endpoint, per worker; 8.", show_default=False),
     ] = None,
@@ -80,13 +72,14 @@ def caption(
         refuse_overwrite(out, inputs=images, overwrite=overwrite)
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype, **trust)
-    if wants_engine(engine, workers) or any(_holds_images(path) for path in images):
+    options = EngineOptions(engine, workers, ray_address)
+    if options.several or any(_holds_images(path) for path in images):
         from captrial.engines.jobs.caption import CaptionSettings
 
-        settings = CaptionSettings(source, beam, in_flight)
-        _caption_many(images, settings, out, chosen_engine(engine, workers, ray_address), json)
+        settings = CaptionSettings(source, beam, concurrency)
+        _caption_many(images, settings, out, options.make(), json)
         return
-    captioner = load_captioner(source, beam, concurrency=in_flight if is_address(source) else None)
+    captioner = load_captioner(source, beam, concurrency=concurrency if is_address(source) else None)
     captions = dict(zip(map(str, images), caption_images(images, captioner), strict=True))
     if out:
         from captrial.data import write_captions

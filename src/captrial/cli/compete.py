@@ -16,7 +16,7 @@ from captrial.cli.compete_options import (
     caption_files,
     open_competition,
 )
-from captrial.cli.engine_options import RayAddress, chosen_engine
+from captrial.cli.engine_options import EngineOptions, RayAddress
 from captrial.cli.output import JsonFlag, console, print_json, print_next_step, print_table, print_warning
 from captrial.compete.selection.design import DEFAULT_DESIGN, DISCREPANCY_SHARE, design_help, design_named
 from captrial.compete.selection.registry import refuse_stored_function, similarity_help
@@ -122,7 +122,7 @@ def select(
     else:
         from captrial.engines.jobs.select import EngineRanker
 
-        made = chosen_engine(engine, workers or usable_cpus(), ray_address)
+        made = EngineOptions(engine, workers or usable_cpus(), ray_address).make()
         fresh = competition.select(settings, again=again, rank=EngineRanker(made, directory, settings.similarity))
     if design or labels or between or not competition.manifest.sample:
         competition.sample(chosen.name, labels, between.split(",") if between else ())

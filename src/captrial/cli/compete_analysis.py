@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.compete_options import Directory, IgnoreChanges, MetricName, References, Split, open_competition
+from captrial.cli.compete_options import Directory, IgnoreChanges, MetricName, References, open_competition
 from captrial.cli.compete_preferences import (
     Control,
     OptionalDirectory,
@@ -17,7 +17,7 @@ from captrial.cli.compete_preferences import (
     by_preferences,
     show_plan,
 )
-from captrial.cli.output import JsonFlag, console, print_json, print_next_step, print_table
+from captrial.cli.output import JsonFlag, ReferencesSplit, console, print_json, print_next_step, print_table
 
 if TYPE_CHECKING:
     from captrial.compete import Competition
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def stability(
     directory: Directory,
     references: References = None,
-    split: Split = None,
+    split: ReferencesSplit = None,
     metric: MetricName = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
@@ -80,7 +80,7 @@ def repetition(directory: Directory, json: JsonFlag = False) -> None:
 def flip(
     directory: OptionalDirectory = None,
     references: References = None,
-    split: Split = None,
+    split: ReferencesSplit = None,
     metric: MetricName = None,
     preferences: PreferenceFile = None,
     control: Control = None,
@@ -115,7 +115,7 @@ def flip(
 def plan(
     directory: OptionalDirectory = None,
     references: References = None,
-    split: Split = None,
+    split: ReferencesSplit = None,
     metric: MetricName = None,
     preferences: PreferenceFile = None,
     goal: Annotated[str, typer.Option(help="winner: who is first; order: every model's place.")] = "winner",
@@ -176,7 +176,7 @@ def _more_labels(competition: Competition, found: LabelPlan, waiting: int) -> st
 def statistics(
     directory: Directory,
     references: References = None,
-    split: Split = None,
+    split: ReferencesSplit = None,
     metric: MetricName = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,

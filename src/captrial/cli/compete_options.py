@@ -36,7 +36,6 @@ References = Annotated[
     Path | None,
     typer.Option(help="Reference captions: a file or a data set. \\[default: the labels in the directory]"),
 ]
-Split = Annotated[str | None, typer.Option(help="Use one split of the reference file.")]
 MetricName = Annotated[
     str | None,
     typer.Option(
@@ -46,12 +45,15 @@ MetricName = Annotated[
     ),
 ]
 Metrics = Annotated[
-    list[str] | None,
-    typer.Option("--metric", help="May be repeated. \\[default: that of rank; in reports also cider and spice]"),
+    str | None,
+    typer.Option(
+        "--metrics", "-m", help="Names with commas. \\[default: that of rank; in reports also cider and spice]"
+    ),
 ]
 ExternalScoresFile = Annotated[
     Path | None,
     typer.Option(
+        "--external-scores",
         help="External scores to compare with: the output of `captrial score --json`, or {model: score}.",
     ),
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli.output import console, print_json, print_table, print_warning
+from captrial.cli.output import console, interval_text, print_json, print_table, print_warning
 from captrial.errors import InputError, StateError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def print_preferences(found: dict[str, Any]) -> None:
             row["rank"],
             row["model"],
             row["score"],
-            None if row["low"] is None else f"{row['low']:.3f} - {row['high']:.3f}",
+            interval_text(row["low"], row["high"]),
             f"{row['rank_low']} - {row['rank_high']}",
             None if row["first"] is None else f"{row['first']:.1%}",
             row["images"],

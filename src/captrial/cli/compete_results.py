@@ -15,7 +15,6 @@ from captrial.cli.compete_options import (
     MetricName,
     Metrics,
     References,
-    Split,
     open_competition,
 )
 from captrial.cli.compete_preferences import (
@@ -33,7 +32,9 @@ from captrial.cli.output import (
     JsonFlag,
     ObjectsOption,
     OverwriteFlag,
+    ReferencesSplit,
     console,
+    interval_text,
     print_json,
     print_next_step,
     print_table,
@@ -55,7 +56,7 @@ RankChanges = dict[str, tuple[int, int, int]]  # model -> external rank, rank he
 def rank(
     directory: OptionalDirectory = None,
     references: References = None,
-    split: Split = None,
+    split: ReferencesSplit = None,
     metric: MetricName = None,
     target: Annotated[
         str | None, typer.Option(help=f"{target_help()}. \\[default: both, where a sample of the pool is labelled]")
@@ -73,7 +74,7 @@ def rank(
     max_words: Annotated[int | None, typer.Option(min=1, help="Score the first N words of every caption only.")] = None,
     objects: ObjectsOption = None,
     clip: ClipOption = None,
-    against: ExternalScoresFile = None,
+    external_scores: ExternalScoresFile = None,
     preferences: PreferenceFile = None,
     control: Control = None,
     words: WordsFile = None,
@@ -100,7 +101,7 @@ def rank(
     named, metric = metric, metric or default_metric(scorer)
     result = competition.rank(metric, labels, table)
     pool = competition.rank_pool(metric, labels, table or "all") if "pool" in wanted else None
-    changes = _rank_changes(result, against) if against else None
+    changes = _rank_changes(result, external_scores) if external_scores else None
     ranked = options.rank_if_possible(competition, judgements)
     people = judgement_summary(ranked, judgements, scorer, metric) if ranked else {}
     costs = captioning_costs(directory)
@@ -127,9 +128,9 @@ def rank(
 def report(
     directory: OptionalDirectory = None,
     references: References = None,
-    split: Split = None,
-    metric: Metrics = None,
-    against: ExternalScoresFile = None,
+    split: ReferencesSplit = None,
+    metrics: Metrics = None,
+    external_scores: ExternalScoresFile = None,
     preferences: PreferenceFile = None,
     control: Control = None,
     words: WordsFile = None,
@@ -144,15 +145,19 @@ def report(
     options = PreferenceOptions.of(preferences, control, words)
     competition = open_competition(directory, ignore_changes) if directory else None
     folder = out or (directory or Path()) / "report"
-    if competition is None or by_preferences(competition, (metric or [""])[0], references):
+    if competition is None or by_preferences(competition, metrics, references):
         judgements = options.judgements(competition)
         name = (directory or preferences or folder).name
         ranked = options.rank(competition, judgements)
         page = write_preference_report(ranked, judgements, folder, name, overwrite=overwrite)
     else:
         labels = competition.labels(references, split)
-        metrics = metric or list(dict.fromkeys([competition.default_metric(labels), "cider", "spice"]))
-        page = write_competition_report(competition, labels, metrics, folder, against, overwrite=overwrite)
+        names = (
+            metrics.split(",")
+            if metrics
+            else list(dict.fromkeys([competition.default_metric(labels), "cider", "spice"]))
+        )
+        page = write_competition_report(competition, labels, names, folder, external_scores, overwrite=overwrite)
     if json:
         print_json({"page": str(page)})
         return
@@ -163,8 +168,8 @@ def export(
     directory: Directory,
     out: Annotated[Path, typer.Argument(help="Folder for the tables.", show_default=False)],
     references: References = None,
-    split: Split = None,
-    metric: Metrics = None,
+    split: ReferencesSplit = None,
+    metrics: Metrics = None,
     ignore_changes: IgnoreChanges = False,
     overwrite: OverwriteFlag = False,
     json: JsonFlag = False,
@@ -174,7 +179,8 @@ def export(
 
     competition = open_competition(directory, ignore_changes)
     labels = competition.labels(references, split)
-    files = export_tables(competition, labels, metric or [competition.default_metric(labels)], out, overwrite=overwrite)
+    names = metrics.split(",") if metrics else [competition.default_metric(labels)]
+    files = export_tables(competition, labels, names, out, overwrite=overwrite)
     if json:
         print_json({"files": [str(file) for file in files]})
         return
@@ -195,12 +201,12 @@ def _targets(target: str | None, competition: Competition) -> tuple[str, ...]:
     return (target,) if target else ("discrepancy", "pool") if sampled else ("discrepancy",)
 
 
-def _rank_changes(result: RankingResult, against: Path) -> RankChanges:
+def _rank_changes(result: RankingResult, file: Path) -> RankChanges:
     from captrial.compete.ranking.result import rank_changes, read_external_scores
 
-    changes = rank_changes(result, read_external_scores(against, result.metric))
+    changes = rank_changes(result, read_external_scores(file, result.metric))
     if not changes:
-        raise InputError(f"{against}: has no {result.metric} of any of these models: {', '.join(result.models)}")
+        raise InputError(f"{file}: has no {result.metric} of any of these models: {', '.join(result.models)}")
     return changes
 
 
@@ -230,7 +236,7 @@ def _print_pool(found: PoolRanking) -> None:
 
 
 def _ranking_cells(row: dict[str, Any]) -> list[object]:
-    interval = None if row["low"] is None else f"{row['low']:.4f} - {row['high']:.4f}"
+    interval = interval_text(row["low"], row["high"], digits=4)
     places = None if row["rank_low"] is None else f"{row['rank_low']} - {row['rank_high']}"
     first = None if row["first"] is None else f"{row['first']:.1%}"
     return [row["rank"], row["model"], row["score"], interval, places, first]
@@ -240,14 +246,15 @@ def _print_judgements(summary: dict[str, Any]) -> None:
     if not summary:
         return
     print_preferences(summary)
-    agreements = [[row["metric"], *_tau(row)] for row in summary["agreement"]]
+    agreements = [
+        [
+            row["metric"],
+            None if math.isnan(row["tau"]) else f"{row['tau']:.3f}",
+            interval_text(row["low"], row["high"]),
+        ]
+        for row in summary["agreement"]
+    ]
     print_table("agreement with people", ["metric", "Kendall's tau", "95% interval"], agreements)
-
-
-def _tau(row: dict[str, Any]) -> list[str | None]:
-    """Kendall's tau and its interval, each None where it is undefined."""
-    interval = None if math.isnan(row["low"]) else f"{row['low']:.3f} - {row['high']:.3f}"
-    return [None if math.isnan(row["tau"]) else f"{row['tau']:.3f}", interval]
 
 
 def _print_costs(costs: dict[str, dict[str, Any]]) -> None:

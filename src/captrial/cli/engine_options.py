@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,13 +28,21 @@ DtypeOption = Annotated[
 ]
 
 
-def wants_engine(engine: str, workers: int | None) -> bool:
-    """Whether the options ask for more than this process."""
-    return engine != "local" or (workers or 1) > 1
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the user said about workers."""
 
+    name: str
+    workers: int | None
+    ray_address: str | None
 
-def chosen_engine(engine: str, workers: int | None, ray_address: str | None) -> Engine:
-    """The engine that the options name."""
-    from captrial.engines import make_engine
+    @property
+    def several(self) -> bool:
+        """Whether the options ask for more than this process."""
+        return self.name != "local" or (self.workers or 1) > 1
 
-    return make_engine(engine, workers or (1 if engine == "local" else 2), ray_address)
+    def make(self) -> Engine:
+        """The engine that the options name."""
+        from captrial.engines import make_engine
+
+        return make_engine(self.name, self.workers or (1 if self.name == "local" else 2), self.ray_address)

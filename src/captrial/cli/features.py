@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from captrial.cli.engine_options import EngineName, RayAddress, Workers, chosen_engine, wants_engine
+from captrial.cli.engine_options import EngineName, EngineOptions, RayAddress, Workers
 from captrial.cli.output import JsonFlag, console_err, print_json, print_table
 from captrial.cli.study_options import ImagesOption
 from captrial.vision.registry import BACKBONES, DEFAULT_BACKBONE, DETECTORS, FEATURE_FORMATS, known_names
@@ -29,7 +29,7 @@ def features(
     ] = DEFAULT_BACKBONE,
     images: ImagesOption = None,
     split: Annotated[str | None, typer.Option("--split", help="Only these splits, e.g. train+val.")] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Images at once.")] = 32,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images in a batch.")] = 32,
     engine: EngineName = "local",
     workers: Workers = None,
     ray_address: RayAddress = None,
@@ -46,17 +46,17 @@ def features(
     from captrial.engines.inputs import find_parts, holds_rows
     from captrial.training.feature_extraction import Extraction, check_one_process, extract_dataset, runs_on_engines
 
+    where = EngineOptions(engine, workers, ray_address)
     rows = not split and not images and holds_rows(data)
-    if wants_engine(engine, workers):
+    if where.several:
         check_one_process(backbone)
-    if runs_on_engines(backbone) and (rows or wants_engine(engine, workers)):
+    if runs_on_engines(backbone) and (rows or where.several):
         from captrial.engines.jobs.extract_features import extract_all, sample_parts
 
         parts = find_parts(data) if rows else sample_parts(read_dataset(data, split=split, images=images))
-        chosen = chosen_engine(engine, workers, ray_address)
-        done = Extraction(*extract_all(parts, out, backbone, chosen, batch=batch))
+        done = Extraction(*extract_all(parts, out, backbone, where.make(), batch=batch_size))
     else:
-        done = extract_dataset(read_dataset(data, split=split, images=images), backbone, out, batch)
+        done = extract_dataset(read_dataset(data, split=split, images=images), backbone, out, batch_size)
     if json:
         print_json({"store": str(out), **vars(done)})
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from captrial.cli.output import ClipOption, ObjectsOption, print_warning
+from captrial.cli.output import ClipOption, ObjectsOption, ReferencesOption, ReferencesSplit, print_warning
 from captrial.errors import InputError
 
 EXIT_CODES = {"not worse": 0, "worse": 1, "undecided": 3}
@@ -17,7 +17,7 @@ EXIT_CODES = {"not worse": 0, "worse": 1, "undecided": 3}
 def gate(
     old: Annotated[Path, typer.Argument(help="Captions of the version that is in use.")],
     new: Annotated[Path, typer.Argument(help="Captions of the version that should replace it, of the same images.")],
-    references: Annotated[Path, typer.Option("--references", "-r", help="Captions by people, several for an image.")],
+    references: ReferencesOption,
     metric: Annotated[str, typer.Option("--metric", help="A metric or one of its columns (score --list-metrics).")] = (
         "cider"
     ),
@@ -25,7 +25,7 @@ def gate(
         float, typer.Option("--fail-if-worse", help="A loss up to this is accepted; 0.01 is one CIDEr point.")
     ] = 0.01,
     risk: Annotated[float, typer.Option("--risk", help="Of a wrong answer, either way.")] = 0.05,
-    split: Annotated[str | None, typer.Option("--split", help="Use one split of the references file.")] = None,
+    split: ReferencesSplit = None,
     objects: ObjectsOption = None,
     images: Annotated[Path | None, typer.Option("--images", help="Folder of images, for CLIPScore.")] = None,
     clip: ClipOption = None,

@@ -9,15 +9,7 @@ import typer
 
 from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
 from captrial.cli import study_options as options
-from captrial.cli.engine_options import (
-    DeviceOption,
-    DtypeOption,
-    EngineName,
-    RayAddress,
-    Workers,
-    chosen_engine,
-    wants_engine,
-)
+from captrial.cli.engine_options import DeviceOption, DtypeOption, EngineName, EngineOptions, RayAddress, Workers
 from captrial.cli.output import JsonFlag, OverwriteFlag, SimilarityOption, VectorsOption, hold_folder
 from captrial.errors import InputError
 from captrial.vision.registry import detector_usages
@@ -67,7 +59,7 @@ def ground(
     from captrial.grounding.study import RegionChoice, grounding_summary, grounding_tables
     from captrial.grounding.study_data import DataSource, StudyAttribution, load_any_models, method_names
     from captrial.grounding.tables import write_tables
-    from captrial.grounding.verdicts import detection_table, verdict_accuracies
+    from captrial.grounding.verdict_evaluation import detection_table, verdict_accuracies
     from captrial.language.similarity import SimilaritySettings
 
     region_rule(rule)
@@ -75,9 +67,9 @@ def ground(
     check_regions(regions, DATA, ELEMENTS)
     if masks and regions != DATA:
         raise InputError(f"--masks: {regions} gives boxes; masks are those of the data set (--regions data)")
-    parallel = wants_engine(engine, workers)
+    where = EngineOptions(engine, workers, ray_address)
     for option, given in (("--over pixels", over == "pixels"), ("--steps", steps is not None)):
-        if given and parallel:
+        if given and where.several:
             raise InputError(f"{option} works in one process; leave out --engine and --workers")
     compared, loaded = SimilaritySettings(similarity, vectors), load_any_models(models, device=device, dtype=dtype)  # type: ignore[arg-type]
     hold_folder(out, overwrite)
@@ -85,8 +77,7 @@ def ground(
     if masks:
         check_masks(found.samples, "--masks")
     study = GroundingStudy(out, choice, compared, RegionChoice(rule, masks), threshold, regions, stamps(boxes=boxes))
-    where = chosen_engine(engine, workers, ray_address) if parallel else None
-    results = study.run(found, loaded, names, features, where)
+    results = study.run(found, loaded, names, features, where.make() if where.several else None)
     tables = grounding_tables(results, seed)
     summary = [{**entry, "regions": regions} for entry in grounding_summary(results, seed)]
     if found.labels:  # the data set's own boxes tell what is there

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from captrial.cli.compete_preferences import PreferenceFile
-from captrial.cli.output import JsonFlag, console, console_err, print_json, print_table
+from captrial.cli.output import JsonFlag, console, console_err, interval_text, print_json, print_table
 from captrial.errors import InputError
 from captrial.progress import progress_bar
 
@@ -40,12 +40,12 @@ def run(
     rubric: Annotated[Path | None, typer.Option(help="What the judge is told; see `captrial judge rubric`.")] = None,
     text_only: Annotated[bool, typer.Option("--text-only", help="Show references instead of the image.")] = False,
     references: Annotated[
-        Path | None, typer.Option(help="Captions by people, shown to the judge. \\[text-only: those in the directory]")
+        Path | None, typer.Option(help="Reference captions, shown to the judge. \\[text-only: those in the directory]")
     ] = None,
     all_images: Annotated[bool, typer.Option("--all-images", help="The whole pool, not the selected images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Judge this many images, chosen at random.")] = None,
     longest_side: Annotated[int, typer.Option(help="Images are shrunk to this many pixels.")] = 768,
-    parallel: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
+    concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
     budget: Annotated[float | None, typer.Option(help="Stop before this judge has cost more here.")] = None,
     prices: Annotated[
         Path | None, typer.Option(help='Prices of a million tokens: {"model": {"prompt": 2.5, "completion": 10}}.')
@@ -68,7 +68,7 @@ def run(
         send_images=not text_only,
         references=references,
         longest_side=longest_side,
-        parallel=parallel,
+        concurrency=concurrency,
         all_images=all_images,
         limit=limit,
         mode=mode,
@@ -100,7 +100,7 @@ def rank(
 ) -> None:
     """Rank models by a judge's verdicts, corrected by the votes of people on a random part of the same items."""
     from captrial.compete import Competition
-    from captrial.judges import rank_by_judge, read_judge, the_judge
+    from captrial.judges import items_for_people, rank_by_judge, read_judge, the_judge
 
     if not 0 < risk < 0.5:
         raise InputError(f"--risk {risk}: must be above 0 and below 0.5")
@@ -108,14 +108,18 @@ def rank(
     name = the_judge(directory, judge)
     verdicts = [one.judgement() for one in read_judge(directory, name)[1]]
     people = competition.judgements(preferences)
-    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only), json)
+    selected = preferences is None and competition.selected_pairs()
+    for_people = items_for_people(competition) if selected else None
+    _print_ranking(rank_by_judge(people, verdicts, name, risk, judge_only, for_people), json)
 
 
 @app.command()
 def compare(
     directory: Annotated[Path, typer.Argument(help="The competition's directory.")],
     preferences: PreferenceFile = None,
-    references: Annotated[Path | None, typer.Option(help="For metrics. \\[default: those in the directory]")] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="Reference captions. \\[default: those in the directory]")
+    ] = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", "-m", help="Names with commas; by default all that can be computed.")
     ] = None,
@@ -151,25 +155,13 @@ def _print_ranking(result: JudgeResult, json: bool) -> None:
     if json:
         print_json(result.to_json())
         return
-    title = "JUDGE ONLY: " if result.judge_only else ""
-    rows = [
-        [
-            row["rank"],
-            row["model"],
-            row["score"],
-            _range(row["low"], row["high"]),
-            f"{row['rank_low']}-{row['rank_high']}",
-        ]
-        for row in (result.ranking.rows() if result.ranking is not None else [])
-    ]
-    if rows:
-        title += f"{result.judge}, votes on {result.votes} of {result.items} judged items"
-        print_table(title, ["rank", "model", "score", "interval", "ranks"], rows)
+    if result.ranking is not None:
+        print_judge_ranking(result)
     pairs = [
         [
             *(*rate.models, rate.votes, rate.items),
             "JUDGE ONLY" if rate.mean is None else f"{rate.mean.corrected.mean:.3f}",
-            None if rate.mean is None else _range(rate.mean.corrected.low, rate.mean.corrected.high),
+            None if rate.mean is None else interval_text(rate.mean.corrected.low, rate.mean.corrected.high),
             None if rate.mean is None else f"{rate.mean.people.mean:.3f}",
             f"{rate.judge:.3f}",
         ]
@@ -181,8 +173,25 @@ def _print_ranking(result: JudgeResult, json: bool) -> None:
         console.print(result.plan.summary(), soft_wrap=True, markup=False)
 
 
-def _range(low: float | None, high: float | None) -> str | None:
-    return None if low is None or high is None or low != low else f"{low:.3f} - {high:.3f}"
+def print_judge_ranking(result: JudgeResult, notes: Sequence[str] = ()) -> None:
+    """The table of the models by a judge's verdicts, corrected by votes of people."""
+    rows = [
+        [
+            row["rank"],
+            row["model"],
+            row["score"],
+            interval_text(row["low"], row["high"]),
+            f"{row['rank_low']}-{row['rank_high']}",
+        ]
+        for row in (result.ranking.rows() if result.ranking is not None else [])
+    ]
+    title = f"{result.judge}, votes on {result.votes} of {result.items} judged items"
+    print_table(
+        f"JUDGE ONLY: {title}" if result.judge_only else title,
+        ["rank", "model", "score", "interval", "ranks"],
+        rows,
+        notes,
+    )
 
 
 def _print_comparison(records: Sequence[JudgeRecord], json: bool) -> None:
@@ -263,6 +272,9 @@ def _print_report(report: JudgeReport, directory: Path, json: bool) -> None:
             console.print(note, style="dim", soft_wrap=True, markup=False)
     if report.stopped:
         console_err.print(f"stopped: {report.stopped}", soft_wrap=True, markup=False, highlight=False)
+    if not report.questions:
+        console_err.print("nothing could be asked: see the images left out; give --references, or check the images")
+        raise typer.Exit(1)
     if report.missing:
         console_err.print(
             f"{report.missing} of {report.questions} questions have no verdict; run the command again to continue "

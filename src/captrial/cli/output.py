@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -30,6 +31,10 @@ ObjectsOption = Annotated[
 ClipOption = Annotated[
     str | None, typer.Option("--clip", help="CLIP checkpoint (name or folder; NAME?weight=2 for PAC-S); needs images.")
 ]
+ReferencesOption = Annotated[
+    Path, typer.Option("--references", "-r", help="Reference captions: a file or a data set.", show_default=False)
+]
+ReferencesSplit = Annotated[str | None, typer.Option("--split", help="Use one split of the references.")]
 SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
 ]
@@ -79,6 +84,13 @@ def print_table(
     console.print(table)
     for note in notes:
         console.print(f"  {note}", style="dim", soft_wrap=True, highlight=False, markup=False)
+
+
+def interval_text(low: float | None, high: float | None, digits: int = 3) -> str | None:
+    """An interval as tables show it; None where there is none."""
+    if low is None or high is None or math.isnan(low):
+        return None
+    return f"{low:.{digits}f} - {high:.{digits}f}"
 
 
 def print_next_step(command: str, purpose: str) -> None:

@@ -49,10 +49,10 @@ def wan(
         "papers-wan"
     ),
     images: Annotated[Path | None, typer.Option("--images", help="Folder of the images, or a pool.")] = None,
-    scores: Annotated[
+    external_scores: Annotated[
         Path | None,
         typer.Option(
-            "--scores", help="External scores, as `captrial score --json` prints; else computed, if possible."
+            "--external-scores", help="As `captrial score --json` prints; by default computed, where that is possible."
         ),
     ] = None,
     objects: Annotated[
@@ -68,6 +68,7 @@ def wan(
     captrial papers wan --data ../shared/data/captioners/karpathy_test
     """
     from captrial.compete.ranking.result import read_external_scores
+    from captrial.metrics.score_inputs import read_objects
     from captrial.papers.wan2022 import Wan2022
     from captrial.papers.wan2022_competition import Wan2022Settings
 
@@ -75,8 +76,8 @@ def wan(
     settings = Wan2022Settings(
         data,
         images,
-        read_external_scores(scores) if scores else None,
-        _read_objects(objects) if objects else None,
+        read_external_scores(external_scores) if external_scores else None,
+        read_objects(objects, []) if objects else None,
         tuple(metrics.split(",")),
         k,
         seed,
@@ -247,13 +248,3 @@ def _command() -> str:
     """The command line as it was given, for the page."""
     arguments = sys.argv[1:]
     return f"captrial {shlex.join(arguments)}" if arguments[:1] == ["papers"] else ""
-
-
-def _read_objects(path: Path) -> dict[str, list[str]]:
-    import orjson
-
-    try:
-        document = orjson.loads(path.read_bytes())
-        return {str(image): [str(name) for name in names] for image, names in document.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f'{path}: must be {{"id": ["class", ...], ...}} ({error})') from None

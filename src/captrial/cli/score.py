@@ -8,29 +8,33 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from captrial.cli.engine_options import EngineName, RayAddress, chosen_engine, wants_engine
+from captrial.cli.engine_options import EngineName, EngineOptions, RayAddress
 from captrial.cli.output import (
     ClipOption,
     JsonFlag,
     ObjectsOption,
     OverwriteFlag,
+    ReferencesOption,
+    ReferencesSplit,
     SimilarityOption,
     VectorsOption,
-    console_err,
     print_json,
     print_table,
+    print_warning,
 )
 from captrial.files import refuse_overwrite
 
 if TYPE_CHECKING:
-    from captrial.metrics import ScoreTable
+    from captrial.language.similarity import SimilaritySettings
+    from captrial.metrics import MetricOptions, ScoreTable
+    from captrial.metrics.score_inputs import ScoreInputs
     from captrial.metrics.semantic.facts import Extract
     from captrial.metrics.significance.paired import Comparison
 
 
 def score(
     systems: Annotated[list[str], typer.Argument(metavar="[NAME=]FILE...", help="Caption files, one for each system.")],
-    references: Annotated[Path, typer.Option("--references", "-r", help="Reference captions, several for an image.")],
+    references: ReferencesOption,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +67,7 @@ def score(
     save_frequencies: Annotated[
         Path | None, typer.Option("--save-frequencies", help="Write the document frequencies of these references.")
     ] = None,
-    split: Annotated[str | None, typer.Option("--split", help="Use one split of the references file.")] = None,
+    split: ReferencesSplit = None,
     training: Annotated[
         Path | None, typer.Option("--training", help="Training captions, for the novelty of `statistics`.")
     ] = None,
@@ -102,13 +106,11 @@ def score(
 
     captrial score ours.json theirs.json --references refs.json
     """
-    from captrial.language.similarity import SimilaritySettings
-    from captrial.metrics import score as score_captions
     from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
     from captrial.metrics.registry import MetricOptions
     from captrial.metrics.score_formats import FORMATS
     from captrial.metrics.score_inputs import ScoreFiles, named_systems, read_inputs
-    from captrial.metrics.scoring import MANY, check_suffix, default_workers
+    from captrial.metrics.scoring import check_suffix, default_workers
 
     if per_image:
         check_suffix(per_image)
@@ -120,56 +122,62 @@ def score(
     files = ScoreFiles(
         named, references, split, strict, first_sentence, max_words, objects=objects, training=training, images=images
     )
-    inputs = read_inputs(files, _warn)
+    inputs = read_inputs(files, print_warning)
     if save_frequencies:
         DocumentFrequencies.of(inputs.references).save(save_frequencies, overwrite=overwrite)
-    words = SimilaritySettings(similarity, vectors)  # type: ignore[arg-type]
-    if words != SimilaritySettings():
-        words.load()  # a bad name or file is an error before anything is computed
-    options = MetricOptions(
+    chosen = MetricOptions(
         DocumentFrequencies.load(frequencies) if frequencies else None,
-        words,
+        _similarity(similarity, vectors),
         inputs.objects,
         inputs.training,
         inputs.images,
         clip,
         encoder,
         match,
-        _endpoint(propositions) if propositions is not None else None,
+        None if propositions is None else _propositions(propositions),
         coverage_union,
     )
-    names = metrics.split(",") if metrics is not None else None
-    images_scored = len(inputs.references)
-    workers = workers or default_workers(images_scored)
-    if wants_engine(engine, workers) or images_scored >= MANY:  # also on one worker: the same digits on every machine
-        from captrial.engines.jobs.score import score_all
-
-        where = chosen_engine(engine, workers, ray_address)
-        table = score_all(inputs.captions, inputs.references, names, where, work, options)
-    else:
-        table = score_captions(inputs.captions, inputs.references, names, **vars(options))
+    where = EngineOptions(engine, workers or default_workers(len(inputs.references)), ray_address)
+    table = _compute(inputs, metrics.split(",") if metrics is not None else None, chosen, where, work)
     if per_image:
         table.write_per_image(per_image, overwrite=overwrite)
     if json:
         print_json(table.to_dict())
         for note in table.notes:
-            _warn(note)
-        return
-    if format_ != "table":
+            print_warning(note)
+    elif format_ == "table":
+        print_scores(table, seed)
+    else:
         typer.echo(FORMATS[format_](table, seed), nl=False)
-        return
-    print_scores(table, seed)
 
 
-def _endpoint(address: str) -> Extract:
+def _compute(
+    inputs: ScoreInputs, names: list[str] | None, chosen: MetricOptions, where: EngineOptions, work: Path | None
+) -> ScoreTable:
+    from captrial.metrics import score as score_captions
+    from captrial.metrics.scoring import MANY
+
+    if where.several or len(inputs.references) >= MANY:  # also on one worker: the same digits on every machine
+        from captrial.engines.jobs.score import score_all
+
+        return score_all(inputs.captions, inputs.references, names, where.make(), work, chosen)
+    return score_captions(inputs.captions, inputs.references, names, **vars(chosen))
+
+
+def _similarity(similarity: str, vectors: Path | None) -> SimilaritySettings:
+    from captrial.language.similarity import SimilaritySettings
+
+    settings = SimilaritySettings(similarity, vectors)  # type: ignore[arg-type]
+    if settings != SimilaritySettings():
+        settings.load()  # a bad name or file is an error before anything is computed
+    return settings
+
+
+def _propositions(address: str) -> Extract:
     from captrial.judges import EndpointJudge, EndpointPropositions
 
     EndpointJudge.parse(address)  # a bad address is an error before anything is computed
     return EndpointPropositions(address)
-
-
-def _warn(text: str) -> None:
-    console_err.print(f"captrial: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)
 
 
 # Tables ------------------------------------------------------------------------------------------------------------

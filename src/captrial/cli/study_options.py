@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from captrial.attribution.methods.registry import dataset_methods
-from captrial.cli.output import console_err, print_json, print_table
+from captrial.cli.output import print_json, print_table, print_warning
 
 if TYPE_CHECKING:
     from captrial.grounding.study_data import DataSource, StudyImages
@@ -62,7 +62,7 @@ def read_images(source: DataSource) -> StudyImages:
 def warn_of_missing(found: StudyImages, path: Path) -> None:
     """Warn if not all images of a data set have a file."""
     if found.present < found.total:
-        console_err.print(f"captrial: {found.present} of {found.total} images of {path.name} are here", style="yellow")
+        print_warning(f"{found.present} of {found.total} images of {path.name} are here")
 
 
 def show_tables(tables: Sequence[Table], json: bool, more: Mapping[str, Any] | None = None) -> None:

@@ -65,7 +65,6 @@ def train(
     from captrial.data.datasets import with_boxes
     from captrial.training.data import split_samples
     from captrial.training.feature_extraction import training_features
-    from captrial.training.loop import METRICS
     from captrial.training.parallel import Ranks
     from captrial.training.recipe import parse_settings
     from captrial.training.run import (
@@ -105,17 +104,24 @@ def train(
     ranks.leave()
     if not ranks.is_first:
         return
-    parameters = best.captioner.count_parameters()
-    header, *rows = (line.split(",") for line in (run / METRICS).read_text().splitlines())
-    empty = count_empty_captions(best, store, validation[:CHECKED_CAPTIONS])
+    checked = validation[:CHECKED_CAPTIONS]
+    empty = count_empty_captions(best, store, checked)
     if empty:
-        checked = len(validation[:CHECKED_CAPTIONS])
-        print_warning(f"{empty} of {checked} validation captions are empty: train longer (--epochs), or use --from ort")
+        print_warning(
+            f"{empty} of {len(checked)} validation captions are empty: train longer (--epochs), or use --from ort"
+        )
+    _print_run(run, f"{preset} on {data.name}", best.captioner.count_parameters(), empty, json)
+
+
+def _print_run(run: Path, title: str, parameters: int, empty: int, json: bool) -> None:
+    from captrial.training.loop import METRICS
+
+    header, *rows = (line.split(",") for line in (run / METRICS).read_text().splitlines())
     if json:
         print_json({"run": str(run), "parameters": parameters, "epochs": len(rows), "empty_captions": empty})
         return
-    below = [f"{parameters:,} parameters; the best is in {run / 'best'}", f"captrial caption IMAGE --model {run}"]
-    print_table(f"{preset} on {data.name}", header, rows, below)
+    notes = [f"{parameters:,} parameters; the best is in {run / 'best'}", f"captrial caption IMAGE --model {run}"]
+    print_table(title, header, rows, notes)
 
 
 def _detect(samples: list[Sample], detector: str, keep: Path) -> list[Sample]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.output import JsonFlag, console, console_err, print_json, print_next_step, print_table
+from captrial.cli.judge import print_judge_ranking
+from captrial.cli.output import JsonFlag, console, console_err, print_json, print_next_step
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def run(
 ) -> None:
     """Do what is left to do; exit code 0: complete, 3: votes or verdicts are missing."""
     from captrial.judges import read_trial, run_trial
+    from captrial.report import write_trial_report
 
     trial = read_trial(file)
     trial = replace(trial, send_images=trial.send_images or send_images)
@@ -50,10 +52,12 @@ def run(
     if serve and result.votes < result.wanted:
         _serve(result.directory, port)
         result = run_trial(trial, _tell)
+    _tell("report")
+    page = write_trial_report(result.to_json(), result.directory / "report", trial.out.name)
     if json:
-        print_json({**result.to_json(), "requests": result.requests})
+        print_json({**result.to_json(), "requests": result.requests, "page": str(page)})
     else:
-        _print_result(result)
+        _print_result(result, page)
     if not result.complete:
         raise typer.Exit(3)
 
@@ -73,24 +77,14 @@ def _serve(directory: Path, port: int) -> None:
     serve(directory, port=port)
 
 
-def _print_result(result: TrialResult) -> None:
-    for name, ranked in result.rankings.items():
-        rows = ranked.ranking.rows() if ranked.ranking is not None else []
-        title = f"{'JUDGE ONLY: ' if ranked.judge_only else ''}{name}, votes on {ranked.votes} of {ranked.items} items"
-        cells = [
-            [
-                *(row["rank"], row["model"], row["score"]),
-                None if row["low"] is None else f"{row['low']:.3f} - {row['high']:.3f}",
-                f"{row['rank_low']}-{row['rank_high']}",
-            ]
-            for row in rows
-        ]
-        print_table(title, ["rank", "model", "score", "interval", "ranks"], cells, ranked.notes)
+def _print_result(result: TrialResult, page: Path) -> None:
+    for ranked in result.rankings.values():
+        print_judge_ranking(ranked, ranked.notes)
         if ranked.plan is not None:
             console.print(ranked.plan.summary(), soft_wrap=True, markup=False)
     for note in result.notes:
         console.print(note, style="dim", soft_wrap=True, markup=False)
-    console.print(f"results: {result.directory}/trial.json", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"results: {result.directory}/trial.json, {page}", soft_wrap=True, markup=False, highlight=False)
     if result.votes < result.wanted:
         print_next_step(
             f"captrial annotate settings {result.directory} writers=0 judges=1 && captrial annotate serve "

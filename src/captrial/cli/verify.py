@@ -63,7 +63,7 @@ def verify(
 
 
 def _verify(folder: Path) -> list[VerifiedFolder]:
-    """What is said by the kind of a folder and by its parts."""
+    """The findings of the folder's own verifier and of those of its parts."""
     kind = next((one for one in verifiers() if one.recognise(folder)), None)
     if kind is None:
         names = ", ".join(one.name for one in verifiers())

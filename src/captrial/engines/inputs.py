@@ -65,7 +65,7 @@ class InputPart:
 
     @property
     def in_file(self) -> bool:
-        """Whether only reading the file tells what its rows are called."""
+        """Whether the ids of the rows are known only from reading the file."""
         return self.kind in ("tar", "parquet")
 
     @property
@@ -75,7 +75,7 @@ class InputPart:
 
 
 def find_parts(source: Path | str, size: int = PART) -> list[InputPart]:
-    """The parts of an input, in order; what it is, its name and content say."""
+    """The parts of an input, in order; its kind is recognised by its name and content."""
     path = Path(source).absolute()
     if path.is_dir():
         return _folder_parts(path, size)
@@ -304,7 +304,7 @@ def _fetched(row: Row, client: httpx.Client, budget: _Budget) -> Row | None:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust: reading it takes longer than decoding five images."""
+    """The trusted certificates: reading them takes longer than decoding five images."""
     return httpx.create_ssl_context()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from captrial.grounding.score import CaptionGrounding, GroundedNoun, Grounder, Verdict, grounding_threshold
     from captrial.grounding.study import GroundingResult, ground_dataset
     from captrial.grounding.tables import Estimate, Table, write_tables
-    from captrial.grounding.verdicts import VerdictAccuracy, verdict_accuracy
+    from captrial.grounding.verdict_evaluation import VerdictAccuracy, verdict_accuracy
 
 __all__ = [
     "AttentionResult",
@@ -45,6 +45,6 @@ __getattr__ = lazy_exports(
         "score": "CaptionGrounding GroundedNoun Grounder Verdict grounding_threshold",
         "study": "GroundingResult ground_dataset",
         "tables": "Estimate Table write_tables",
-        "verdicts": "VerdictAccuracy verdict_accuracy",
+        "verdict_evaluation": "VerdictAccuracy verdict_accuracy",
     },
 )

@@ -21,7 +21,8 @@ from captrial.captioners.protocols import AnyCaptioner, Explainable
 from captrial.data.images import open_image
 from captrial.errors import InputError
 from captrial.files import atomic_write
-from captrial.grounding.presence import absence_error, error_note, error_rates, presence_of, rates_by_eye
+from captrial.grounding.error_rates import absence_error, error_note, error_rates, rates_by_eye
+from captrial.grounding.presence import presence_of
 from captrial.grounding.regions import GRID, NO_REGIONS, ImageRegions, RegionSource, image_regions
 from captrial.grounding.score import (
     DELTAS,

@@ -1,7 +1,7 @@
 """LLM and VLM judges: machines that compare captions, and their verdicts, kept apart from those of people.
 
 machine_verdicts     `MachineVerdict`, `read_verdicts`, `VerdictFile`: verdicts in the competition's directory
-judging              `judge_competition`: a judge's run over a competition, resumed and cached
+judging              `judge_competition`: a judge's run over a competition, resumed and cached; `items_for_people`
 endpoint_judge       `EndpointJudge`: asks an OpenAI-compatible endpoint
 endpoint_propositions  `EndpointPropositions`: what captions say, listed by a language model, for the metric `facts`
 rubric               what a judge is told, and how its answers are read
@@ -27,7 +27,7 @@ from captrial.judges.correction import (
 from captrial.judges.endpoint_judge import EndpointJudge
 from captrial.judges.endpoint_propositions import EndpointPropositions
 from captrial.judges.judge_comparison import JudgeRecord, compare_judges, competition_captions, family_of, metric_scores
-from captrial.judges.judging import JudgeReport, JudgeSettings, judge_competition
+from captrial.judges.judging import JudgeReport, JudgeSettings, items_for_people, judge_competition
 from captrial.judges.machine_verdicts import (
     JudgeDescription,
     MachineGrade,
@@ -77,6 +77,7 @@ __all__ = [
     "corrected_mean",
     "corrected_win_rates",
     "family_of",
+    "items_for_people",
     "judge_competition",
     "judge_names",
     "judged_items",

@@ -14,7 +14,7 @@ is mixed in: the judge may be right on all of a few votes by chance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -187,14 +187,25 @@ class JudgeResult:
 
 
 def rank_by_judge(
-    people: Sequence[Judgement], verdicts: Sequence[Judgement], judge: str, risk: float = 0.05, unchecked: bool = False
+    people: Sequence[Judgement],
+    verdicts: Sequence[Judgement],
+    judge: str,
+    risk: float = 0.05,
+    unchecked: bool = False,
+    for_people: Mapping[tuple[str, str, str], int] | None = None,
 ) -> JudgeResult:
-    """Rank, compare pairs and apply the stop rule; a `StateError` without votes, unless `unchecked` is allowed."""
+    """Rank, compare pairs and apply the stop rule; a `StateError` without votes, unless `unchecked` is allowed.
+
+    `for_people` are the items (image and two models, in the order of names) on which people could vote, with their
+    strata. Judged items beside them are left out where nobody voted on any of them: votes are no random part of these.
+    """
+    verdicts, notes = _could_be_voted_on(people, verdicts, for_people)
     items = judged_items(people, verdicts)
-    votes, notes = int(items.voted.sum()), []
+    votes = int(items.voted.sum())
     if items.without_verdict:
         notes.append(f"{items.without_verdict} items that people voted on have no verdict and do not count")
-    rates = tuple(corrected_win_rates(items, 1 - risk))
+    strata = None if for_people is None else _strata(items, for_people)
+    rates = tuple(corrected_win_rates(items, 1 - risk, strata))
     if votes < 2:
         if not unchecked:
             raise StateError(
@@ -214,6 +225,25 @@ def rank_by_judge(
     return JudgeResult(
         judge, ranking, details, rates, plan_votes(people, verdicts, risk), votes, len(items.judge), notes
     )
+
+
+def _could_be_voted_on(
+    people: Sequence[Judgement], verdicts: Sequence[Judgement], for_people: Mapping[tuple[str, str, str], int] | None
+) -> tuple[Sequence[Judgement], list[str]]:
+    others = set() if for_people is None else {_key(one) for one in verdicts} - set(for_people)
+    if not people or not others or not others.isdisjoint(map(_key, people)):
+        return verdicts, []
+    note = (
+        f"{len(others)} judged items are left out: they are not selected or sampled, so people could not vote on them"
+    )
+    return [one for one in verdicts if _key(one) not in others], [note]
+
+
+def _strata(items: JudgedItems, for_people: Mapping[tuple[str, str, str], int]) -> Ints:
+    """(N,) of the items; those that are not for people are a stratum of their own."""
+    rows = zip(items.image, items.first, items.second, strict=True)
+    keys = [(items.images[image], items.models[first], items.models[second]) for image, first, second in rows]
+    return np.array([for_people.get(key, 2) for key in keys], np.int64)
 
 
 def _notes(rates: Sequence[CorrectedRate]) -> list[str]:

@@ -32,8 +32,9 @@ from captrial.errors import InputError, StateError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PRIOR_VOTES = 1.5  # chosen on simulated judges (docs/judges.md)
+PRIOR_VOTES = 1.0  # chosen on simulated judges (docs/judges.md)
 FEWEST_VOTES = 10  # below which no interval is given
+FEWEST_IN_STRATUM = 5  # votes; strata with fewer are taken together
 JUDGE_ONLY = "JUDGE ONLY"
 _CORNERS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])  # vote, verdict
 _TINY = 1e-12
@@ -295,20 +296,30 @@ class CorrectedRate:
         }
 
 
-def corrected_win_rates(items: JudgedItems, level: float = 0.95) -> list[CorrectedRate]:
-    """The corrected win rate of every pair of models; the model that is ahead comes first."""
+def corrected_win_rates(items: JudgedItems, level: float = 0.95, strata: Ints | None = None) -> list[CorrectedRate]:
+    """The corrected win rate of every pair of models; the model that is ahead comes first.
+
+    `strata` (N,) of the items: votes are a random part of each stratum, not necessarily of all items.
+    """
     found = []
     for pair in items.pairs():
         rows = items.of_pair(pair)
         human, judge = items.human[rows], items.judge[rows]
+        groups = None if strata is None else _with_votes(strata[rows], human)
         votes = int((~np.isnan(human)).sum())
         names = (items.models[pair[0]], items.models[pair[1]])
-        ahead = (corrected_mean(human, judge, level=level).corrected.mean if votes > 1 else judge.mean()) >= 0.5
+        ahead = (corrected_mean(human, judge, groups, level).corrected.mean if votes > 1 else judge.mean()) >= 0.5
         if not ahead:
             names, human, judge = names[::-1], 1 - human, 1 - judge
-        mean = corrected_mean(human, judge, level=level) if votes > 1 else None
+        mean = corrected_mean(human, judge, groups, level) if votes > 1 else None
         found.append(CorrectedRate(names, mean, float(judge.mean()), votes, len(judge)))
     return found
+
+
+def _with_votes(strata: Ints, human: Floats) -> Ints | None:
+    """The strata where each has enough votes."""
+    votes = np.bincount(strata, ~np.isnan(human))[np.unique(strata)]
+    return strata if votes.min() >= FEWEST_IN_STRATUM else None
 
 
 def _number(value: float) -> float | None:

@@ -55,9 +55,8 @@ class NoVerdictError(CaptrialError):
 
 @dataclass
 class Asked:
-    """An answer with what it took: tokens and money of all requests for one question."""
+    """What the requests for one question took: tokens and money."""
 
-    answer: JudgeAnswer | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
@@ -106,16 +105,17 @@ class EndpointJudge:
         """Whether the endpoint is on this machine."""
         return is_local(self.base)
 
-    async def ask(self, client: httpx.AsyncClient, messages: list[dict[str, Any]], mode: str) -> Asked:
-        """The answer to a question; `NoVerdictError` where there is none after all tries."""
-        asked, problem = Asked(), BadAnswerError("", "")
+    async def ask(
+        self, client: httpx.AsyncClient, messages: list[dict[str, Any]], mode: str, asked: Asked
+    ) -> JudgeAnswer:
+        """The answer to a question; `NoVerdictError` where there is none after all tries. Adds to `asked`, always."""
+        problem = BadAnswerError("", "")
         messages = list(messages)
         for _ in range(self.asks):
             text = ""
             try:
                 text = await self.reply(client, messages, asked)
-                asked.answer = read_answer(text, mode)
-                return asked
+                return read_answer(text, mode)
             except BadAnswerError as error:
                 problem = error
                 self.failures[error.kind] += 1

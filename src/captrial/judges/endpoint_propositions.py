@@ -46,7 +46,7 @@ class EndpointPropositions:
     """A language model, `http://host/v1#model` or its name alone, that lists what a text says."""
 
     address: str
-    parallel: int = 8  # requests in flight
+    concurrency: int = 8  # requests in flight
 
     @property
     def description(self) -> str:
@@ -61,7 +61,7 @@ class EndpointPropositions:
         distinct = [text for text in dict.fromkeys(texts) if text.strip()]
         answers = {text: answer for text, answer in cache.known(distinct).items() if _is_right(answer)}
         missing = [text for text in distinct if text not in answers]
-        size = 4 * self.parallel
+        size = 4 * self.concurrency
         parts = [missing[start : start + size] for start in range(0, len(missing), size)]
         for part in track(parts, f"asking {judge.model} for propositions") if parts else ():
             said = _run(partial(self._ask_all, judge, part))
@@ -70,8 +70,8 @@ class EndpointPropositions:
         return [located(text, answers[text]) if text.strip() else [] for text in texts]
 
     async def _ask_all(self, judge: EndpointJudge, texts: Sequence[str]) -> list[str]:
-        async with open_client(judge.base, self.parallel, judge.timeout) as client:
-            gate = asyncio.Semaphore(self.parallel)
+        async with open_client(judge.base, self.concurrency, judge.timeout) as client:
+            gate = asyncio.Semaphore(self.concurrency)
 
             async def ask(text: str) -> str:
                 async with gate:

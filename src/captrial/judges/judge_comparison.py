@@ -142,7 +142,7 @@ def compare_judges(
 
 def competition_captions(competition: Competition, images: Sequence[str]) -> dict[str, dict[str, str]]:
     """Captions by model and image, of the images that the pool has."""
-    captions = gather(competition.pool, [image for image in images if image in set(competition.pool.ids().to_pylist())])
+    captions = gather(competition.pool, images)
     return {
         model: {image: str(texts[place]) for image, texts in captions.items()}
         for place, model in enumerate(competition.models)
@@ -215,11 +215,30 @@ def _record(
         _length_bias(items, captions) if kind != "null" else None,
         _self_preference(items, family_of(model)) if model else None,
         contradictions,
-        1000 * sum(one.cost for one in verdicts) / len(items.judge) if verdicts else None,
+        _cost(verdicts, len(items.judge)),
         len(items.judge),
         votes,
-        corrected_mean(items.human, items.judge).effective_votes if votes >= 2 else None,
+        _effective_votes(items),
     )
+
+
+def _cost(verdicts: Sequence[MachineVerdict], items: int) -> float | None:
+    """Of 1 000 items; None without prices. Verdicts that another run had paid have no cost here, and would cost it."""
+    paid = [one.cost for one in verdicts if one.cost > 0]
+    return 1000 * float(np.mean(paid)) * len(verdicts) / items if paid else None
+
+
+def _effective_votes(items: JudgedItems) -> float | None:
+    """By the differences within pairs of models: to know which model is better in general saves no votes on a pair."""
+    kept = np.zeros(len(items.judge), bool)
+    for pair in items.pairs():
+        rows = items.of_pair(pair)
+        kept |= rows & ((rows & items.voted).sum() >= 2)
+    if not kept.any():
+        return None
+    pairs = items.first[kept] * len(items.models) + items.second[kept]
+    found = corrected_mean(items.human[kept], items.judge[kept], pairs)
+    return found.effective_votes + int(items.voted.sum()) - found.votes
 
 
 def _agreement(human: Floats, judge: Floats) -> Floats:

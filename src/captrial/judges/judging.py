@@ -19,9 +19,16 @@ from captrial.compete.storage.caption_pool import gather
 from captrial.data.images import image_data_url, open_image
 from captrial.errors import InputError, StateError
 from captrial.files import cache_directory, content_hash
-from captrial.judges.endpoint_judge import BudgetReachedError, EndpointJudge, EndpointRefusedError, NoVerdictError
+from captrial.judges.endpoint_judge import (
+    Asked,
+    BudgetReachedError,
+    EndpointJudge,
+    EndpointRefusedError,
+    NoVerdictError,
+)
 from captrial.judges.machine_verdicts import (
     JudgeDescription,
+    LostCost,
     MachineGrade,
     MachineVerdict,
     Record,
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
 
 _IN_A_ROW = 20  # questions without a verdict, one after the other: something is wrong with the judge
 _SIDES = (64, 4096)  # pixels of the longest side of an image that is sent
-_CACHE_VERSION = "judge-answers-1"
+_CACHE_VERSION = "judge-answers-2"
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class JudgeSettings:
     send_images: bool = True  # False: a judge that reads texts only, and needs references
     references: Path | None = None  # shown to the judge, beside or instead of the image
     longest_side: int = 768
-    parallel: int = 8
+    concurrency: int = 8
     all_images: bool = False  # the whole pool instead of the selected and sampled images
     limit: int | None = None  # images, of those chosen at random
     mode: str = "pairs"  # or grade: one caption at a time, 0 to 10
@@ -62,8 +69,8 @@ class JudgeSettings:
             raise InputError(
                 f"images of {self.longest_side} pixels: send {_SIDES[0]} to {_SIDES[1]} on the longest side"
             )
-        if not 1 <= self.parallel <= 256:
-            raise InputError(f"{self.parallel} requests at once: 1 to 256 are possible")
+        if not 1 <= self.concurrency <= 256:
+            raise InputError(f"{self.concurrency} requests at once: 1 to 256 are possible")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"{self.limit} images: judge at least one")
 
@@ -131,7 +138,7 @@ class JudgeReport:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None  # of this run; None without prices
-    total_cost: float | None = None  # of all verdicts of this judge here, and of this run
+    total_cost: float | None = None  # of all runs of this judge here
     stopped: str = ""  # why the run ended early
     refused: bool = False  # the endpoint refuses every request
     notes: list[str] = field(default_factory=list)
@@ -167,12 +174,13 @@ def judge_competition(
         report.questions = len(questions)
         left = [one for one in questions if not _is_known(file, one)]
         report.known = len(questions) - len(left)
-        judge.spending.spent = sum(verdict.cost for verdict in file.verdicts.values())
+        judge.spending.spent = file.spent
         before = judge.spending.spent
         run = _Run(competition, judge, settings, file, report, advance)
         try:
             left = run.use_cache(left)
-            asyncio.run(run.ask_all(left))
+            if left:
+                asyncio.run(run.ask_all(left))
         finally:
             _complete(report, judge, before)
     return report
@@ -201,7 +209,7 @@ def _questions(
     competition: Competition, judge: EndpointJudge, settings: JudgeSettings, report: JudgeReport
 ) -> Iterator[Question]:
     """All questions, in an order that is random but always the same: who stops early has judged a random part."""
-    pairs_of = _pairs_of(competition, settings)
+    pairs_of = _pairs_of(competition, settings.all_images)
     images = sorted(pairs_of)
     random.Random(competition.manifest.seed).shuffle(images)
     images = images[: settings.limit]
@@ -236,10 +244,22 @@ def _key(
     return content_hash(orjson.dumps(asked, default=str), 32)
 
 
-def _pairs_of(competition: Competition, settings: JudgeSettings) -> dict[str, list[tuple[str, str]]]:
+def items_for_people(competition: Competition) -> dict[tuple[str, str, str], int]:
+    """Image and two models, in the order of names: what the annotation pages show, and a run judges by default.
+
+    The value is the stratum: 1 for images on which just these models differ most (D_ij), 0 for others of the sample.
+    """
+    pairs_of = _pairs_of(competition, False)
+    found = {(image, min(pair), max(pair)): 0 for image, pairs in pairs_of.items() for pair in pairs}
+    for active in competition.selections().values():
+        found |= {(image, min(active.models), max(active.models)): 1 for image in active.images}
+    return found
+
+
+def _pairs_of(competition: Competition, all_images: bool) -> dict[str, list[tuple[str, str]]]:
     """By image, the pairs of models to compare: D_ij for each pair, and all pairs on images of the sample."""
     every = list(combinations(competition.models, 2))
-    if settings.all_images:
+    if all_images:
         return dict.fromkeys(competition.pool.ids().to_pylist(), every)
     found: dict[str, list[tuple[str, str]]] = {}
     for active in competition.selections().values():
@@ -287,10 +307,10 @@ class _Run:
 
     def use_cache(self, questions: Sequence[Question]) -> list[Question]:
         """Write the verdicts of answers that another run received; the questions that are left."""
-        stored = self.cache.known([question.key for question in questions])
+        stored = self.cache.known([self._cache_key(question) for question in questions])
         left, found = [], []
         for question in questions:
-            verdict = self._cached(question, stored.get(question.key))
+            verdict = self._cached(question, stored.get(self._cache_key(question)))
             if verdict is None:
                 left.append(question)
             else:
@@ -299,6 +319,10 @@ class _Run:
         self.report.cached = len(found)
         self._tell()
         return left
+
+    def _cache_key(self, question: Question) -> str:
+        """Of the question and the endpoint: on two machines one name may stand for two models."""
+        return content_hash(f"{self.judge.name}\n{question.key}", 32)
 
     def _cached(self, question: Question, stored: str | None) -> Record | None:
         try:
@@ -313,7 +337,7 @@ class _Run:
     async def ask_all(self, questions: Iterable[Question]) -> None:
         """Ask; ends early where the budget is reached or the judge does not work. What was answered is on disk."""
         waiting = iter(questions)
-        async with open_client(self.judge.base, self.settings.parallel, self.judge.timeout) as client:
+        async with open_client(self.judge.base, self.settings.concurrency, self.judge.timeout) as client:
 
             async def work() -> None:
                 for question in waiting:
@@ -328,31 +352,33 @@ class _Run:
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(self.settings.parallel):
+                    for _ in range(self.settings.concurrency):
                         group.create_task(work())
             except ExceptionGroup as errors:  # a full disk, for one
                 raise errors.exceptions[0] from None
 
     async def _ask(self, client: Any, question: Question) -> None:
+        asked, answer = Asked(), None
         try:
             messages = await asyncio.to_thread(self._messages, question)
-            asked = await self.judge.ask(client, messages, self.settings.mode)
+            answer = await self.judge.ask(client, messages, self.settings.mode, asked)
         except NoVerdictError as error:
             self._failed(error.kind, str(error))
             return
         except InputError as error:  # an image that cannot be opened
             self._failed("image", str(error))
             return
-        assert asked.answer is not None
+        finally:
+            self.report.prompt_tokens += asked.prompt_tokens
+            self.report.completion_tokens += asked.completion_tokens
+            if answer is None and asked.cost:
+                self.file.append([LostCost(question.image, asked.cost)])
         tokens = (asked.prompt_tokens, asked.completion_tokens)
-        kept = {"choice": asked.answer.choice, "reason": asked.answer.reason, "tokens": tokens}
-        self.cache.store([question.key], [orjson.dumps(kept).decode()])
-        answer = asked.answer
+        kept = {"choice": answer.choice, "reason": answer.reason, "tokens": tokens}
+        self.cache.store([self._cache_key(question)], [orjson.dumps(kept).decode()])
         self.file.append([question.record(self.settings.name, answer.choice, answer.reason, tokens, asked.cost)])
         self.in_a_row = 0
         self.report.verdicts += 1
-        self.report.prompt_tokens += tokens[0]
-        self.report.completion_tokens += tokens[1]
         self._tell()
 
     def _failed(self, kind: str, problem: str) -> None:

@@ -9,6 +9,8 @@ file: verdicts of machines are not judgements of people.
 A judge that grades single captions (mode `grade`) has a line a grade instead; `read_judge` turns grades into verdicts:
 of two captions of an image the one with the higher grade is better, equal grades are a tie.
 
+A question that was paid for and got no verdict has a line with its cost, so that a budget holds over all runs.
+
 Verdicts are appended. Every line has a checksum; a last line that a kill has cut is dropped, any other damage is an
 error. Where a judge was asked twice about the same images, models and order, the later verdict counts.
 """
@@ -87,6 +89,14 @@ class MachineGrade:
     def place(self) -> tuple[str, str]:
         """What was graded."""
         return self.image, self.model
+
+
+@dataclass(frozen=True, slots=True)
+class LostCost:
+    """What requests cost that led to no verdict."""
+
+    image: str
+    lost: float
 
 
 Record = MachineVerdict | MachineGrade
@@ -172,7 +182,7 @@ def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, lis
     if not path.is_file():
         known = ", ".join(one.stem for one in sorted(path.parent.glob("*.jsonl"))) or "none"
         raise InputError(f"{directory}: has no verdicts of {judge}; judges here: {known}; run `captrial judge run`")
-    head, records = _read(path)
+    head, records, _ = _read(path)
     latest = {record.place: record for record in records}.values()
     grades = graded_verdicts(one for one in latest if isinstance(one, MachineGrade))
     return head, [*(one for one in latest if isinstance(one, MachineVerdict)), *grades]
@@ -203,6 +213,7 @@ class VerdictFile:
         self.directory, self.description = Path(directory), description
         self.path = verdict_file(directory, description.judge)
         self.verdicts: dict[tuple[str, ...], Record] = {}  # or grades
+        self.spent = 0.0  # by all runs until now
 
     def __enter__(self) -> VerdictFile:
         self._lock = lock_folder(self.directory, "competition")
@@ -218,8 +229,8 @@ class VerdictFile:
         os.close(self._descriptor)
         self._lock.__exit__(*error)
 
-    def append(self, verdicts: Iterable[Record]) -> None:
-        """Add verdicts or grades; when this returns they are on disk."""
+    def append(self, verdicts: Iterable[Record | LostCost]) -> None:
+        """Add verdicts or grades, or a cost alone; when this returns they are on disk."""
         fresh = list(verdicts)
         content = b"".join(
             _line({name: value for name, value in asdict(one).items() if name != "judge"}) for one in fresh
@@ -227,18 +238,19 @@ class VerdictFile:
         while content:
             content = content[os.write(self._descriptor, content) :]
         os.fsync(self._descriptor)
-        self.verdicts |= {verdict.place: verdict for verdict in fresh}
+        self.verdicts |= {one.place: one for one in fresh if not isinstance(one, LostCost)}
 
     def _open(self) -> int:
         if not self.path.exists():
             atomic_write(self.path, self.description.line())
-        head, verdicts = _read(self.path)
+        head, verdicts, lost = _read(self.path)
         if head != self.description:
             raise MismatchError(
                 f"{self.path}: {head.judge} was asked differently before ({_changed(head, self.description)}); give "
                 "this judge another --name, so that its verdicts are kept apart"
             )
         self.verdicts = {verdict.place: verdict for verdict in verdicts}
+        self.spent = sum(verdict.cost for verdict in verdicts) + lost
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         os.ftruncate(descriptor, _complete(self.path.read_bytes()))
         return descriptor
@@ -261,7 +273,8 @@ def _complete(content: bytes) -> int:
     return content.rfind(b"\n") + 1
 
 
-def _read(path: Path) -> tuple[JudgeDescription, list[Record]]:
+def _read(path: Path) -> tuple[JudgeDescription, list[Record], float]:
+    """The description, all verdicts or grades, and what was paid for none."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -275,7 +288,13 @@ def _read(path: Path) -> tuple[JudgeDescription, list[Record]]:
     except (TypeError, ValueError) as error:
         raise DamagedError(path, f"is no file of verdicts ({error})", REMAKE) from None
     parse = _grade if head.mode == "grade" else _verdict
-    return head, [parse(path, number, head.judge, record) for number, record in records]
+    found, lost = list[Record](), 0.0
+    for number, record in records:
+        if "lost" in record:
+            lost += _lost(path, number, record)
+        else:
+            found.append(parse(path, number, head.judge, record))
+    return head, found, lost
 
 
 def _records(path: Path, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -315,11 +334,22 @@ def _grade(path: Path, number: int, judge: str, record: Mapping[str, Any]) -> Ma
     return MachineGrade(judge, grade=grade, cost=cost, **texts, **tokens)  # type: ignore[arg-type]
 
 
+def _lost(path: Path, number: int, record: Mapping[str, Any]) -> float:
+    try:
+        return _cost(record["lost"])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DamagedError(path, f"line {number} has no cost ({error})", REMAKE) from None
+
+
 def _spent(record: Mapping[str, Any]) -> tuple[dict[str, int], float]:
-    cost = float(record["cost"])
+    return {name: _count(record, name) for name in ("prompt_tokens", "completion_tokens")}, _cost(record["cost"])
+
+
+def _cost(value: Any) -> float:
+    cost = float(value)
     if not 0 <= cost < float("inf"):
         raise ValueError(f"its cost is {cost}")
-    return {name: _count(record, name) for name in ("prompt_tokens", "completion_tokens")}, cost
+    return cost
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

@@ -20,8 +20,8 @@ import yaml  # type: ignore[import-untyped]
 
 from captrial.captioners.chat_client import is_local, parse_address
 from captrial.compete import Competition, Judgement, SelectionSettings
-from captrial.compete.storage.captioner_runs import run_captioners
-from captrial.compete.storage.manifest import MANIFEST
+from captrial.compete.storage.captioner_runs import check_captioners, run_captioners
+from captrial.compete.storage.manifest import MANIFEST, fingerprint
 from captrial.errors import InputError, MismatchError, StateError
 from captrial.files import atomic_write
 from captrial.judges.corrected_ranking import JudgeResult, rank_by_judge
@@ -36,6 +36,8 @@ from captrial.judges.spending import Spending, TokenPrice
 RESULTS = "trial.json"
 _LARGEST = 100_000  # bytes of a trial file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".eval")
+_MOST = 2**31  # a number in the file
 
 TEMPLATE = """\
 # A trial of captioners: `captrial trial run THIS_FILE` does what is left to do, again and again, until it is finished.
@@ -83,7 +85,7 @@ class TrialJudge:
     budget: float | None = None
     prompt_price: float | None = None
     completion_price: float | None = None
-    parallel: int = 8
+    concurrency: int = 8
     text_only: bool = False
 
     def spending(self) -> Spending:
@@ -120,9 +122,13 @@ class TrialFile:
         return {name: path for name, path in found.items() if path.is_file()}
 
     def captioners(self) -> dict[str, str]:
-        """Models that are run."""
+        """Models that are run; folders of runs are relative to the file's folder, too."""
         files = self.caption_files()
-        return {name: source for name, source in self.models.items() if name not in files}
+        return {name: self._located(source) for name, source in self.models.items() if name not in files}
+
+    def _located(self, source: str) -> str:
+        folder = self.folder / source.partition("?")[0]
+        return str(self.folder / source) if not _is_address(source) and folder.is_dir() else source
 
     def remote(self) -> list[str]:
         """Endpoints on other machines that would be sent images."""
@@ -144,6 +150,27 @@ def _is_address(source: str) -> bool:
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
+class _TrialLoader(yaml.SafeLoader):  # type: ignore[misc]
+    """Plain values; refuses aliases (a few lines of them are billions of values), keys twice and half characters."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias (*name); write the value itself")
+        return super().compose_node(parent, index)
+
+    def construct_scalar(self, node: Any) -> Any:
+        found = super().construct_scalar(node)
+        found.encode()
+        return found
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        twice = next((key for key in keys if isinstance(key, str) and keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.YAMLError(f"the key {twice[:50]} stands twice")
+        return dict(super().construct_mapping(node, deep))
+
+
 def read_trial(path: Path | str) -> TrialFile:
     """Read and check a trial file."""
     path = Path(path)
@@ -151,7 +178,7 @@ def read_trial(path: Path | str) -> TrialFile:
         content = path.read_bytes()
         if len(content) > _LARGEST:
             raise InputError(f"{path}: is larger than {_LARGEST} bytes; a trial file is short")
-        found = yaml.safe_load(content.decode())
+        found = yaml.load(content.decode(), _TrialLoader)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); write one by `captrial trial init`") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -235,7 +262,7 @@ def _models(section: _Section) -> dict[str, str]:
 def _judge(section: _Section) -> TrialJudge:
     known = {one.name: one for one in fields(TrialJudge)}
     section.only(*known)
-    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "parallel": int, "text_only": bool}
+    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "concurrency": int, "text_only": bool}
     given = {name: section.get(name, kinds.get(name, str)) for name in known if section.values.get(name) is not None}
     if "address" not in given:
         raise InputError(f"{section.place}: needs an address, http://host/v1#model")
@@ -244,8 +271,13 @@ def _judge(section: _Section) -> TrialJudge:
 
 
 def _check(place: str, trial: TrialFile) -> None:
-    if not 0 < trial.risk < 0.5 or trial.select < 1 or trial.votes < 0 or trial.seed < 0:
-        raise InputError(f"{place}: risk is between 0 and 0.5, select at least 1, votes and seed at least 0")
+    numbers = (trial.select, trial.votes, trial.seed)
+    if not 0 < trial.risk < 0.5 or trial.select < 1 or min(numbers) < 0 or max(numbers) >= _MOST:
+        raise InputError(
+            f"{place}: risk is between 0 and 0.5, select at least 1, votes and seed at least 0, all below {_MOST}"
+        )
+    if trial.references is not None and not trial.references.is_file():
+        raise InputError(f"{trial.references}: no such file of references; correct `references` in {place}")
     if trial.images is None and trial.captioners():
         raise InputError(
             f"{place}: {next(iter(trial.captioners()))} is no caption file; to run it, name images: FOLDER"
@@ -255,7 +287,7 @@ def _check(place: str, trial: TrialFile) -> None:
     for judge in trial.judges:
         judge.spending()
         _endpoint(judge)
-        JudgeSettings(judge.name, mode=judge.mode, parallel=judge.parallel)
+        _settings(trial, judge)
 
 
 # Running ------------------------------------------------------------------------------------------------------------
@@ -328,40 +360,74 @@ def _refuse_sending(trial: TrialFile) -> None:
 def _competition(trial: TrialFile) -> Competition:
     if (trial.out / MANIFEST).is_file():
         found = Competition.open(trial.out)
-        if sorted(found.models) != sorted(trial.models):
-            raise MismatchError(
-                f"{trial.out}: has the models {', '.join(found.models)}, the trial file {', '.join(trial.models)}; "
-                "name another `out`"
-            )
+        _check_same(trial, found)
         return found
-    files, captioners = trial.caption_files(), trial.captioners()
-    if captioners:
-        assert trial.images is not None
-        files |= run_captioners(trial.out, captioners, trial.images)
+    files = trial.caption_files() | _run_captioners(trial)
     ordered = {name: files[name] for name in trial.models}
-    return Competition.create(trial.out, ordered, images=trial.images, seed=trial.seed, common=bool(captioners))
+    common = len(trial.captioners()) > 0  # a file may caption more images than the folder has
+    return Competition.create(trial.out, ordered, images=trial.images, seed=trial.seed, common=common)
+
+
+def _run_captioners(trial: TrialFile) -> dict[str, Path]:
+    captioners = trial.captioners()
+    if not captioners:
+        return {}
+    assert trial.images is not None
+    for name, source in captioners.items():  # before any captioner is run
+        if Path(source).suffix in _CAPTION_FILES:
+            raise InputError(f"{trial.folder / source}: no such caption file, for the model {name}; correct the path")
+    return run_captioners(trial.out, captioners, trial.images)
+
+
+def _check_same(trial: TrialFile, competition: Competition) -> None:
+    """What a trial began with cannot be changed: its results would be of something else than its file says."""
+    manifest, names = competition.manifest, ", ".join(competition.models)
+    changed = ""
+    if list(competition.models) != list(trial.models):
+        changed = f"has the models {names}, the trial file {', '.join(trial.models)}"
+    elif manifest.seed != trial.seed:
+        changed = f"was made with the seed {manifest.seed}, the trial file says {trial.seed}"
+    elif manifest.selection not in (None, _selection(trial, competition)):
+        changed = f"has {manifest.selection.k} images selected for each pair, the trial file says {trial.select}"
+    if changed:
+        raise MismatchError(f"{trial.out}: {changed}; name another `out`")
+    check_captioners(trial.out, trial.captioners())
+    for entry in manifest.models:
+        path = trial.caption_files().get(entry.name)
+        if path is not None and fingerprint(path) != entry.fingerprint:
+            raise MismatchError(
+                f"{trial.out}: has other captions of {entry.name} than {path} now; name another `out`, or undo the "
+                "change of that file"
+            )
+
+
+def _selection(trial: TrialFile, competition: Competition) -> SelectionSettings:
+    size = competition.manifest.image_count
+    k = min(trial.select, size)
+    return SelectionSettings(k, min(k, size - k))
 
 
 def _select(trial: TrialFile, competition: Competition) -> None:
     count = len(competition.models)
     if len(competition.selected_pairs()) < count * (count - 1) // 2:
-        size = len(competition.pool.ids())
-        k = min(trial.select, size)
-        competition.select(SelectionSettings(k, min(k, size - k)))
+        competition.select(_selection(trial, competition))
 
 
 def _ask(trial: TrialFile, judge: TrialJudge, competition: Competition) -> JudgeReport:
     asked = _endpoint(judge)
     asked.spending = judge.spending()
-    settings = JudgeSettings(
+    return judge_competition(competition, asked, _settings(trial, judge))
+
+
+def _settings(trial: TrialFile, judge: TrialJudge) -> JudgeSettings:
+    return JudgeSettings(
         judge.name,
         rubric=read_rubric(trial.folder / judge.rubric) if judge.rubric else "",
         send_images=not judge.text_only,
         references=trial.references if judge.text_only else None,
-        parallel=judge.parallel,
+        concurrency=judge.concurrency,
         mode=judge.mode,
     )
-    return judge_competition(competition, asked, settings)
 
 
 def _rank(trial: TrialFile, competition: Competition, result: TrialResult) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -74,7 +75,9 @@ class ValueCache(Generic[V]):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")  # an interrupted write may be lost, never half there
-            connection.execute("CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS checked (key BLOB PRIMARY KEY, value BLOB, sum INTEGER) WITHOUT ROWID"
+            )
         except BaseException:
             connection.close()
             raise
@@ -87,8 +90,8 @@ class ValueCache(Generic[V]):
                 for start in range(0, len(keys), _KEYS_A_QUERY):
                     some = keys[start : start + _KEYS_A_QUERY]
                     marks = ",".join("?" * len(some))
-                    rows = connection.execute(f"SELECT key, value FROM texts WHERE key IN ({marks})", some)
-                    found.update((key, self.from_bytes(value)) for key, value in rows)
+                    rows = connection.execute(f"SELECT key, value, sum FROM checked WHERE key IN ({marks})", some)
+                    found.update((key, self.from_bytes(_checked(*row))) for key, *row in rows)
         except (sqlite3.DatabaseError, ValueError, AttributeError, TypeError) as error:
             self._discard(error)
         except OSError:
@@ -98,8 +101,9 @@ class ValueCache(Generic[V]):
     def _write(self, values: Mapping[bytes, V]) -> None:
         try:
             with closing(self._connect()) as connection, connection:
-                rows = sorted((key, self.to_bytes(value)) for key, value in values.items())
-                connection.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows)
+                stored = sorted((key, self.to_bytes(value)) for key, value in values.items())
+                rows = ((key, value, zlib.crc32(value)) for key, value in stored)
+                connection.executemany("INSERT OR IGNORE INTO checked VALUES (?, ?, ?)", rows)
         except (sqlite3.DatabaseError, OSError):
             pass  # a read-only home or a full disk must not stop a computation that has its result
 
@@ -139,9 +143,16 @@ class VectorCache(ValueCache[NDArray[np.float16]]):
         """The vector."""
         vector = np.frombuffer(stored, "<f2").astype(np.float16)
         self.width = self.width or len(vector)
-        if len(vector) != self.width or not np.isfinite(vector).all():
+        if not self.width or len(vector) != self.width or not np.isfinite(vector).all():
             raise ValueError("damaged vector")
         return vector
+
+
+def _checked(value: bytes, checksum: int) -> bytes:
+    """A stored value; ValueError where it is not what was written."""
+    if zlib.crc32(value) != checksum:
+        raise ValueError("damaged value")
+    return value
 
 
 def _key(text: str) -> bytes:

@@ -1,7 +1,8 @@
 """Word vectors: the installed GloVe or any GloVe/word2vec file, memory-mapped, so that opening them takes milliseconds.
 
-Raw GloVe is too coarse to compare nouns with classes: every noun is a little like every other. Vectors are therefore
-post-processed: the mean of the frequent words and their strongest principal axes are removed (`components` of them).
+Raw GloVe is too coarse to compare nouns with classes: every noun has some similarity to every other. Vectors are
+therefore post-processed: the mean of the frequent words and their strongest principal axes (`components` of them) are
+removed.
 
 How many components to remove, and from which similarity on a word counts as linked to a class, is a `Calibration`. For
 the installed GloVe both were measured on captions and human lists and are kept in `calibration.json` (made by
@@ -53,8 +54,8 @@ class VectorFiles(NamedTuple):
 class WordVectors:
     """Vectors of words, post-processed on the fly.
 
-    An unknown word has no vector: it is like itself (1) and nothing else (0). A name of several words has the mean of
-    the vectors of those that are known.
+    An unknown word has no vector: its similarity is 1 to itself and 0 to any other. A name of several words has the
+    mean of the vectors of those that are known.
     """
 
     def __init__(
@@ -273,7 +274,7 @@ class Linking:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was chosen for a set of vectors, and on what ground."""
+    """The settings chosen for a set of vectors, and the measurements behind them."""
 
     components: int | None
     thresholds: Mapping[str, float]  # by mode

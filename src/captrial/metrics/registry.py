@@ -174,8 +174,14 @@ def markdown_table() -> str:
     return "\n".join(lines)
 
 
+_SHORT = {**{f"b{n}": f"bleu{n}" for n in range(1, 5)}, "clips": "clipscore", "refclips": "refclipscore"}
+"""Columns as papers abbreviate them: B@4, B-4, CLIP-S, RefCLIP-S."""
+
+
 def _named(name: str) -> Metric:
-    wanted = _plain(name)
+    wanted = _SHORT.get(_plain(name), _plain(name))
+    if wanted == "bertscore":
+        raise InputError("metric 'BERTScore': tokens are matched by --metrics semantic --match tokens (any encoder)")
     for metric in METRICS.values():
         if wanted in map(_plain, (metric.name, *metric.aliases)):
             return metric
@@ -220,7 +226,7 @@ def _facts(corpus: Corpus, options: MetricOptions) -> State:
 
 
 def _words(corpus: Corpus, options: MetricOptions) -> State:
-    from captrial.metrics.semantic.words import WordsState
+    from captrial.metrics.semantic.unsupported_words import WordsState
 
     return WordsState.of(corpus, options.objects, options.encoder)
 

@@ -14,7 +14,12 @@ from captrial.metrics.significance.bootstrap import Interval
 from captrial.metrics.significance.paired import Comparison
 
 SIGNIFICANT = 0.05
-_LATEX = {"\\": r"\textbackslash{}", **{sign: f"\\{sign}" for sign in "&%$#_{}"}, "~": r"\textasciitilde{}"}
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 
 
 def shown(value: float, column: str, sign: str = "") -> str:

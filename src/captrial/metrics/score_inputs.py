@@ -122,15 +122,21 @@ def _refuse_other_images(captions: Mapping[str, Captions], missing: set[str]) ->
 
 def named_systems(given: Sequence[str]) -> dict[str, Path]:
     """Caption files by system from `NAME=FILE` and `FILE`; a file that exists under the whole text is that file."""
-    parts = [("", "", text) if Path(text).exists() else text.rpartition("=") for text in given]
-    paths = [Path(path) for _, _, path in parts]
-    own = system_names([path for (name, _, _), path in zip(parts, paths, strict=True) if not name])
+    parts = [("", text) if Path(text).exists() else _named(text) for text in given]
+    paths = [Path(path) for _, path in parts]
+    own = system_names([path for (name, _), path in zip(parts, paths, strict=True) if not name])
     stems = iter(own)
-    names = [name or next(stems) for name, _, _ in parts]
+    names = [name or next(stems) for name, _ in parts]
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(f"two systems are named {twice[0]}; give each a name of its own: NAME=FILE")
     return dict(zip(names, paths, strict=True))
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Name and file of `NAME=FILE`; the file may have a `=` in it."""
+    name, equals, path = text.partition("=")
+    return (name, path) if equals else ("", text)
 
 
 def system_names(paths: Sequence[Path]) -> list[str]:

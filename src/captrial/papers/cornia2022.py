@@ -35,15 +35,9 @@ from captrial.grounding.study import (
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
 from captrial.language.tokenizer import tokenize
-from captrial.papers.cornia2022_claims import (
-    caption_claims,
-    grounding_claims,
-    robot_claims,
-    speed_claims,
-    time_batches,
-    timing_chart,
-)
+from captrial.papers.cornia2022_claims import caption_claims, grounding_claims, robot_claims, speed_claims
 from captrial.papers.experiments import ExperimentOutput
+from captrial.papers.prediction_time import time_batches, timing_chart
 from captrial.papers.reproduction import ExperimentFunction
 from captrial.papers.study_captioners import StudyCaptioner, StudySplit, captions_of, score_columns, work_folder
 from captrial.records import Sample

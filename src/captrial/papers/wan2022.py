@@ -275,7 +275,7 @@ class Wan2022(StudyCompetition):
     @staticmethod
     def _no_scores() -> ExperimentOutput:
         return ExperimentOutput(
-            missing="there are no external scores: give --scores FILE, or references of all images of the pool"
+            missing="there are no external scores: give --external-scores FILE, or references of all images of the pool"
         )
 
 

@@ -28,17 +28,17 @@ def write_competition_report(
     labels: Labels,
     metrics: Sequence[str],
     folder: Path,
-    against: Path | None = None,
+    external_scores: Path | None = None,
     *,
     overwrite: bool = False,
 ) -> Path:
     """Write `index.html`, `figures/*.svg` and `tables/*.csv` into the folder; returns the page.
 
-    `against` is a file of external scores (see `captrial.compete.ranking.result.read_external_scores`). A folder of
+    `external_scores` is a file (see `captrial.compete.ranking.result.read_external_scores`). A folder of
     something else, or with files that were changed since, is used only with `overwrite`.
     """
     competition.labelled_scorer(labels)  # an error before anything is written
-    data = ReportData(competition, labels, metrics, read_external_scores(against) if against else {})
+    data = ReportData(competition, labels, metrics, read_external_scores(external_scores) if external_scores else {})
     with output_folder(folder, overwrite=overwrite) as staging:
         sections = [_write_section(section, data, staging) for section in SECTIONS]
         write_tables(competition, labels, metrics, staging / "tables")

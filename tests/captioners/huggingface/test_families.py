@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,16 @@ from typer.testing import CliRunner
 
 from captioners.huggingface.tiny_checkpoints import Lesson
 from captrial.attribution.explain import explain
-from captrial.captioners.huggingface import HfCaptioner, HfOptions, load_transformers
+from captrial.captioners.huggingface import (
+    FAMILIES,
+    Family,
+    HfCaptioner,
+    HfOptions,
+    families,
+    find_family,
+    load_transformers,
+)
+from captrial.captioners.huggingface.families import Blip
 from captrial.captioners.huggingface.processors import visible_window
 from captrial.captioners.loading import load_captioner, read_options, split_source
 from captrial.captioners.protocols import Explainable, WordSpan
@@ -259,3 +268,22 @@ def test_names_come_from_the_cache_or_the_error_names_the_network(tiny: Tiny, le
     assert "hf download me/other --local-dir DIR" in " ".join(unknown.stderr.split())
     assert "offline mode is on" in " ".join(unknown.stderr.split())
     assert "Traceback" not in unknown.stderr
+
+
+def test_a_new_family_is_one_entry(tiny: Tiny, lesson: Lesson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class and its entry: its checkpoints caption on the command line, and their words are explained."""
+
+    class Capitals(Blip):
+        """BLIP in capitals."""
+
+        def caption(self, images: Sequence[Image.Image]) -> list[str]:
+            return [text.upper() for text in super().caption(images)]
+
+    entry = Family("capitals", "BLIP in capitals", Capitals, ("blip",))
+    monkeypatch.setattr(families, "FAMILIES", [entry, *FAMILIES])
+    assert find_family("blip") is entry
+    assert isinstance(load(tiny, "blip"), Explainable)
+    lesson.images[0].save(tmp_path / "a.png")
+    line = ["caption", str(tmp_path / "a.png"), "--model", str(tiny("blip")), "--json"]
+    done = CliRunner().invoke(app, line, catch_exceptions=False)
+    assert list(orjson.loads(done.stdout).values()) == [lesson.captions[0].upper()]

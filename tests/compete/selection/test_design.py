@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from captrial.compete.selection.agreement import caption_agreement, semantic_agreement
+from captrial.compete.selection.caption_agreement import caption_agreement, semantic_agreement
 from captrial.compete.selection.design import LEAST_RATE, SampleOrder, design_named, rates, uniform_order
 from captrial.compete.selection.label_sample import LabelSample
 from captrial.compete.selection.token_rows import TokenEncoder

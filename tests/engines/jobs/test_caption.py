@@ -65,7 +65,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def test_captions_of_a_folder_many_requests_in_flight(images: Path, tmp_path: Path, address: str) -> None:
-    outcome = caption_all([images], tmp_path / "out", CaptionSettings(address, in_flight=6, part=7), LocalEngine())
+    outcome = caption_all([images], tmp_path / "out", CaptionSettings(address, concurrency=6, part=7), LocalEngine())
     assert (outcome.parts, outcome.rows, outcome.errors) == (2, 13, 2)
     assert dict(read_captions_of(tmp_path / "out")) == {
         f"{width}.png": f"{width} wide" for width in range(8, 20) if width != 13
@@ -77,7 +77,7 @@ def test_captions_of_a_folder_many_requests_in_flight(images: Path, tmp_path: Pa
 
 
 def test_one_answer_that_is_no_caption_costs_no_other_image(images: Path, tmp_path: Path, address: str) -> None:
-    caption_all([images], tmp_path / "out", CaptionSettings(address, in_flight=3), LocalEngine())
+    caption_all([images], tmp_path / "out", CaptionSettings(address, concurrency=3), LocalEngine())
     assert sorted(Teller.asked) == list(range(8, 20))
 
 
@@ -98,9 +98,9 @@ def test_a_image_that_an_endpoint_breaks_on_is_an_error_of_its_row(
 
 
 def test_a_run_goes_on_with_other_requests_in_flight(images: Path, tmp_path: Path, address: str) -> None:
-    def skipped(model: str, in_flight: int | None = None) -> int:
+    def skipped(model: str, concurrency: int | None = None) -> int:
         return caption_all(
-            [images], tmp_path / "out", CaptionSettings(model, None, in_flight, 7), LocalEngine()
+            [images], tmp_path / "out", CaptionSettings(model, None, concurrency, 7), LocalEngine()
         ).skipped
 
     assert skipped(address, 6) == 0
@@ -115,7 +115,7 @@ def test_requests_in_flight_are_as_many_as_asked_for(images: Path, tmp_path: Pat
     caption_all([images], tmp_path / "out", f"{address}?concurrency=1", LocalEngine())
     assert max(Teller.together) == 1
     files = [str(images / f"{width}.png") for width in range(8, 12)]
-    done = CliRunner().invoke(app, ["caption", *files, "--model", address, "--in-flight", "1", "--json"])
+    done = CliRunner().invoke(app, ["caption", *files, "--model", address, "--concurrency", "1", "--json"])
     assert (done.exit_code, max(Teller.together)) == (0, 1), done.output
 
 
@@ -145,7 +145,7 @@ def test_an_endpoint_that_is_not_there_fails_parts_not_rows(images: Path, tmp_pa
             yield from map(worker.do, tasks)
 
     with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*did not caption"):
-        caption_all([images], tmp_path / "out", CaptionSettings("http://127.0.0.1:9/v1#x", in_flight=2), Hurried())
+        caption_all([images], tmp_path / "out", CaptionSettings("http://127.0.0.1:9/v1#x", concurrency=2), Hurried())
     assert not OutputFolder(tmp_path / "out").shards()
 
 

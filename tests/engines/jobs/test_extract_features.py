@@ -217,3 +217,13 @@ def test_another_backbone_is_refused_before_any_work(folder: Path, tmp_path: Pat
         extract(as_files(folder), tmp_path / "store", "other")
     assert not seen
     assert not OutputFolder(tmp_path / "store" / "shards").folder.exists()
+
+
+@pytest.mark.parametrize("name", ["hf:{}", "onnx:{}?threshold=0.1+efficientnet-lite2", "localiser+hf:{}?stage=stage3"])
+def test_files_that_a_backbone_is_read_from_are_noticed(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "weights"
+    file.write_bytes(b"one")
+    before = extract_features._files(name.format(file))
+    file.write_bytes(b"other")
+    assert before != extract_features._files(name.format(file))
+    assert extract_features._files("efficientnet-lite2") == extract_features._files("hf:microsoft/resnet-50") == {}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,7 +13,7 @@ from captrial.metrics import Corpus, fact_reports, facts, semantic, unsupported
 from captrial.metrics.semantic.propositions import propositions
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
 from captrial.metrics.semantic.soft_matching import Parts, soft_match
-from captrial.metrics.semantic.words import word_scores
+from captrial.metrics.semantic.unsupported_words import word_scores
 
 pytestmark = [pytest.mark.needs("minilm"), pytest.mark.slow]
 REFERENCES = ["A man is riding a brown horse on the beach.", "Someone rides a horse by the sea."]
@@ -117,6 +121,22 @@ def test_propositions_of_a_paragraph() -> None:
     assert found[1] == []
     for item in found[0]:
         assert item.words == tuple(sorted(item.words))
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"\x00\x3c" * 384])
+def test_damaged_values_of_the_cache_are_computed_anew(
+    value: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTRIAL_CACHE", str(tmp_path))
+    corpus = Corpus.prepare(["A man.", "Two dogs."], [REFERENCES[:1]] * 2)
+    metrics = (semantic, facts, unsupported)
+    before = [metric(corpus).per_image.tolist() for metric in metrics]
+    caches = list((tmp_path / "texts").glob("*.sqlite"))
+    assert len(caches) == 3  # vectors, propositions, tags
+    for path in caches:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE checked SET value = ? WHERE key IN (SELECT key FROM checked LIMIT 2)", (value,))
+    assert [metric(corpus).per_image.tolist() for metric in metrics] == before
 
 
 def test_words_that_nothing_supports() -> None:

@@ -57,6 +57,25 @@ def test_a_text_has_the_same_bits_in_any_batch(tmp_path: Path, monkeypatch: pyte
     assert (encoder.encode([*many[::-1]])[::-1] == together).all()
 
 
+@pytest.mark.parametrize("length", [1, 7, 100])
+def test_neither_batch_nor_threads_change_a_bit_before_vectors_are_rounded(length: int) -> None:
+    import torch
+
+    encoder = SentenceEncoder()
+    same = [f"{word} " * length for word in ("dog", "cat", "man")]
+    found, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append([of.vectors for of in encoder.encode_tokens(same)])
+            found.append([encoder.encode_tokens([text])[0].vectors for text in same])
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all((one == two).all() for one, two in zip(found[0], other, strict=True))
+
+
 def test_a_second_run_loads_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     first = SentenceEncoder().encode(TEXTS * 2)
     monkeypatch.setattr(import_module("captrial.metrics.semantic.sentence_encoder"), "_Network", None)
@@ -83,10 +102,8 @@ def test_models_by_folder(tmp_path: Path) -> None:
     assert (given.encode(TEXTS) == SentenceEncoder().encode(TEXTS)).all()
     pooling = folder / "1_Pooling" / "config.json"
     pooling.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
-    (folder / "touched.txt").write_text("another version")
     assert not np.allclose(SentenceEncoder(str(folder)).encode(["a dog"]), given.encode(["a dog"]), atol=0.01)
     pooling.write_text(json.dumps({"pooling_mode_lasttoken": True}))
-    (folder / "touched.txt").write_text("a third version")
     with pytest.raises(InputError, match="pools by pooling_mode_lasttoken; mean and CLS"):
         SentenceEncoder(str(folder)).encode(["a dog"])
     (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Dense"}]))
@@ -94,6 +111,41 @@ def test_models_by_folder(tmp_path: Path) -> None:
         SentenceEncoder(str(folder)).encode(["a cat"])
     with pytest.raises(InputError, match="no such folder"):
         SentenceEncoder("./not/there")
+
+
+def test_pooling_as_sentence_transformers_writes_it_now(tmp_path: Path) -> None:
+    folder = shutil.copytree(SentenceEncoder().folder, tmp_path / "model")
+    pooling = folder / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps({"pooling_mode_cls_token": True}))
+    cls = SentenceEncoder(str(folder)).encode(TEXTS)
+    for named in ("cls", ["cls"]):
+        pooling.write_text(json.dumps({"embedding_dimension": 384, "pooling_mode": named}))
+        assert (SentenceEncoder(str(folder)).encode(TEXTS) == cls).all()
+    for other in ("lasttoken", ["mean", "max"], 3):
+        pooling.write_text(json.dumps({"pooling_mode": other}))
+        with pytest.raises(InputError, match="mean and CLS pooling are supported"):
+            SentenceEncoder(str(folder))
+
+
+def test_a_model_that_says_no_length_and_counts_positions_from_behind_the_padding(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, RobertaConfig, RobertaModel
+
+    tokenizer = AutoTokenizer.from_pretrained(SentenceEncoder().folder)
+    tokenizer.model_max_length = 10**30  # as transformers writes "not known"
+    tokenizer.save_pretrained(tmp_path)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    config = RobertaConfig(**sizes, vocab_size=len(tokenizer), max_position_embeddings=34, pad_token_id=1)
+    RobertaModel(config).save_pretrained(tmp_path)
+    encoder = SentenceEncoder(str(tmp_path))
+    assert len(encoder.encode_tokens(["a dog " * 100])[0].vectors) == 200  # in windows of 32, none of them too long
+    assert np.isfinite(encoder.encode(["a dog " * 100])).all()
+
+
+def test_half_a_surrogate_pair_is_a_sign_like_any_other() -> None:
+    encoder = SentenceEncoder()
+    assert (encoder.encode(["a\ud800b"]) == encoder.encode(["a?b"])).all()
+    spans = encoder.encode_tokens(["a dog \ud800 runs"])[0].spans
+    assert "a dog \ud800 runs"[slice(*spans[-1])] == "runs"
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

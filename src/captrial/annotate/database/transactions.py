@@ -215,7 +215,7 @@ class _ThreadState(threading.local):
 
 
 class WriteQueue:
-    """`await queue.run(action)` runs an action that changes the store in the one thread for that."""
+    """`await queue.run(action)` runs an action that changes the store, in the thread that makes all changes."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -235,7 +235,7 @@ class WriteQueue:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Run what is waiting, and take nothing more."""
+        """Run the waiting actions and accept no more."""
         with self._closing:
             self._closed = True
             self._waiting.put(None)

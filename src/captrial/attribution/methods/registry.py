@@ -133,7 +133,7 @@ _ENTRIES = (
     AttributionMethod(
         "guided_backprop",
         "Guided Backprop",
-        "the gradient, with every ReLU and ReLU6 passing only non-negative gradient; sharp, but says less of the model",
+        "the gradient, with every ReLU and ReLU6 passing only non-negative gradient; sharp, depends less on the model",
         Needs.GRADIENTS,
         attribute=f"{_FUNCTIONS}.guided_backprop:attribute",
     ),

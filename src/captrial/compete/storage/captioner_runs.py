@@ -31,13 +31,18 @@ def run_captioners(directory: Path, sources: Mapping[str, str], images: Path) ->
     found = [sample.image for sample in read_folder(images)]
     files = {name: _folder(directory) / f"{name}.jsonl" for name in sources}
     with lock_folder(_folder(directory), "folder of captions"):
-        for name, source in sources.items():
-            _check_source(files[name], source)  # before any captioner is run
+        check_captioners(directory, sources)  # before any captioner is run
         for name, source in sources.items():
             captioner = loading.load_captioner(source)
             _note_source(files[name], source)
             caption_to_file(captioner, found, files[name])
     return files
+
+
+def check_captioners(directory: Path, sources: Mapping[str, str]) -> None:
+    """A `MismatchError` where captions that are there were written by other captioners than `sources` by name."""
+    for name, source in sources.items():
+        _check_source(_folder(directory) / f"{name}.jsonl", source)
 
 
 def captioning_costs(directory: Path) -> dict[str, dict[str, Any]]:

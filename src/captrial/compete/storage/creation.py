@@ -100,7 +100,7 @@ def verbosity_note(manifest: Manifest) -> str | None:
 
 
 def check_empty(directory: Path) -> None:
-    """Refuse a directory that holds a competition or other files; what an interrupted `new` left is no such file."""
+    """Refuse a directory that holds a competition or other files, except what an interrupted `new` left."""
     if (directory / MANIFEST).exists():
         raise StateError(
             f"{directory} is a competition already; see `captrial compete status {directory}`, add a model with "

@@ -69,7 +69,7 @@ class Wave:
     models: tuple[str, ...]  # those whose disagreement makes an image likelier
     weighted: bool  # False: all images were equally likely
     labels: int  # images of the sample in all, those of earlier waves included
-    similarity: str = "ngsm"  # of the selection when the wave was drawn (see `selection.agreement`)
+    similarity: str = "ngsm"  # of the selection when the wave was drawn (see `selection.caption_agreement`)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,10 @@ class SelectionFiles:
         self, models: Sequence[int], pool: StoredPool, similarity: str, store: bool = False
     ) -> NDArray[np.float32]:
         """(images, models): how much these models' captions agree on each image of the pool; `store` keeps it."""
-        from captrial.compete.selection.agreement import SEMANTIC, pool_agreement  # numba: only a sample needs it
+        from captrial.compete.selection.caption_agreement import (
+            SEMANTIC,
+            pool_agreement,
+        )  # numba: only a sample needs it
 
         kind = ["agreement", *([SEMANTIC] if similarity == SEMANTIC else [])]
         name = f"{FOLDER}/{'-'.join([*kind, *map(str, models)])}.f4"  # little-endian floats, row by row

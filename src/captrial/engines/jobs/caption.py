@@ -27,7 +27,7 @@ from captrial.errors import InputError
 from captrial.files import stamps
 
 BATCH = 16  # images a call of a local captioner
-IN_FLIGHT = 8  # requests at once to an endpoint, by default
+CONCURRENCY = 8  # requests at once to an endpoint, by default
 PACE = ("concurrency", "timeout")  # options of an endpoint that change no caption
 WAVES = 4  # images a call to an endpoint, as a multiple of its requests in flight: it rarely waits for us
 
@@ -57,7 +57,7 @@ class CaptionSettings:
 
     model: str  # any source that `load_captioner` accepts
     beam: int | None = None
-    in_flight: int | None = None  # of an endpoint: requests that a worker keeps open; a run may continue with another
+    concurrency: int | None = None  # of an endpoint: requests that a worker keeps open; a run may continue with another
     part: int = PART  # images a part
 
 
@@ -77,7 +77,7 @@ def caption_all(
         files = {} if name in shipped_captioners() else stamps(model=name)
         return run(JobSpec(CaptionJob, {"model": model, "beam": beam}, BATCH, files), parts, out, engine)
     pace = read_options(model, {option: options.pop(option) for option in PACE if option in options}, ENDPOINT_OPTIONS)
-    pace["concurrency"] = settings.in_flight or pace.get("concurrency", IN_FLIGHT)
+    pace["concurrency"] = settings.concurrency or pace.get("concurrency", CONCURRENCY)
     arguments = {"model": with_options(name, **options), "beam": beam}
     return run(JobSpec(CaptionJob, arguments, WAVES * pace["concurrency"], pace=pace), parts, out, engine)
 

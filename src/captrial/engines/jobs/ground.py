@@ -19,7 +19,8 @@ from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.shards import REMAKE, OutputFolder
 from captrial.errors import DatasetError, InputError, damage_named
 from captrial.files import stamps
-from captrial.grounding.presence import ABSENCE, NOUN_ODDS, error_note
+from captrial.grounding.error_rates import error_note
+from captrial.grounding.presence import ABSENCE, NOUN_ODDS
 from captrial.grounding.regions import DATA, ELEMENTS, calibration_of, dataset_regions, element_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import BATCH, GroundedImage, GroundingResult, RegionChoice, ground_batch, ground_dataset

@@ -11,8 +11,10 @@ from captrial.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from captrial.metrics.semantic.clipscore import clip_score
     from captrial.metrics.semantic.facts import fact_reports
-    from captrial.metrics.semantic.words import unsupported
+    from captrial.metrics.semantic.unsupported_words import unsupported
 
 __all__ = ["clip_score", "fact_reports", "unsupported"]
 
-__getattr__ = lazy_exports(__name__, {"clipscore": "clip_score", "facts": "fact_reports", "words": "unsupported"})
+__getattr__ = lazy_exports(
+    __name__, {"clipscore": "clip_score", "facts": "fact_reports", "unsupported_words": "unsupported"}
+)

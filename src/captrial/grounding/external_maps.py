@@ -88,7 +88,7 @@ class MapAttributor:
         """Raise `InputError`, before any work is done, if a setting asks for maps that are not here."""
         if any(setting not in OF_REFERENCES for setting in settings) and not self.captions:
             raise InputError(
-                f"--maps {self.maps.path}: own captions need their texts: --own-captions FILE; "
+                f"--maps {self.maps.path}: generated captions need their texts: --map-captions FILE; "
                 f"or measure the references alone: --captions {FORCED} (without phrases: {FORCED_CLASSES})"
             )
 
@@ -145,11 +145,11 @@ def map_attributors(
     """What `--maps` names, with commas between; `InputError` where a setting asks for what is not there."""
     if maps is None:
         if captions is not None:
-            raise InputError(f"--own-captions {captions}: are the captions of --maps; give those")
+            raise InputError(f"--map-captions {captions}: are the captions of --maps; give those")
         return []
     found = [MapAttributor(Path(source), samples, captions) for source in maps.split(",")]
     if captions is not None and len(found) > 1:
-        raise InputError("--own-captions: are of one model; measure the maps of each by a command of its own")
+        raise InputError("--map-captions: are of one model; measure the maps of each by a command of its own")
     for attributor in found:
         attributor.check(settings)
     return found

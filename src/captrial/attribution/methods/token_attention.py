@@ -62,6 +62,7 @@ def attribute_relevance(subject: Subject, targets: Targets, settings: Attributio
         return empty_attribution(subject, targets, name)
     targets = targets.to(subject.inputs.device)
     logits, layers = seen.attend(targets.tokens[0], lambda layer: layer, gradients=True)
+    layers = [layer for layer in layers if layer.weights.requires_grad]  # a decoder's first sees the caption only
     weights = [layer.weights for layer in layers]
     scores = targets.scores(logits)[0]
     start = _start(seen.queries(targets.tokens.shape[1]))

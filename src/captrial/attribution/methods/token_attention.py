@@ -102,7 +102,7 @@ def _spans(layer: LayerAttention) -> tuple[slice, slice]:
 def _covers(layer: LayerAttention, queries: Tensor, places: Tensor) -> bool:
     """Whether the caption attends to the image in a layer."""
     own, attended = _spans(layer)
-    return own.start <= int(queries[0]) < own.stop and attended.start <= int(places[0]) < attended.stop
+    return bool(own.start <= int(queries[0]) < own.stop and attended.start <= int(places[0]) < attended.stop)
 
 
 def _pick(parts: Sequence[Tensor], number: int | None, kind: str) -> list[Tensor]:

@@ -92,13 +92,15 @@ def text_stack(model: Any, prompt: Tensor) -> TextStack:
 
 def continued(model: Any, inputs: Mapping[str, Tensor], read: Tensor) -> dict[str, Tensor]:
     """Masks and types of a prompt's tokens for what is read (rows, length): they go on with what they end with."""
-    types = {"token_type_ids": CAPTION_TYPES.get(model.config.model_type)}
+    caption = CAPTION_TYPES.get(model.config.model_type)
     rows, length = read.shape
     found = {}
     for name in PER_TOKEN:
         if name in inputs:
             value = inputs[name]
-            last = value[:, -1:] if types.get(name) is None else torch.full_like(value[:, -1:], types[name])
+            last = value[:, -1:]
+            if caption is not None and name == "token_type_ids":
+                last = torch.full_like(last, caption)
             grown = torch.cat([value, last.expand(-1, length - value.shape[1])], 1)
             found[name] = grown.expand(rows, -1)
     return found

@@ -106,7 +106,7 @@ class ImageTokens:
 
     def _entered(self, memory: Tensor) -> AbstractContextManager[Any]:
         """Inside `with`, the language model begins with these embeddings (rows, k, d)."""
-        own, *deep = memory.to(self._base.dtype).split(self._base.shape[-1], -1)
+        own, *deep = torch.split(memory.to(self._base.dtype), self._base.shape[-1], -1)
         prompt = self._base.expand(len(memory), -1, -1).index_copy(1, self.places, own)
         return _replaced(self.text.entry, prompt, self.places, deep)
 

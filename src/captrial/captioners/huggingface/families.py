@@ -156,7 +156,8 @@ class Chat(HfCaptioner):
         """The pixels, where they are one tensor of fixed size an image."""
         visual = super().visual_input(image)
         whole = visual.inputs.ndim >= 3 and visual.inputs.shape[:-3].numel() == 1
-        if not whole or visual.inputs.shape != self._blank["pixel_values"].shape[1:]:
+        found = self.prepare([image.convert("RGB")])["pixel_values"].shape  # with tiles, one after the other, if any
+        if not whole or found != self._blank["pixel_values"].shape:
             raise InputError(
                 f"a {self.model.config.model_type} model cuts images into pieces that depend on their size; "
                 "over='pixels' needs one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA): use "

@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument(
         "--parts", default="pool,discrepancy,add", help="or one row, like pool:hybrid; results of others are kept"
     )
+    parser.add_argument("--labels", type=lambda text: tuple(map(int, text.split(","))), default=LABELS)
     options = parser.parse_args()
     source, name = Captioners(options.metric), f"coverage_{options.metric}"
     generator = np.random.default_rng(0)
@@ -188,11 +189,13 @@ def main() -> None:
     found = read_results(name) or {"metric": options.metric, "coverage": [], "add": None}
     for target, cell in cells.items():
         if target in wanted or target.partition(",")[0] in wanted:
-            found["coverage"] = [row for row in found["coverage"] if row["target"] != target]
-            for labels in track(LABELS, target):
-                found["coverage"].append({"target": target, "labels": labels, "draws": options.draws, **cell(labels)})
-                print(found["coverage"][-1], flush=True)
-            write_results(name, found)
+            for labels in track(options.labels, target):
+                row = {"target": target, "labels": labels, "draws": options.draws, **cell(labels)}
+                kept = [one for one in found["coverage"] if (one["target"], one["labels"]) != (target, labels)]
+                order = list(cells)
+                found["coverage"] = sorted([*kept, row], key=lambda one: (order.index(one["target"]), one["labels"]))
+                print(row, flush=True)
+                write_results(name, found)
     if "add" in wanted:
         found["add"] = adding(source, options.add_draws)
         print(found["add"])

@@ -1,6 +1,6 @@
 """Does the stop of `captrial compete plan` keep its word, and how many labels does it take?
 
-python -m studies.competition_stop [--replays 1000] [--metric cider] [--risk 0.05] [--seconds 300] [--tied]
+python -m studies.competition_stop [--replays 1000] [--metric cider] [--risk 0.05] [--seconds 300] [--tied|--skewed]
 
 A replay is a competition between 2, 5 or 9 of ten captioners on all 5 000 images, with an order of sampling of its own.
 Labels arrive one by one, and one looks after each. *random*: images in random order. *controlled*: the same, with the
@@ -12,12 +12,17 @@ stop with a winner that all images do not put first. A run continues where an ea
 `--tied` is the hardest case for the risk: real scores, each model's shifted by a constant so that the means over the
 pool are equal, all eleven captioners (LLaVA's scores are 0 but for a few images), two or five models, a look after
 every label until the pool is used up. By the rule's word, a given model is ever put out in at most 5% of the replays.
+
+`--skewed` looks for where the rule fails, since it is exact for normal differences only: two models, equally good on
+the whole pool, of which the first is a little worse nearly everywhere and much better on a few images; random images,
+a look after each of the first 400 labels.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,6 +33,7 @@ from captrial.progress import track
 from studies.competition_scores import Captioners, DrawnCompetition, read_results, write_results
 
 ARMS = ("random", "controlled", "weighted")
+SKEWED_LOOKS = 400
 FIRST, GROWTH = 40, 4 / 3  # labels of the first wave; each wave has this many times as many in all
 
 
@@ -114,6 +120,42 @@ def tied(source: Captioners, m: int, replays: int, risk: float) -> dict[str, flo
     return row
 
 
+def skewed(source: Captioners, replays: int, risk: float) -> list[dict[str, float | str]]:
+    """How often the first of two equally good models is ever put out, by what their differences look like."""
+    size = len(source.images)
+    usual = [model for model, name in enumerate(source.names) if not name.startswith("LLaVA")]
+
+    def silent(rng: np.random.Generator, share: float) -> np.ndarray:
+        """Two captioners, the second of which says nothing about some of the images."""
+        scores = source.scores[:, rng.choice(usual, 2, replace=False)].copy()
+        scores[rng.random(size) < share, 1] = 0.0
+        return np.asarray(scores[:, 0] - scores[:, 1])
+
+    worlds: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+        "captioners, the second silent on 2% of images": lambda rng: silent(rng, 0.02),
+        "captioners, the second silent on 10%": lambda rng: silent(rng, 0.1),
+        "the same captions on 90%, else normal": lambda rng: rng.normal(0, 1, size) * (rng.random(size) < 0.1),
+        "exponential (skewness 2)": lambda rng: rng.exponential(1, size),
+        "lognormal (skewness 33)": lambda rng: rng.lognormal(0, 1.5, size),
+        "20 standard deviations better on 2%": lambda rng: rng.normal(0, 0.05, size) + (rng.random(size) < 0.02),
+    }
+    rows: list[dict[str, float | str]] = []
+    for name, draw in worlds.items():
+        wrong = []
+        for seed in track(range(replays), name):
+            generator = np.random.default_rng([13, seed])
+            apart = draw(generator)
+            same = apart == 0  # stays as it is
+            apart = np.where(same, 0.0, apart - apart[~same].mean())
+            scores = np.stack([apart, np.zeros(size)], axis=1)[generator.permutation(size)[:SKEWED_LOOKS]]
+            left = np.arange(size, size - SKEWED_LOOKS, -1, dtype=np.float64)
+            drawn = DrawnLabels(scores, np.ones(SKEWED_LOOKS), left, size)
+            wrong.append(bool(excluded(unbiased_terms(drawn), risk)[-1, 0]))
+        rows.append({"world": name, "replays": replays, "error": float(np.mean(wrong))})
+        print(rows[-1], flush=True)
+    return rows
+
+
 def summary(m: int, replays: list[list[list[int]]], images: int) -> dict[str, float]:
     """One row of the table."""
     counts, wrong = np.array(replays, float).transpose(1, 0, 2)  # (replays, arms)
@@ -137,6 +179,7 @@ def main() -> None:
     parser.add_argument("--risk", type=float, default=0.05)
     parser.add_argument("--models", default="2,5,9")
     parser.add_argument("--tied", action="store_true", help="the risk where all models are equally good")
+    parser.add_argument("--skewed", action="store_true", help="the risk where differences are far from normal")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="processor time; run again to continue")
     options = parser.parse_args()
     source, name = Captioners(options.metric), f"stop_{options.metric}"
@@ -146,6 +189,10 @@ def main() -> None:
             rows.append(tied(source, m, options.replays, options.risk))
             print(rows[-1], flush=True)
             write_results(f"{name}_tied", {"metric": options.metric, "risk": options.risk, "rows": rows})
+        return
+    if options.skewed:
+        found = skewed(source, options.replays, options.risk)
+        write_results(f"{name}_skewed", {"metric": options.metric, "risk": options.risk, "rows": found})
         return
     done = read_results(f"{name}_replays") or {}
     for m in map(int, options.models.split(",")):

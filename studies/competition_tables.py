@@ -1,11 +1,10 @@
 """The tables of docs/competition.md from the results of the studies of competitions.
 
-python -m studies.competition_tables [--metric cider]
+python -m studies.competition_tables
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +31,8 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}%"
 
 
-def coverage(found: dict[str, Any]) -> None:
+def coverage(found: dict[str, Any]) -> str:
+    """Coverage and width of the intervals, by target and number of labels."""
     rows = []
     for row in found["coverage"]:
         cells = [row["target"], row["labels"]]
@@ -40,41 +40,89 @@ def coverage(found: dict[str, Any]) -> None:
             width = row[f"{kind}_width"]
             cells += [percent(row[f"{kind}_coverage"]), "–" if width is None else f"{width:.2f}"]
         rows.append([*cells, percent(row["scores_given"], 0)])
-    print(table(["target", "labels", "pairs", "width", "scores", "width", "ranks", "width", "scores given"], rows))
-    print(f"\n{found['add']}\n")
+    return table(["target", "labels", "pairs", "width", "scores", "width", "ranks", "width", "scores given"], rows)
 
 
-def designs(found: dict[str, Any]) -> None:
+def adding(found: dict[str, Any]) -> str:
+    """What a newcomer's pool score is worth before it has labels of its own."""
+    bias = f"{found['bias']:+.4f} ± {1.96 * found['bias_standard_error']:.4f}"
+    cells = [found["draws"], bias, percent(found["covered"]), f"{found['median_width_ratio']:.2f}"]
+    return table(["draws", "mean error, CIDEr", "inside the interval", "width, of random labels"], [cells])
+
+
+def designs(found: dict[str, Any]) -> str:
+    """Winner and order, by design."""
     rows = [
         [row["models"], row["k"], f"{row['labels']:.0f}"]
         + [f"{percent(row[f'{name}_winner'], 0)} {row[f'{name}_srcc']:.2f}" for name in DESIGNS]
         for row in found["rows"]
     ]
-    print(table(["models", "k", "labels", *DESIGNS.values()], rows), "\n")
+    return table(["models", "k", "labels", *DESIGNS.values()], rows)
 
 
-def stop(found: dict[str, Any]) -> None:
+def confirmation(found: dict[str, Any]) -> str:
+    """The default design on images that nothing was chosen on: how much more often it names the winner than random."""
     rows = []
     for row in found["rows"]:
+        shares = [percent(row[f"{name}_winner"]) for name in ("random", "weighted", "hybrid, all")]
+        more = [
+            f"{100 * row[f'{name}_wins_more']:+.1f} ± {196 * row[f'{name}_wins_more_se']:.1f}"
+            for name in ("weighted", "hybrid, all")
+        ]
+        rows.append([row["models"], row["k"], f"{row['labels']:.0f}", *shares, *more])
+    return table(
+        ["models", "k", "labels", *("random", "weighted, pool", "hybrid, plain mean"), "weighted", "hybrid"], rows
+    )
+
+
+def stop(found: dict[str, Any]) -> str:
+    """Errors of the stop, and labels until it."""
+    rows = []
+    for row in sorted(found["rows"], key=lambda row: row["models"]):
         errors = [percent(row[f"{arm}_error"]) for arm in ARMS]
         labels = [f"{row[f'{arm}_labels']:.0f}" for arm in ARMS]
         ratios = [
-            f"{row[f'ratio_of_{arm}']:.2f} ± {1.96 * row[f'ratio_standard_error_of_{arm}']:.2f}" for arm in ARMS[:2]
+            f"{row[f'ratio_of_{arm}']:.3f} ± {1.96 * row[f'ratio_standard_error_of_{arm}']:.3f}" for arm in ARMS[:2]
         ]
         medians = [f"{row[f'median_ratio_of_{arm}']:.2f}" for arm in ARMS[:2]]
         rows.append([row["models"], row["replays"], " / ".join(errors), *labels, *ratios, " / ".join(medians)])
     arms = ["labels, random", "random, control variates", "weighted"]
-    print(table(["models", "replays", "errors", *arms, "ratio to random", "to both", "median ratios"], rows))
+    return table(["models", "replays", "errors, all three", *arms, "ratio to random", "to both", "median ratios"], rows)
+
+
+def tied(found: dict[str, Any]) -> str:
+    """How often one of several models that are equally good is ever put out."""
+    rows = [
+        [row["models"], row["replays"], percent(row["random_error"]), percent(row["weighted_error"])]
+        for row in found["rows"]
+    ]
+    return table(["models", "replays", "put out, random", "put out, weighted"], rows)
+
+
+def skewed(found: dict[str, Any]) -> str:
+    """How often one of two equally good models is put out, where differences are far from normal."""
+    rows = [[row["world"], row["replays"], percent(row["error"])] for row in found["rows"]]
+    return table(["differences", "replays", "put out"], rows)
+
+
+def page_tables() -> dict[str, str]:
+    """Every table of the page, by name."""
+    covered = read_results("coverage_cider")
+    return {
+        "coverage": coverage(covered),
+        "add": adding(covered["add"]),
+        "designs": designs(read_results("designs_cider")),
+        "designs on the other half": confirmation(read_results("designs_cider_half1")),
+        "stop": stop(read_results("stop_cider")),
+        "stop, tied models": tied(read_results("stop_cider_tied")),
+        "stop, skewed differences": skewed(read_results("stop_cider_skewed")),
+        "stop by meaning": stop(read_results("stop_semantic")),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--metric", default="cider")
-    metric = parser.parse_args().metric
-    for name, show in (("coverage", coverage), ("designs", designs), ("stop", stop)):
-        found = read_results(f"{name}_{metric}")
-        if found is not None:
-            show(found)
+    for name, found in page_tables().items():
+        print(f"\n{name}\n\n{found}")
 
 
 if __name__ == "__main__":

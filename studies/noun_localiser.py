@@ -204,7 +204,7 @@ class SheetSettings:
     """How a sheet of images with regions is drawn."""
 
     columns: int = 4
-    most: int = 5  # regions an image
+    most: int = 5  # regions per image
     least: float = 0.0  # score of a region that is drawn
     dpi: int = 80
 

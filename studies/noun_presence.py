@@ -42,7 +42,7 @@ from captrial.files import atomic_write, content_hash
 from captrial.grounding.error_rates import BACKGROUND, THINGS
 from captrial.grounding.presence import BODY_PARTS, learnt_names
 from captrial.grounding.regions import dataset_regions
-from captrial.grounding.score import Grounder, Verdict
+from captrial.grounding.score import PERSON, Grounder, Verdict
 from captrial.grounding.study import ground_dataset
 from captrial.language.class_words import default_table, scene_words
 from captrial.language.nouns import analyse
@@ -92,9 +92,15 @@ def names_one_thing(first: str, second: str) -> bool:
     table = default_table()
     if first == second or table.means(first, second) or table.means(second, first):
         return True
-    people = [table.means(word, "person") or word in ("people", "group") for word in (first, second)]
     none: frozenset[str] = frozenset()
-    return all(people) or bool(_groups().get(first, none) & _groups().get(second, none))
+    return (names_people(first) and names_people(second)) or bool(
+        _groups().get(first, none) & _groups().get(second, none)
+    )
+
+
+def names_people(noun: str) -> bool:
+    """Whether a noun is a word for people."""
+    return default_table().means(noun, PERSON) or noun in ("people", "group")
 
 
 def is_there(noun: str, words: Sequence[str]) -> bool:
@@ -629,6 +635,19 @@ def nulls(
     }
 
 
+def by_people(rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, float]]:
+    """Precision and recall of *not in the image* for words for people and for all other nouns, with their numbers."""
+    checked = [row for row in rows if row[4] is not None]
+    people = np.array([names_people(row[2]) for row in checked])
+    absent = np.array([not row[5] for row in checked])
+    flagged = np.array([row[3] == Verdict.NOT_IN_IMAGE for row in checked])
+    kinds = {"people": people, "all but people": ~people}
+    return {
+        f"{name} ({absent[own].sum()} of {own.sum()} nouns absent)": accuracy(flagged[own], absent[own])
+        for name, own in kinds.items()
+    }
+
+
 def precision_bounds(rows: Sequence[Sequence[Any]]) -> tuple[float, float]:
     """The 95% interval of the verdict's precision by the references, images resampled."""
     flagged = [row for row in rows if row[3] == Verdict.NOT_IN_IMAGE]
@@ -648,6 +667,7 @@ def tables(cache_: Path) -> None:
     own = {"**the verdict**": found["not in the image"]}
     own |= {f"the verdict, {name}": entry for name, entry in found["by captioner"].items()}
     own |= {"the verdict, without parts of bodies": document["without parts"]}
+    own |= {f"the verdict, {name}": entry for name, entry in by_people(document["rows"][METHODS[0]]).items()}
     own |= {f"the verdict, {('even', 'odd')[half]} images": entry for half, entry in enumerate(document["halves"])}
     own |= {**document["nulls"], "**the verdict, truth by phrases**": document["phrases"]["not in the image"]}
     own |= {f"{name}, truth by phrases": entry for name, entry in document["nulls by phrases"].items()}

@@ -4,7 +4,8 @@ CAPTRIAL_RESULTS=kills.jsonl pytest --full tests/annotate/test_kill.py
 CAPTRIAL_RESULTS=fuzzing.jsonl pytest --full tests/test_fuzzing.py
 python -m studies.reliability_counts kills.jsonl fuzzing.jsonl
 
-A file of results may come from several runs, of parts of the tests.
+A file of results may come from several runs, of parts of the tests. Kinds that are in the data already and not in these
+results stay there with `--keep`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="+", help="files that CAPTRIAL_RESULTS named")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--keep", action="store_true", help="leave kinds that these results do not have as they are")
     arguments = parser.parse_args()
     pieces = [json.loads(line) for path in arguments.results for line in path.read_text().splitlines()]
     kills = add_up((piece for piece in pieces if "database" in piece), "database")
@@ -49,7 +51,10 @@ def main() -> None:
         ("fuzzing", "malformed inputs by kind, each at most 20 s and 1 GiB: read, or refused with a message", inputs),
     ):
         if found:
-            atomic_write(arguments.out / f"{name}.json", json.dumps({title: found}, indent=1) + "\n")
+            path = arguments.out / f"{name}.json"
+            if arguments.keep and path.exists():
+                found = dict(sorted({**json.loads(path.read_text())[title], **found}.items()))
+            atomic_write(path, json.dumps({title: found}, indent=1) + "\n")
             total = sum((Counter(counts) for counts in found.values()), Counter[str]())
             print(
                 f"{title}: {len(found)} kinds,",

@@ -69,7 +69,7 @@ class World:
         return float(np.log(self.nu)) if self.nu else -np.inf
 
     def comparisons(self, images: int, random: np.random.Generator) -> Comparisons:
-        """Draw the judgements of some images; with the design `pairs`, of so many images a pair."""
+        """Draw the judgements of some images; with the design `pairs`, of so many images per pair."""
         first, second = self.pairs
         if self.design == "pairs":
             first, second = np.repeat(first, images), np.repeat(second, images)

@@ -126,7 +126,7 @@ def figures() -> None:
     for column in SHOWN:
         values = [scores[name][column][0] for name in cuts]
         left.plot(lengths, np.divide(values, values[0]), marker="o", markersize=3, label=column_title(column))
-    left.set(xlabel="words a caption: LLaVA after 1, 2, 3 and all sentences", ylabel="score / score of 1 sentence")
+    left.set(xlabel="words per caption: LLaVA after 1, 2, 3 and all sentences", ylabel="score / score of 1 sentence")
     left.legend(fontsize=7)
     for column, colour in (("semantic", "C3"), ("facts", "C6")):
         for values in grown[column]:

@@ -59,10 +59,10 @@ from captrial.judges import (
     read_rubric,
     read_verdicts,
 )
+from captrial.judges.answers import read_answer
 from captrial.judges.endpoint_judge import Asked
 from captrial.judges.endpoint_propositions import located
 from captrial.judges.machine_verdicts import LostCost
-from captrial.judges.rubric import read_answer
 from captrial.judges.trial_file import TEMPLATE, read_trial
 from captrial.metrics.meteor.resources import ParaphraseTable
 from captrial.papers.experiments import ExperimentResult, FigureFile, PaperClaim, TextTable, load_papers

@@ -63,7 +63,7 @@ ANSWERS: dict[str, bytes | Callable[[socket.socket], None]] = {
     "half a character in the model's name": said(VERDICT, model="\ud800"),
     "half a character in a refusal": http(b'{"choices": [{"message": {"content": null, "refusal": "\\ud800"}}]}'),
     "escape sequences": said("\x1b[2J\x1b]0;title\x07 first", model="\x1b[2J"),
-    "a model that is no text": said(VERDICT, model={"a": [1] * 1000}),
+    "a model that is not text": said(VERDICT, model={"a": [1] * 1000}),
     "long text": said("x" * 900_000),
     "long number": http(b'{"choices": ' + b"9" * 10_000 + b"}"),
     "nested": http(b"[" * 200_000),

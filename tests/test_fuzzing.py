@@ -81,7 +81,7 @@ def parquet(columns: Mapping[str, list[Any]]) -> bytes:
     return stream.getvalue()
 
 
-def picture(form: str = "PNG", mode: str = "RGB", **options: Any) -> bytes:
+def image_bytes(form: str = "PNG", mode: str = "RGB", **options: Any) -> bytes:
     stream = io.BytesIO()
     Image.linear_gradient("L").resize((24, 16)).convert(mode).save(stream, form, **options)
     return stream.getvalue()
@@ -92,9 +92,9 @@ def tar(mode: str = "w") -> bytes:
     with tarfile.open(fileobj=stream, mode=mode) as archive:
         record = {"id": "a", "captions": ["a dog"], "regions": [[0, 0, 5, 5, "dog", 1.0]], "split": "train"}
         for name, content in {
-            "a.jpg": picture("JPEG"),
+            "a.jpg": image_bytes("JPEG"),
             "a.json": dumps(record),
-            "b.png": picture(),
+            "b.png": image_bytes(),
             "b.txt": b"x",
         }.items():
             member = tarfile.TarInfo(name)
@@ -147,7 +147,7 @@ def entities() -> Files:
 
 
 def sequences(name: str, content: bytes) -> Callable[[], Files]:
-    return lambda: {f"run/{name}": content, "run/000.png": picture(), "run/001.png": picture()}
+    return lambda: {f"run/{name}": content, "run/000.png": image_bytes(), "run/001.png": image_bytes()}
 
 
 def karpathy() -> Files:
@@ -263,7 +263,7 @@ def read_pool_without_checksums(folder: Path) -> None:
 
 def rebuild_pool(folder: Path) -> None:
     (folder / "photos").mkdir(exist_ok=True)
-    (folder / "photos" / "a.png").write_bytes(picture())
+    (folder / "photos" / "a.png").write_bytes(image_bytes())
     with suppress(IsADirectoryError):  # a folder where a file is to be written; `main` turns it into a message
         build_pool([folder / "photos"], folder / "pool")
 
@@ -314,18 +314,18 @@ CAPTION_FILES = {
     "lists.parquet": parquet({"id": [1, 2], "captions": [["a"], ["b", "c"]]}),
 }
 IMAGES = {
-    "JPEG": picture("JPEG", exif=Image.Exif()),
-    "progressive": picture("JPEG", progressive=True),
-    "CMYK": picture("JPEG", "CMYK"),
-    "PNG": picture(),
-    "palette": picture("PNG", "P", transparency=0),
-    "16 bits": picture("PNG", "I;16"),
-    "WebP": picture("WebP", "RGBA"),
-    "GIF": picture("GIF", "P"),
-    "BMP": picture("BMP"),
-    "TIFF": picture("TIFF"),
-    "float": picture("TIFF", "F", compression="tiff_lzw"),
-    "deflate": picture("TIFF", "RGBA", compression="tiff_adobe_deflate"),
+    "JPEG": image_bytes("JPEG", exif=Image.Exif()),
+    "progressive": image_bytes("JPEG", progressive=True),
+    "CMYK": image_bytes("JPEG", "CMYK"),
+    "PNG": image_bytes(),
+    "palette": image_bytes("PNG", "P", transparency=0),
+    "16 bits": image_bytes("PNG", "I;16"),
+    "WebP": image_bytes("WebP", "RGBA"),
+    "GIF": image_bytes("GIF", "P"),
+    "BMP": image_bytes("BMP"),
+    "TIFF": image_bytes("TIFF"),
+    "float": image_bytes("TIFF", "F", compression="tiff_lzw"),
+    "deflate": image_bytes("TIFF", "RGBA", compression="tiff_adobe_deflate"),
 }
 
 
@@ -372,7 +372,7 @@ CASES: dict[str, Case] = {
     ),
     "dataset huggingface": Case(saved_dataset, lambda folder: read_all(folder / "d")),
     "dataset folder": Case(
-        lambda: {"cats/a.png": picture(), "b.jpg": picture("JPEG")}, lambda folder: read_all(folder)
+        lambda: {"cats/a.png": image_bytes(), "b.jpg": image_bytes("JPEG")}, lambda folder: read_all(folder)
     ),
     "pool": Case(pool, read_pool),
     "pool without checksums": Case(pool, read_pool_without_checksums),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
+import venv
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
@@ -13,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from captrial.version import __version__
 from test_imports import WITHOUT_TORCH
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,3 +97,34 @@ def test_every_dependency_is_pinned() -> None:
     wanted = names(project["dependencies"])
     wanted |= names([line for extra in project["optional-dependencies"].values() for line in extra])
     assert wanted - names(lines) == {"captrial"}
+
+
+@pytest.mark.full
+def test_the_wheel_installs_and_runs_in_an_empty_environment(tmp_path: Path) -> None:
+    """`python -m build`, then a new environment with nothing but the wheel and what it requires."""
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, timeout=900)
+    (wheel,) = (tmp_path / "dist").glob("captrial-*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    place = tmp_path / "venv" / "bin"
+    install = [place / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel]
+    subprocess.run(install, check=True, timeout=1800)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    said = [
+        subprocess.run(
+            [place / "captrial", *line.split()],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            timeout=600,
+        ).stdout
+        for line in (
+            "--version",
+            "sample try --images 12",
+            "score try/mine.json try/theirs.json -r try/references.json -m bleu,cider",
+        )
+    ]
+    assert said[0].strip() == __version__
+    assert "Who beats whom" in said[2]

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from captrial.data import read_dataset
-from studies import attend_tables, judges, metric_tables
+from studies import attend_tables, blind_check, competition_tables, judges, metric_tables, noun_presence, presence_coco
 from studies.attend_entities import RESULTS
+from studies.competition_scores import read_results
 from studies.flickr8k_table import table
 from studies.free_photographs import PHOTOGRAPHS, write_photographs
 from studies.preferences import page_tables
@@ -34,11 +35,48 @@ def test_the_page_on_preferences_has_the_tables_of_its_results() -> None:
         assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
 
 
+def test_the_page_on_competitions_has_the_tables_of_its_results() -> None:
+    """After a run: `python -m studies.competition_tables`, and put what it prints in the place of the page's tables."""
+    shown = (PAGE.parent / "competition.md").read_text()
+    for name, found in competition_tables.page_tables().items():
+        assert found in shown, f"the table of {name} is not that of the stored results"
+
+
+def test_enough_was_drawn_for_the_page_on_competitions() -> None:
+    """Draws, competitions and replays that each claim of the page rests on, and the bounds that it says are kept."""
+    covered = read_results("coverage_cider")
+    assert all(row["draws"] >= 2000 for row in covered["coverage"])
+    assert covered["add"]["draws"] >= 200
+    for row in covered["coverage"]:
+        rates = [row[f"{kind}_coverage"] for kind in ("pairs", "scores")]
+        assert all(0.93 <= rate <= 0.98 for rate in rates if rate is not None), (row["target"], row["labels"])
+        assert row["ranks_coverage"] is None or row["ranks_coverage"] >= 0.93
+    for name in ("designs_cider", "designs_cider_half1"):
+        assert all(row["competitions"] >= 200 for row in read_results(name)["rows"])
+    for row in read_results("designs_cider")["rows"]:
+        assert row["hybrid, all_wins_more"] > -1.96 * row["hybrid, all_wins_more_se"], (row["models"], row["k"])
+    for name in ("stop_cider", "stop_semantic", "stop_cider_tied"):
+        for row in read_results(name)["rows"]:
+            assert row["replays"] >= 1000
+            assert all(row[arm] <= 0.05 for arm in row if arm.endswith("_error"))
+
+
 def test_the_page_on_judges_has_the_tables_of_its_results() -> None:
     """After a run: `python -m studies.judges tables`."""
     shown = (PAGE.parent / "judges.md").read_text()
     for name, lines in judges.page_tables().items():
         assert "\n".join(lines) in shown, f"the table of {name} is not that of the stored results"
+
+
+def test_the_page_on_grounding_has_the_tables_of_its_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a run: the tables of `studies.noun_presence`, `blind_check` and `presence_coco`."""
+    shown = (PAGE.parent / "ground_measured.md").read_text().splitlines()
+    noun_presence.tables(Path())
+    blind_check.score()
+    presence_coco.tables()
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(printed) > 50
+    assert [line for line in printed if line not in shown] == []
 
 
 @pytest.mark.parametrize("name", list(metric_tables.page_tables()))

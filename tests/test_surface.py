@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ TREES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py")
 FORBIDDEN = {
     "elsewhere", "founding", "keeper", "looking", "manners", "others", "outlook", "quiet", "room", "sight", "standing"
 }  # fmt: skip
+NOT_IN_THE_GLOSSARY = {"hearing", "picture", "pictures", "resemblance", "resembles", "speaks", "spoken", "utterance"}
 MOST_REPEATED_NAMES = 8
 
 
@@ -58,6 +60,19 @@ def test_module_names_say_what_they_are() -> None:
     assert FORBIDDEN.isdisjoint([*stems, *(path.parent.name for path in TREES)])
     repeated = sorted(name for name, count in Counter(stems).items() if count > 1)
     assert len(repeated) <= MOST_REPEATED_NAMES, f"module names used more than once: {', '.join(repeated)}"
+
+
+def test_names_use_the_words_of_the_glossary() -> None:
+    """Classes, functions, parameters and fields: image, caption and similarity (CONTRIBUTING.md, Words)."""
+    found = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            name = node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else ""
+            name = node.arg if isinstance(node, ast.arg) else getattr(node, "name", None) or name
+            words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).lower())
+            if not NOT_IN_THE_GLOSSARY.isdisjoint(words):
+                found.append(f"{module_name(path)}:{getattr(node, 'lineno', 0)} {name}")
+    assert found == []
 
 
 def imported(path: Path) -> Iterator[str]:

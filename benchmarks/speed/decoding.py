@@ -182,7 +182,7 @@ def run(batches: tuple[tuple[int, int, int], ...] = ((1, 4, 3), (50, 1, 1))) -> 
     check = features(50)
     other = theirs(model, made, check)
     lengths = sorted(map(len, other))
-    print(f"generate: {statistics.mean(lengths):.1f} words a caption, {lengths[0]} to {lengths[-1]}")
+    print(f"generate: {statistics.mean(lengths):.1f} words per caption, {lengths[0]} to {lengths[-1]}")
     for name, speaker in speakers.items():
         same = sum(a == b for a, b in zip(ours(speaker, check), other, strict=True))
         print(f"{name}: {same} of 50 captions are the same")

@@ -114,7 +114,7 @@ def rewards(batches: int = 8, images: int = 6000, size: int = 250) -> Row:
         expected = scorer(sampled, chosen)
         other += time.perf_counter() - start
         np.testing.assert_allclose(reward.rewards(sampled, chosen), expected, atol=1e-9)
-    what = f"CIDEr-D reward of {size} samples, 5 references an image, frequencies of {len(tokens)} images"
+    what = f"CIDEr-D reward of {size} samples, 5 references per image, frequencies of {len(tokens)} images"
     return compare(what, "pycocoevalcap CiderScorer, same batches", 1e3 * mine / batches, 1e3 * other / batches, "ms")
 
 

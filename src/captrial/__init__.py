@@ -2,8 +2,8 @@
 
 captrial.load(source)                    a captioner: shipped, trained, from the hub, or behind an endpoint
 captrial.caption(images, model)          captions of one or many images
-captrial.explain(captioner, image)       what every word of a caption is attributed to
-captrial.ground(captioner, image)        the same, with a verdict on every noun
+captrial.explain(captioner, image)       what every word of a caption is attributed to, and a verdict on every noun
+captrial.ground(captioner, images)       the same for one image or several
 captrial.attention_correctness(map, boxes, image_size)    the share of any model's map inside boxes
 captrial.score(captions, references)     BLEU, METEOR, ROUGE-L, CIDEr, SPICE ... without Java
 captrial.Competition                     which of several captioners is best on your images, with few labels
@@ -21,12 +21,11 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 if TYPE_CHECKING:
-    from captrial.attribution.explain import explain
     from captrial.captioners.loading import caption
     from captrial.captioners.loading import load_captioner as load
     from captrial.compete import Competition, rank_preferences
     from captrial.grounding.attention_correctness import attention_correctness
-    from captrial.grounding.ground import ground
+    from captrial.grounding.ground import explain, ground
     from captrial.metrics import ScoreTable, score
 
 __all__ = [
@@ -46,7 +45,7 @@ _FROM = {  # imported when first used: `import captrial` is instant and needs no
     "ScoreTable": "captrial.metrics",
     "attention_correctness": "captrial.grounding.attention_correctness",
     "caption": "captrial.captioners.loading",
-    "explain": "captrial.attribution.explain",
+    "explain": "captrial.grounding.ground",
     "ground": "captrial.grounding.ground",
     "load": "captrial.captioners.loading",
     "rank_preferences": "captrial.compete",

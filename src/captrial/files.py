@@ -2,6 +2,7 @@
 
 atomic_path, atomic_write     a file is complete or not there; `write_csv` for tables
 refuse_overwrite              the check before a command writes its output; `output_path` writes it
+check_writable                a part of that check: whether the place can be written to
 content_hash, stamp, FileSum  fingerprints of content and files
 path_inside                   a path that a data file names, kept inside its folder
 cache_directory               where derived files are kept between runs
@@ -160,12 +161,23 @@ def refuse_overwrite(
         if one is not None and _is_same(output, Path(one)):
             raise InputError(f"{output}: is also an input ({one}); choose another output")
     if not os.path.lexists(output) or overwrite or (ours or is_own_output)(output):
+        check_writable(output)
         return
     what = "folder" if output.is_dir() else "file"
     raise InputError(
         f"{output}: this {what} exists and was not written by captrial, or has changed since; choose another output"
         + ("" if overwrite is None else ", or replace it with --overwrite")
     )
+
+
+def check_writable(path: Path | str) -> None:
+    """Raise an `InputError` if a file or folder cannot be made at `path`; call it before any work."""
+    path = Path(path).absolute()
+    place = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not place.is_dir() and place != path:
+        raise InputError(f"{path}: {place} is a file, not a folder; choose another output")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"{path}: no permission to write to {place}; choose another output")
 
 
 @contextmanager

@@ -233,7 +233,7 @@ def read_checksums(folder: Path | str, *, lenient: bool = False) -> dict[str, li
     ) as error:
         if lenient:
             return {}
-        raise DamagedError(path, f"is no list of checksums ({error})", "the command that wrote the folder") from None
+        raise DamagedError(path, f"is not a list of checksums ({error})", "the command that wrote the folder") from None
     return found
 
 

@@ -42,6 +42,7 @@ _COMPONENTS = [
     ("spacy", "spacy", "", "nouns, noun phrases, SPICE"),
     ("numba", "numba", "", "compiled kernels of METEOR and selection"),
     ("pycocoevalcap", "pycocoevalcap", "meteor", "METEOR's synonym and paraphrase tables (data only; no Java)"),
+    ("pillow-heif", "pillow_heif", "heif", "HEIC photographs"),
     ("psycopg", "psycopg", "postgres", "annotations in PostgreSQL instead of SQLite"),
     ("torch", "torch", "models", "training, captioning and explaining with captrial's own captioners"),
     ("efficientnet_lite_pytorch", "efficientnet_lite_pytorch", "models", "the default image backbone"),

@@ -35,7 +35,7 @@ def make_competition(
     images: int = IMAGES,
     names: tuple[str, ...] = ("model0", "model1", "model2"),
 ) -> Path:
-    """Three models on some images; k images a pair."""
+    """Three models on some images; k images per pair."""
     source = directory / "source"
     (source / "images").mkdir(parents=True)
     files = {}

@@ -26,7 +26,7 @@ from captrial.annotate.database.transactions import SteadyClock, Store
 from captrial.annotate.rounds.write import accepted_captions
 from captrial.annotate.service import AnnotationService
 from captrial.annotate.settings import AnnotationSettings, read_settings, write_settings
-from captrial.errors import StateError
+from captrial.errors import NotAllowedError, StateError
 
 
 def test_a_refusal_a_vote_and_a_choice_can_be_undone(service: AnnotationService, clock: Clock) -> None:
@@ -128,3 +128,20 @@ def test_a_clock_that_is_set_back_changes_no_order(directory: Path, monkeypatch:
     again = AnnotationService(directory)
     assert again.store.clock() >= before - 1
     again.close()
+
+
+def test_four_annotators_write_and_inspect_for_each_other_to_the_end(service: AnnotationService) -> None:
+    """No separate inspectors are needed, and nobody is shown a caption of their own, nor one of an image still open."""
+    people = write_everything(service, 4)
+    assert service.missing_people() == []
+    for person in people:
+        following = service.next("inspect", person)
+        while following["item"] is not None:
+            assert not following["caption"].endswith(f"by {person.id}")
+            following = submit_vote(service, person, following["item"], True, "", new_key())["next"]
+    progress = {part.round: part for part in service.report()["progress"]}
+    assert progress["inspect"].done == progress["inspect"].wanted > 0
+    service.change_settings({"annotators_inspect": 0})
+    with pytest.raises(NotAllowedError, match="not for the role annotator"):
+        service.next("inspect", people[0])
+    assert "needs 3 inspectors, you have 0" in service.missing_people()[0]

@@ -25,11 +25,17 @@ IMAGE_TOKENS = {"rollout", "attention_x_gradient"}  # methods of one caption tha
 def test_every_method_explains_the_models_own_caption(
     captioner: TrainedCaptioner, image: Image.Image, method: str
 ) -> None:
-    found = captrial.explain(captioner, image, method=method)
+    found = captrial.explain(captioner, image, method=method, regions="none")
     if method != "occlusion":
         assert found.caption == captioner.caption([image])[0]
         assert found.log_probabilities is not None
         assert (found.log_probabilities < 0).all()
+        assert len(found.alternatives) == len(found.words)
+        for word, likely, others in zip(found.words, found.log_probabilities, found.alternatives, strict=True):
+            assert 0 < sum(one.probability for one in others) < 1.0001
+            assert [one.probability for one in others] == sorted((one.probability for one in others), reverse=True)
+            same = [one.probability for one in others if one.word == word]
+            assert same in ([], [pytest.approx(np.exp(likely), rel=1e-4)])
     assert found.attribution.grid is not None
     assert np.isfinite(found.to_numpy()).all()
     assert (found.to_numpy() >= 0).all()

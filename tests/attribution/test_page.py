@@ -95,6 +95,35 @@ def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path: Path) -> None
 
 @pytest.mark.needs("chromium")
 @pytest.mark.slow
+def test_what_was_not_looked_at_is_drawn_where_it_was_found(tmp_path: Path) -> None:
+    words = ("a", "man", "and", "a", "cat")
+    cells = np.array([2, 2, 0, 1, 2])  # all above the lower half, but "and"
+    regions = [
+        Region(Box(0, 0, 30, 30), "tree", 0.9),
+        Region(Box(30, 30, 60, 60), "man", 0.6),
+        Region(Box(2, 0, 30, 30), "woman", 0.8),
+        Region(Box(60, 0, 90, 30), "dog", 0.7),
+    ]
+    attribution = Attribution(words, np.eye(6)[cells], tile(2, 3), "saliency", grid=(2, 3))
+    said = Explanation(attribution, "ort", Image.new("RGB", (90, 60)))
+    grounder = Grounder(["tree", "man", "woman", "dog", "cat"], threshold=0.9)
+    found = ground_explanation(said, regions, grounder)
+    assert [noun.verdict for noun in found.nouns] == [Verdict.NOT_LOOKED_AT, Verdict.NOT_IN_IMAGE]
+    assert found.found == {1: 2}  # the best region of a person, whatever word for people it has
+    assert [word["found"] for word in panel(found.view())["words"]] == [None, 2, None, None, None]
+    with chromium() as browser:
+        opened = browser.new_page()
+        opened.goto(write_page([found.view()], tmp_path / "page.html").as_uri())
+        assert "(dashed: woman, detector's score 0.80)" in opened.inner_text(".verdict")
+        texts = opened.locator("svg text")
+        assert texts.all_text_contents() == ["1 dog", "2 tree", "3 man", "woman"]
+        assert opened.get_attribute("svg rect.missed", "x") == "2"
+        y, size = ([float(texts.nth(one).get_attribute(name) or 0) for one in (1, 3)] for name in ("y", "font-size"))
+        assert abs(y[0] - y[1]) >= size[0] == size[1]  # one label below the other, though the boxes coincide
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.slow
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     path = write_page([view()], tmp_path / "page.html")
     assert path.stat().st_size < 5_000_000
@@ -110,11 +139,15 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         opened.hover("button:has-text('dog')")
         assert opened.get_attribute("img.map", "alt") == "map of the word dog"
         assert opened.get_attribute("img.map", "src") != first
-        assert opened.text_content("svg text") == "dog"
+        assert opened.text_content("svg text") == "1 dog"
+        assert "✗ not in the image: nothing of this name was found" in opened.inner_text(".verdict")
+        assert opened.inner_text(".side li").startswith("dog, detector's score 0.80")
+        assert opened.locator("svg rect.missed").count() == 0
         opened.keyboard.press("Tab")
         opened.focus("button:has-text('dog')")
         opened.keyboard.press("ArrowLeft")
         assert opened.get_attribute("button[aria-pressed=true]", "class") == "word"
+        assert opened.inner_text(".verdict") == "no noun, so no verdict"
         assert "not in the image" in opened.inner_text(".legend")
         assert "<img" in opened.inner_text("h2")  # a captioner's name is text, never markup
     assert problems == []

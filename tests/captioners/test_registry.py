@@ -74,7 +74,7 @@ def test_a_new_architecture_is_one_entry(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_class_that_is_not_registered_is_refused(tmp_path: Path) -> None:
     captioner = Unigram(UnigramConfig(words=6))
-    with pytest.raises(InputError, match="Unigram is no registered architecture"):
+    with pytest.raises(InputError, match="Unigram is not a registered architecture"):
         Checkpoint(captioner, Vocabulary(("a", "dog"))).save_pretrained(tmp_path)
 
 

@@ -72,7 +72,7 @@ def table_of_scores(card: str) -> list[str]:
 def test_a_folder_at_home_is_one_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match="mine is no checkpoint"):
+    with pytest.raises(InputError, match="mine is not a checkpoint"):
         load_captioner("~/mine")
 
 
@@ -87,7 +87,7 @@ def test_options_that_are_no_amount_are_refused(source: str) -> None:
 
 def test_no_images_and_no_address() -> None:
     assert load_captioner(DEFAULT_CAPTIONER).caption([]) == []
-    with pytest.raises(InputError, match="is no address"):
+    with pytest.raises(InputError, match="is not an address"):
         load_captioner("http://h:x/v1#m")
 
 

@@ -159,7 +159,7 @@ def test_a_backbone_that_has_moved_can_be_named(tmp_path: Path) -> None:
     captioner = create("att2in-small", words=len(words), features=512, width=16, attention=8)
     Checkpoint(captioner, words, vision).save_pretrained(tmp_path / "run")
     (tmp_path / "here.safetensors").rename(tmp_path / "there.safetensors")
-    with pytest.raises(InputError, match=r"here.safetensors is no weight file.*run\?backbone=NAME"):
+    with pytest.raises(InputError, match=r"here.safetensors is not a weight file.*run\?backbone=NAME"):
         load_captioner(f"{tmp_path}/run")
     found = load_captioner(f"{tmp_path}/run?backbone=vgg19:{tmp_path}/there.safetensors")
     assert isinstance(found, TrainedCaptioner)

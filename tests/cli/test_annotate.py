@@ -216,7 +216,7 @@ def test_missing_images_and_too_few_people_are_reported(
     assert serve(directory, monkeypatch=monkeypatch)
     printed = capsys.readouterr().err
     assert f"1 of the {len(selected)} images to annotate are missing ({selected[0]})" in printed
-    assert "needs 3 inspectors, you have 0" in printed
+    assert "needs 3 inspectors or annotators besides the writer, you have 0" in printed
     assert "needs 3 annotators, you have 0" in run("status")
     images.rename(images.with_name("moved"))
     assert not serve(directory, monkeypatch=monkeypatch)

@@ -8,10 +8,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 import captrial as package
@@ -89,13 +90,13 @@ def error_message(capsys: pytest.CaptureFixture[str], *arguments: object) -> tup
 
 def test_what_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A path that the library does not check: the message of the file system, not a traceback."""
-    (tmp_path / "file").touch()
-    line = ("data", "contact-sheet", tmp_path / "file" / "sheet.png", "--images", "1", "--size", "32")
+    path = tmp_path / f"{'x' * 300}.png"
+    line = ("data", "contact-sheet", path, "--images", "1", "--size", "32")
     code, err = error_message(capsys, *line)
     assert code == 2
     assert err.count("\n") == 1
-    assert f"{tmp_path / 'file'}: File exists; check the path" in err
-    with pytest.raises(FileExistsError):
+    assert f"{path}: File name too long; check the path" in err
+    with pytest.raises(OSError, match="too long"):
         main([*map(str, line), "--debug"])
 
 
@@ -175,3 +176,28 @@ def test_options_are_declared_in_the_file_of_their_command() -> None:
     assert {path.parts[0] for path in declaring} == {"cli"}
     assert {path.stem for path in declaring} <= commands | shared | parts
     assert {name.split("_")[0] for name in parts - shared} - {""} <= commands
+
+
+# What an idea is called on every command line -> words that commands have used for it before.
+OPTION_WORDS = {
+    "--batch-size": {"--batch"},
+    "--captions": {"--sentences"},
+    "--concurrency": {"--in-flight", "--parallel"},
+    "--external-scores": {"--against", "--scores"},
+    "--format": {"--form", "--as-format"},
+    "--frequencies": {"--df"},
+    "--images": {"--pictures", "--photos"},
+}
+
+
+def options_of(command: Any) -> set[str]:
+    """The options of a command and of the commands below it."""
+    if isinstance(command, TyperGroup):
+        return {option for name in command.commands for option in options_of(command.commands[name])}
+    return {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+
+
+def test_an_idea_has_one_option() -> None:
+    used = options_of(typer.main.get_command(cli_app.app))
+    assert OPTION_WORDS.keys() <= used
+    assert used.isdisjoint(set().union(*OPTION_WORDS.values()))

@@ -75,7 +75,7 @@ def test_from_files_to_a_ranking(
 def test_every_verb_prints_for_people(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     labelled = ["--references", small.references]
     assert "model0" in run(capsys, "status", small.directory)
-    assert "ranking by cider" in run(capsys, "rank", small.directory, *labelled)
+    assert "ranking by CIDEr" in run(capsys, "rank", small.directory, *labelled)
     assert "SRCC" in run(capsys, "stability", small.directory, *labelled)
     assert "carries little information" in run(capsys, "stability", small.directory, *labelled)
     assert "repetition" in run(capsys, "repetition", small.directory)
@@ -178,7 +178,7 @@ def test_labels_are_different_images_in_all(
 
 @pytest.fixture
 def long(files: tuple[dict[str, Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
-    """A labelled competition in which model0, the best, writes 24 words a caption."""
+    """A labelled competition in which model0, the best, writes 24 words per caption."""
     rows = json.loads(files[0]["model0"].read_text())
     for row in rows:
         row["caption"] += ". Behind it there are many old trees and a house with a red roof and a small garden."
@@ -191,7 +191,7 @@ def long(files: tuple[dict[str, Path], Path], tmp_path: Path, capsys: pytest.Cap
 def test_long_captions_are_noticed_and_can_be_cut(long: list[object], capsys: pytest.CaptureFixture[str]) -> None:
     whole = run_json(capsys, "rank", *long, "--metric", "cider")
     assert whole["ranking"][0]["model"] != "model0"
-    assert "model0 writes 24 words a caption" in whole["lengths"][0]
+    assert "model0 writes 24 words per caption" in whole["lengths"][0]
     for cut in (["--first-sentence"], ["--max-words", 7]):
         found = run_json(capsys, "rank", *long, *cut)
         assert (found["metric"], found["ranking"][0]["model"]) == ("cider", "model0")  # of one length again
@@ -249,7 +249,7 @@ def test_rank_from_inside_the_directory(
     small: Small, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(small.directory)
-    assert "ranking by cider" in run(capsys, "rank", ".", "--references", small.references)
+    assert "ranking by CIDEr" in run(capsys, "rank", ".", "--references", small.references)
 
 
 def test_names_are_not_taken_for_markup(

@@ -100,7 +100,7 @@ def test_judgements_that_connect_nothing_do_not_stop_the_ranking(
     }
     (small.directory / "judgements.jsonl").write_text(json.dumps(judged))
     shown = run(capsys, "rank", small.directory, "--references", small.references)
-    assert "ranking by cider" in shown
+    assert "ranking by CIDEr" in shown
     assert "no ranking by preferences" in shown
 
 

@@ -40,8 +40,8 @@ def test_bad_options_are_refused_before_anything_is_loaded(tmp_path: Path) -> No
 
 def test_a_flag_carries_the_error_rate_of_its_kind_of_noun(tmp_path: Path) -> None:
     """The shipped detector on scikit-image's motorcycle: there is neither a guitar nor a jacket."""
-    motorcycle = Path(photographs.__file__).parent / "motorcycle_left.png"
-    Image.open(motorcycle).resize((256, 172)).save(tmp_path / "photo.jpg")
+    photograph = Path(photographs.__file__).parent / "motorcycle_left.png"
+    Image.open(photograph).resize((256, 172)).save(tmp_path / "photo.jpg")
     caption = "a guitar and a jacket on a motorcycle"
     arguments = ["explain", tmp_path / "photo.jpg", "--caption", caption, "--method", "attention"]
     command = [*map(str, arguments), "--out", str(tmp_path / "out"), "--overwrite"]
@@ -53,6 +53,10 @@ def test_a_flag_carries_the_error_rate_of_its_kind_of_noun(tmp_path: Path) -> No
     assert rates["jacket"] == by_eye["not in the image, scenery and clothes"]["error"]
     assert rates["motorcycle"] is rates["a"] is None
     for noun in ("guitar", "jacket"):
-        assert f"✗ not in the image ({rates[noun]:.0%} wrong by eye)" in shown
+        assert f"{noun}: no {noun} was found in the image (wrong in {rates[noun]:.0%} of such cases" in shown
     (panel,) = orjson.loads((tmp_path / "out" / "index.html").read_text().split('id="data">')[1].split("</script>")[0])
-    assert [word["wrong"] for word in panel["words"]] == [word["error_by_eye"] for word in document["words"]]
+    motorcycle = document["words"][-1]
+    assert motorcycle["error_by_references"] == document["error_rates"][motorcycle["verdict"]]
+    assert f"{motorcycle['verdict']} ({motorcycle['error_by_references']:.0%} wrong by references)" in shown
+    expected = [word["error_by_eye"] or word["error_by_references"] for word in document["words"]]
+    assert [word["wrong"] for word in panel["words"]] == expected

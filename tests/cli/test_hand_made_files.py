@@ -121,6 +121,7 @@ pool show {d}
 pool show {d}/mine --figure {d}/mine/sheet.png
 trial init {d}/mine/refs.json
 trial run {d}/mine/refs.json
+trial run {d}/mine/trial.yaml
 verify {d}
 verify {d}/mine
 doctor
@@ -164,6 +165,7 @@ def add_hand_made_files(directory: Path) -> None:
     (directory / "tables" / "selection.csv").write_text("my,own,table\n")
     (directory / "served" / "mine.jpg").write_bytes(b"not an image")
     (directory / "selection" / "notes.txt").write_text("these are hard images\n")
+    (directory / "trial.json").write_text('{"complete": "not yet"}')
     (directory / "judges").mkdir()
     (directory / "judges" / "notes.txt").write_text("ask another judge\n")
     (directory / "captions" / "notes.txt").write_text("model0 is the old one\n")
@@ -173,6 +175,7 @@ def add_hand_made_files(directory: Path) -> None:
     for image in (source / "images").iterdir():
         shutil.copy(image, mine / "images")
     (mine / "refs.json").write_text(json.dumps({f"p{n}.png": [CAPTION, f"{CAPTION} {n}"] for n in range(12)}))
+    (mine / "trial.yaml").write_text('{"out": "..", "models": {"model0": "a.json", "model1": "b.json"}}')
     (mine / "practice.json").write_text(json.dumps({"elsewhere.png": [CAPTION]}))
     for name in ("notes.txt", "index.html", "sheet.png", "competition.txt", "config.json", "selection.csv"):
         (mine / name).write_text(f"{name} is mine\n")

@@ -6,7 +6,7 @@ import io
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
 from types import FrameType
@@ -133,7 +133,7 @@ LINES: dict[str, list[str]] = {
     "studio": [],
     "train": ["transformer-small", "--data", "STUDY/world", "--features", "STUDY/features", "--out", "OUT", *TINY],
     "trial init": ["OUT.yaml"],
-    "trial run": ["BINARY"],
+    "trial run": ["TRIAL"],
     "verify": ["COMPETITION"],
 }
 
@@ -158,20 +158,21 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> dict[str, Any]:
     }
 
 
-def attacked_lines(name: str, values: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Valid lines of a command in which one option or argument is hostile."""
+def attacked_lines(name: str, values: Sequence[str], step: int = 1) -> Iterator[tuple[str, list[str]]]:
+    """Valid lines of a command in which one option or argument is hostile; `step` 6: each has other 2 of 13 values."""
     line, position = LINES[name], 0
     if name == "demo":  # which would begin with any folder that can be made
-        values = ["", "BINARY", "x" * 5000]
-    for parameter in commands()[name].params:
+        values, step = ["", "BINARY", "x" * 5000], 1
+    for number, parameter in enumerate(commands()[name].params, len(name)):
+        chosen = values[number % step :: step]
         if parameter.param_type_name == "argument":
-            for value in values:
+            for value in chosen:
                 attacked = [*line]
                 attacked[position : position + 1] = [value]
                 yield value, attacked
             position += 1
         elif not parameter.is_flag:
-            for value in values:
+            for value in chosen:
                 yield value, [*line, f"{max(parameter.opts, key=len)}={value}"]
 
 
@@ -194,10 +195,10 @@ def end_of(arguments: list[str]) -> object:
     return 0
 
 
-def attack(name: str, values: Sequence[str], inputs: Inputs, tmp_path: Path) -> None:
+def attack(name: str, lines: Iterable[tuple[str, list[str]]], inputs: Inputs, tmp_path: Path) -> None:
     tracebacks = []
     before = contents(inputs.folder)
-    for number, (value, line) in enumerate(attacked_lines(name, values)):
+    for number, (value, line) in enumerate(lines):
         place = tmp_path / str(number)
         shutil.copytree(inputs.folder, place / "inputs")
         placed = Inputs(place / "inputs").arguments(line, place / "out")
@@ -233,7 +234,8 @@ def test_lines_of_all_commands() -> None:
 @pytest.mark.usefixtures("alarmed")
 @pytest.mark.parametrize("name", LINES)
 def test_hostile_options(name: str, everything: Inputs, tmp_path: Path) -> None:
-    attack(name, HOSTILE[len(name) % 3 :: 3], everything, tmp_path)
+    step = 6 if len(commands()[name].params) > 5 else 3
+    attack(name, attacked_lines(name, HOSTILE, step), everything, tmp_path)
 
 
 FOUND = [  # by the long run, and mended
@@ -250,7 +252,7 @@ FOUND = [  # by the long run, and mended
 @pytest.mark.usefixtures("alarmed")
 @pytest.mark.parametrize(("name", "value"), FOUND, ids=[name for name, _ in FOUND])
 def test_hostile_values_that_gave_a_traceback(name: str, value: str, everything: Inputs, tmp_path: Path) -> None:
-    attack(name, [value], everything, tmp_path)
+    attack(name, attacked_lines(name, [value]), everything, tmp_path)
 
 
 @pytest.mark.full
@@ -258,4 +260,4 @@ def test_hostile_values_that_gave_a_traceback(name: str, value: str, everything:
 @pytest.mark.usefixtures("alarmed")
 @pytest.mark.parametrize("name", LINES)
 def test_all_hostile_options(name: str, everything: Inputs, tmp_path: Path) -> None:
-    attack(name, HOSTILE, everything, tmp_path)
+    attack(name, attacked_lines(name, HOSTILE), everything, tmp_path)

@@ -55,15 +55,16 @@ def test_a_folder_of_others_is_left_as_it_is(name: str, inputs: Inputs, tmp_path
     for place in FOREIGN:
         (out / place).parent.mkdir(parents=True, exist_ok=True)
         (out / place).write_text(content)
+    line = inputs.arguments(FOLDERS[name], out)
     before = contents(tmp_path)
-    refused(inputs.arguments(FOLDERS[name], out))
+    refused(line)
     assert contents(tmp_path) == before
     for place in ("best/model.safetensors", "captions/0.parquet", "checksums.json"):  # each of them alone
         for path in sorted(out.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
         (out / place).parent.mkdir(exist_ok=True)
         (out / place).write_text(content)
-        refused(inputs.arguments(FOLDERS[name], out))
+        refused(line)
         assert contents(out) == {place: content.encode()}
 
 

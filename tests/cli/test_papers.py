@@ -89,7 +89,7 @@ def test_wan(caption_folder: Path, tmp_path: Path) -> None:
     assert (statistics["refs"], statistics["max refs"]) == (3.0, 3)
     stuck = orjson.loads((tmp_path / "experiments" / "figure-12.json").read_bytes())["values"][0]["rows"][0]
     assert (stuck["model"], stuck["captions"], stuck["most frequent"]) == ("wrong", 8, "dog")
-    # with 8 labels a pair f_ij has no interval, so nothing is claimed
+    # with 8 labels per pair f_ij has no interval, so nothing is claimed
     assert holding(tmp_path, "figure-7") == {"Few captioners dominate all others, one is dominated by all": None}
     page = check_page(tmp_path, "wan")
     assert "X-LAN" in page

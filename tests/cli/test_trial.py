@@ -104,7 +104,7 @@ def test_one_command_with_people_in_a_browser(tmp_path: Path) -> None:
         printed = process.stdout.read()
         assert process.wait() == 0, printed
         assert "1 │ plain" in printed
-        assert "votes on 13 of 20 items" in printed
+        assert "votes on 13 of 20 judged items" in printed
         asked = world.requests()
         assert ending(["trial", "run", str(world.file)]) == 0
         assert world.requests() == asked  # a run of a finished trial asks nobody

@@ -1,11 +1,13 @@
 """Every command that writes a folder or a file, for tests that attack all of them.
 
-`OUT` is what a command writes; other capitals are inputs that `arguments` puts in their places.
+`OUT` is what a command writes, `TRIAL` a trial file that names it; other capitals are inputs that `arguments` puts in
+their places.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +42,7 @@ FOLDERS: dict[str, list[str]] = {
     "papers wan": ["papers", "wan", "--data", "CAPTION_FILES", "--out", "OUT"],
     "sample": ["sample", "OUT", "--images", "10"],
     "train": ["train", "m2-small", "--data", "WORLD", "--out", "OUT"],
+    "trial run": ["trial", "run", "TRIAL"],
 }
 JUDGE = "http://127.0.0.1:9/v1"  # where nobody answers; tests that need answers put a server in its place
 TEXTS = ["--text-only", "--references", "REFERENCES"]
@@ -119,7 +122,22 @@ class Inputs:
         """A line of the tables above with real paths."""
         return [self._place(part, out) for part in line]
 
+    def _trial(self, out: Path) -> str:
+        """A trial file beside the folder of inputs, which is the same wherever the folders are."""
+        path = self.folder.parent / f"{self.folder.name}.yaml"
+        inputs = self.folder.name
+        content = {
+            "out": os.path.relpath(out, path.parent),
+            "models": {"a": f"{inputs}/A.json", "b": f"{inputs}/B.json"},
+            "references": f"{inputs}/REFERENCES.json",
+            "people": {"votes": 0},
+        }
+        path.write_text(json.dumps(content))  # JSON is YAML
+        return str(path)
+
     def _place(self, part: str, out: Path) -> str:
+        if part == "TRIAL":
+            return self._trial(out)
         if part.startswith("OUT"):
             return str(out) + part.removeprefix("OUT")
         name, equals, value = part.rpartition("=")

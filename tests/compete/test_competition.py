@@ -183,6 +183,19 @@ def test_analyses_leave_out_models_that_have_no_number_yet(small: Small, tmp_pat
     write_competition_report(small.competition, labels, ["cider"], tmp_path / "report")
 
 
+def test_the_metric_stands_beside_the_ranking_score_and_a_sentence_concludes(small: Small, tmp_path: Path) -> None:
+    ranking = small.competition.rank("cider", small.references)
+    scorer = small.competition.scorer(small.competition.labels(small.references))
+    for row in ranking.rows():
+        number = small.competition.models.index(row["model"])
+        assert row["value"] == pytest.approx(scorer.score_on_own_images("cider", number))
+    best = ranking.rows()[0]["model"]
+    assert ranking.conclusion().startswith(f"{best} ")
+    assert "of 3 captioners by CIDEr, on the images where captions differ most" in ranking.conclusion()
+    page = small.competition.report(small.references, ["cider"], tmp_path / "page")
+    assert ranking.conclusion() in page.read_text()
+
+
 def test_an_interrupted_selection_is_taken_up(small: Small) -> None:
     expected = small.competition.selections()
     (small.directory / "selection" / "0-2.json").unlink()
@@ -214,6 +227,38 @@ def test_adding_a_model_leaves_every_byte_and_every_number(small: Small, tmp_pat
     assert len(small.competition.models) == 4
     with pytest.raises(StateError, match="with other captions"):
         small.competition.add_model("fourth", small.files["model0"])
+
+
+def test_an_added_model_has_a_pool_score_at_once_and_no_score_on_d_before_labels_of_its_own(
+    small: Small, tmp_path: Path
+) -> None:
+    competition, truth = small.competition, json.loads(small.references.read_text())
+    competition.sample("hybrid", 30)
+    labelled = set(competition.images_to_label())
+    (tmp_path / "labels.json").write_text(json.dumps({image: truth[image] for image in labelled}))
+    before = competition.rank("cider", tmp_path / "labels.json").rows()
+    fourth = synthetic.captions(60, 4, seed=9)["model3"]
+    (tmp_path / "fourth.json").write_text(json.dumps(fourth))
+    competition.add_model("fourth", tmp_path / "fourth.json")
+    competition.select()
+    own = [image for image in competition.images_to_label() if image not in labelled]
+    *others, row = competition.rank("cider", tmp_path / "labels.json").rows()
+    assert (row["model"], row["score"]) == ("fourth", None)
+    assert others == before  # nothing that is known changes
+    assert all(row["score"] is not None for row in competition.rank_pool("cider", tmp_path / "labels.json").rows())
+    (tmp_path / "labels.json").write_text(json.dumps({image: truth[image] for image in labelled.union(own)}))
+    assert all(row["score"] is not None for row in competition.rank("cider", tmp_path / "labels.json").rows())
+
+
+@pytest.mark.parametrize("design", ["discrepancy", "hybrid"])
+def test_a_replacement_without_a_label_yet_leaves_the_ranking(small: Small, tmp_path: Path, design: str) -> None:
+    competition, truth = small.competition, json.loads(small.references.read_text())
+    competition.sample(design, 30 if design == "hybrid" else None)
+    labelled = set(competition.images_to_label())
+    competition.mark_indescribable(max(labelled, key=lambda image: image in competition.selection(0, 1).images))
+    assert set(competition.selected_images()) - labelled  # a reserve has moved up
+    (tmp_path / "labels.json").write_text(json.dumps({image: truth[image] for image in labelled}))
+    assert all(row["score"] is not None for row in competition.rank("cider", tmp_path / "labels.json").rows())
 
 
 def test_missing_and_surplus_images_are_named(tmp_path: Path, files: tuple[dict[str, Path], Path]) -> None:

@@ -142,7 +142,7 @@ def test_files_that_are_no_images(tmp_path: Path) -> None:
     assert kind_of(b"") == "empty"
     for content, says in [
         (b"<!DOCTYPE html><html>", "web page"),
-        (b"\0\0\0\x1cftypavif", "avif"),
+        (b"\0\0\0\x1cftypmp42", "mp42"),
         (b"%PDF-1.4", "PDF"),
     ]:
         problem = try_open(content)

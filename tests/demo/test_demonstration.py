@@ -15,7 +15,8 @@ CHOSEN = tuple(captioner for captioner in CAPTIONERS if captioner.name in (IMPLI
 
 def small() -> DemoPlan:
     """Three captioners, a few images: enough for every step, too little to learn."""
-    plan = DemoPlan(captioners=CHOSEN, k=4, annotators=3, explained=1, photographs=(), size=96)
+    sizes = {"k": 4, "annotators": 3, "explained": 1, "size": 96, "wild_training": 6}
+    plan = DemoPlan(captioners=CHOSEN, photographs=(), shipped=("transformer", "show_attend_tell"), workers=2, **sizes)
     images = {"train": 32, "val": 4, "test": 6, "wild": 16}
     return replace(plan, images=images, recipe={**plan.recipe, "epochs": "2", "min_count": "1"})
 
@@ -27,8 +28,18 @@ def test_a_small_demonstration_from_end_to_end_and_once_more(tmp_path: Path) -> 
     result = first.run()
     assert {row["model"] for row in result["ranking"]} == {captioner.name for captioner in CHOSEN}
     assert result["labels"]["images"] > 0
+    assert {row["captioner"] for row in result["quality"]} == {captioner.name for captioner in CHOSEN}
+    assert "of 2 captioners by CIDEr, on the whole pool" in result["photographs"]
     page = result["report"].read_text()
-    for name in (IMPLICIT, SUPERVISED, "transformer", "GroundingScore", "<th>prior</th>", "competition/index.html"):
+    for name in (
+        IMPLICIT,
+        SUPERVISED,
+        "transformer",
+        "GroundingScore",
+        "<th>prior</th>",
+        "competition/index.html",
+        "Objects that are there",
+    ):
         assert name in page
     assert (tmp_path / "report" / "competition" / "index.html").exists()
     assert not first.steps.reused

@@ -21,7 +21,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_written(sample: Path) -> None:
-    assert image_size(sample / "photo.jpg") == (451, 300)
+    assert image_size(sample / "photo.jpg") == (480, 480)
     assert len(list((sample / "images").iterdir())) == 60
     captions = {path.stem: json.loads(path.read_bytes()) for path in sample.glob("*.json")}
     assert set(captions) == {"references", "mine", "theirs", "newcomer"}

@@ -186,6 +186,13 @@ def test_urls(folder: Path, tmp_path: Path, server: str) -> None:
     assert "404" in bad[urls[7]]
 
 
+def test_small_inputs_have_small_parts_so_that_an_interruption_loses_little(tmp_path: Path) -> None:
+    for number in range(155):
+        (tmp_path / f"{number}.png").touch()
+    parts = find_parts(tmp_path)
+    assert [part.row_count for part in parts] == [16] * 9 + [11]
+
+
 def test_parts_are_the_same_every_time_and_notice_another_file(folder: Path, tmp_path: Path) -> None:
     assert find_parts(folder) == find_parts(folder)
     path = tmp_path / "a.parquet"

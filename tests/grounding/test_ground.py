@@ -62,8 +62,8 @@ def test_one_call_gives_a_verdict_on_every_noun(tmp_path: Path) -> None:
     assert values["words"][6]["verdict"] == "not checkable"
     assert orjson.loads(found.save(tmp_path / "found.json").read_bytes()) == values
     assert "not checkable" in found.save(tmp_path / "found.html").read_text()
-    with pytest.raises(InputError, match=r"saved as \.html or \.json"):
-        found.save(tmp_path / "found.npz")
+    with pytest.raises(InputError, match=r"saved as \.html, \.json or \.npz"):
+        found.save(tmp_path / "found.txt")
 
 
 def test_several_images_and_a_detector(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from captrial.errors import InputError
 from captrial.judges import EndpointPropositions
+from captrial.judges.answers import BadAnswerError
 from captrial.judges.endpoint_propositions import located, read_statements
-from captrial.judges.rubric import BadAnswerError
 from captrial.judges.simulated_judge import ServerFault
 from captrial.metrics import fact_reports, score
 from judges.judged_competition import serving

@@ -225,7 +225,7 @@ def test_hostile_answers_cost_time_and_money_in_bounds(tmp_path: Path, name: str
     assert len(read_verdicts(competition.directory)) == report.verdicts
 
 
-VERDICTS = {"half a character in the model's name", "a model that is no text"}
+VERDICTS = {"half a character in the model's name", "a model that is not text"}
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "no key"), (403, "forbidden"), (404, "no such model")])

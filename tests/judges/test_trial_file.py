@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from captrial.compete import Competition
+from captrial.compete.competition import verify_competition
 from captrial.errors import CaptrialError, InputError, MismatchError
 from captrial.files import content_hash
 from captrial.judges import SimulatedJudge, SimulatedServer, TrialFile, read_trial, run_trial, serve_judge
@@ -164,6 +165,54 @@ def test_what_is_refused_before_anything_is_done(world: World, changes: dict[str
     world.write({}, **changes)
     with pytest.raises(InputError, match=said):
         read_trial(world.file)
+
+
+NESTED = "&h0 [x, x]"
+for _level in range(1, 40):
+    NESTED = f"&h{_level} [{NESTED}, *h{_level - 1}]"
+MODELS = "models: {a: a.json, b: b.json}"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (f"{MODELS}\nselect: {NESTED}", "an alias"),  # 2^40 words
+        (f"{MODELS}\nmetrics: [{NESTED}]", "an alias"),
+        (f"{MODELS}\nout: 0x{'F' * 6000}", "should be text"),
+        (f"{MODELS}\nselect: 0x{'F' * 6000}", "all below"),
+        (f"{MODELS}\nrisk: {':'.join(['59'] * 900)}.5", "is not YAML"),
+        (f"{MODELS}\nmetrics: [0x{'F' * 6000}]", "metrics are names"),
+        (f"{MODELS}\nout: !!python/name:os.system", "is not YAML"),
+        ("models: {a: './own?trust_remote_code=true', b: b.json}", "would run code"),
+        ("models: {a: 'owner/model?allow_pickle=yes', b: b.json}", "would run code"),
+        ("models: {a: 'runs/mine?backbone=vgg16:w.pth?pickle=yes', b: b.json}", "would run code"),
+    ],
+)
+def test_hostile_trial_files(content: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(content)
+    with pytest.raises(InputError, match=said):
+        read_trial(tmp_path / "t.yaml")
+
+
+def test_files_outside_its_folder_are_no_rubric(world: World) -> None:
+    """A rubric is sent to the judge."""
+    secret = world.folder.parent / f"{world.folder.name}.secret"
+    secret.write_text("a private key")
+    world.write({"rubric": f"../{secret.name}"})
+    with pytest.raises(InputError, match="leads out of the folder"):
+        run_trial(read_trial(world.file))
+    assert world.requests() == (0, 0)
+
+
+def test_results_that_somebody_edited_stay(world: World) -> None:
+    for _ in range(2):
+        run_trial(read_trial(world.file))
+    results = world.folder / "trial" / "trial.json"
+    assert not verify_competition(results.parent).problems
+    results.write_text("mine")
+    with pytest.raises(InputError, match=r"trial\.json: this file exists"):
+        run_trial(read_trial(world.file))
+    assert results.read_text() == "mine"
 
 
 def test_images_stay_here_unless_allowed(world: World) -> None:

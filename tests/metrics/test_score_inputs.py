@@ -32,5 +32,5 @@ def test_images_are_found_by_other_spellings_of_their_ids(tmp_path: Path) -> Non
         "/photos/dog.png": "dog.png",
         "b/same.jpg": "same.jpg",
     }  # `same` is two files
-    with pytest.raises(InputError, match="is no folder of images"):
+    with pytest.raises(InputError, match="is not a folder of images"):
         find_images(tmp_path / "absent", ["139"])

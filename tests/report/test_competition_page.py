@@ -25,6 +25,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     texts = synthetic.captions(60, 3)
     texts["model1"]["3"] = texts["model2"]["4"] = NASTY
+    texts["model2"]["5"] = "a dog dog dog sits"
     files, references = synthetic.write_files(folder, texts)
     (folder / "images").mkdir()
     for number in range(60):

@@ -16,7 +16,7 @@ from compete import synthetic
 
 def longest(data: ReportData) -> SectionContent:
     lengths = {model.name: model.mean_words for model in data.competition.manifest.models}
-    chart = bars("lengths", "Words a caption", {"words": list(lengths.values())}, list(lengths), "words")
+    chart = bars("lengths", "Words per caption", {"words": list(lengths.values())}, list(lengths), "words")
     return SectionContent({"longest": max(lengths, key=lengths.__getitem__)}, [chart])
 
 

@@ -56,12 +56,13 @@ def missing_people(connection: Connection, settings: AnnotationSettings) -> list
     found = []
     roles = Counter(person.role for person in all_people(connection))
     for round_ in open_rounds(settings):
-        wanted, invited = round_.people_wanted(settings), sum(roles[role] for role in round_.roles)
-        if invited < wanted:
-            who = " or ".join(f"{role}s" for role in round_.roles)
+        wanted, able = round_.people_wanted(settings), round_.people_able(settings, roles)
+        if able < wanted:
+            who = " or ".join(f"{role}s" for role in round_.roles_with(settings))
+            others = " besides the writer" if round_.roles_with(settings) != round_.roles else ""
             found.append(
-                f"the round “{round_.title}” needs {wanted} {who}, you have {invited}: invite {wanted - invited} more, "
-                "or lower the number in the settings"
+                f"the round “{round_.title}” needs {wanted} {who}{others}, you have {able}: invite {wanted - able} "
+                "more, or lower the number in the settings"
             )
     return found
 
@@ -132,7 +133,7 @@ class TimeLeft:
         found = self._team.get(round_.name, _TeamCount(-math.inf))
         if self.store.clock() - found.at > MAX_AGE:
             work = open_work(connection, round_.work(), statement_values(settings, person=0))
-            members = connection.execute(_TEAM_SIZE, {"roles": round_.roles}).scalar_one()
+            members = connection.execute(_TEAM_SIZE, {"roles": round_.roles_with(settings)}).scalar_one()
             done = int(connection.execute(round_.answers()).scalar_one())
             share = min(work.items, math.ceil(work.answers / max(members, 1)))
             found = _TeamCount(self.store.clock(), done, work.answers, share)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from captrial.annotate import accounts
@@ -260,6 +261,17 @@ class AnnotationService:
             if any(person.role == "lead" for person in accounts.all_people(connection)):
                 return None
         return self.invite("lead", "lead")[1]
+
+    def remember_address(self, address: str) -> None:
+        """Store where the pages are served, for links that are made without a browser."""
+        with self.store.change() as connection:
+            self.store.set_setting(connection, "address", address)
+
+    def last_address(self) -> str | None:
+        """Where the pages were served last."""
+        with self.store.read() as connection:
+            found = self.store.get_text(connection, "address")
+        return None if found is None else str(orjson.loads(found))
 
     def remove_person(self, person: int, by: int | None = None) -> None:
         """Remove a person's data on request: erase or delete all they did, and close the account."""

@@ -38,6 +38,7 @@ class AnnotationSettings:
     writers: int = _setting(3, "People who describe an image (0: no such round, nor inspection)", least=0)
     refusals: int = _setting(2, "“Cannot be described” votes that replace an image")
     inspectors: int = _setting(3, "People who inspect a caption (0: no such round)", least=0)
+    annotators_inspect: int = _setting(1, "Annotators also inspect what others wrote (1: yes, 0: no)", 0, 1)
     discards: int = _setting(2, "“Wrong” votes that discard a caption")
     min_captions: int = _setting(2, "Fewer captions than this reopen an image")
     judges: int = _setting(0, "People who compare two captions (0: no such round)", least=0)
@@ -53,6 +54,8 @@ class AnnotationSettings:
         fewest = min(self.writers, self.inspectors, self.judges)
         if fewest < 0 or (self.inspectors and self.discards > self.inspectors):
             raise InputError("discards cannot be more than inspectors, and no number can be negative")
+        if self.annotators_inspect not in (0, 1):
+            raise InputError("annotators_inspect must be 0 or 1")
         if not 0 <= self.pass_mark <= 1 or not 0 < self.lease_minutes < math.inf:
             raise InputError("pass_mark must be between 0 and 1, and lease_minutes more than 0")
 

@@ -160,7 +160,7 @@ class Attribution:
     grid: tuple[int, int] | None = None  # rows, columns if the elements tile `window`, row by row
     window: tuple[float, float, float, float] = WHOLE  # the part of the image the model saw, relative to the image
     changes: Array | None = None  # (w,): S(image) - S(baseline), the sum that integrated gradients should reach
-    errors: Array | None = None  # (w,): completeness error, for methods that claim completeness
+    errors: Array | None = None  # (w,): numerical error, for methods that claim completeness
     steps: int = 0  # gradient evaluations along the path; 1 for plain gradients, 0 for attention and occlusion
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class Attribution:
 
     @property
     def error(self) -> float | None:
-        """The largest completeness error of a word."""
+        """The largest numerical error of a word."""
         return None if self.errors is None or not len(self.errors) else float(self.errors.max())
 
     def maps(self) -> Array:

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import torch
 from PIL import Image
 
-from captrial.attribution.explanation import Explanation
-from captrial.attribution.language_prior import blank_images, log_probabilities, prior_log_probabilities
+from captrial.attribution.attribution import Array, Attribution
+from captrial.attribution.explanation import END, Alternative, Explanation
+from captrial.attribution.language_prior import blank_images, prior_log_probabilities
 from captrial.attribution.methods.registry import (
     DEFAULT_METHOD,
     AttributionMethod,
@@ -21,6 +22,7 @@ from captrial.attribution.methods.registry import (
 )
 from captrial.attribution.subject import (
     Subject,
+    Targets,
     explainable_subject,
     find_word,
     from_features,
@@ -34,11 +36,12 @@ from captrial.captioners.protocols import AnyCaptioner, Explainable, WordSpan
 from captrial.captioners.trained import TrainedCaptioner, generate
 from captrial.data.images import open_image
 from captrial.errors import InputError
-from captrial.language.vocabulary import UNK
+from captrial.language.vocabulary import BOS, EOS, PAD, UNK
 from captrial.vision.features.visual_features import Features
 
 Contrast = Mapping[str | int, str]
 MAX_WORDS = 20  # of a caption that `explain_features` generates
+MOST_LIKELY = 5  # alternatives at a word, itself included
 
 
 def explain(
@@ -206,11 +209,19 @@ def _explain(
     others = {_index(spans, word): other for word, other in (contrast or {}).items()}
     against = {place: _known(caption.tokenizer, other, spans[:place]) for place, other in others.items()}
     attribution = attribute(subject, word_targets(tokens, spans, against, settings.score), method.name, settings)
+    likely, alternatives = _probabilities(subject, tokens, spans, caption.tokenizer)
     scored = word_targets(tokens, spans, kind="log_probability")
-    likely = log_probabilities(subject, scored)
-    named = {spans[place].text: other for place, other in others.items()}
     prior = prior_log_probabilities(map(caption.behind, caption.others), scored)
-    return Explanation(attribution, log_probabilities=likely, prior_log_probabilities=prior, contrast=named)
+    named = {spans[place].text: other for place, other in others.items()}
+    second = _second(subject, word_targets(tokens, spans), method.name, settings) if settings.second else None
+    return Explanation(
+        attribution,
+        log_probabilities=likely,
+        contrast=named,
+        alternatives=alternatives,
+        second=second,
+        prior_log_probabilities=prior,
+    )
 
 
 def _black_box(model: Any) -> AnyCaptioner:
@@ -224,6 +235,50 @@ def _generate(checkpoint: Checkpoint, features: Features, beam: int, max_words: 
     """The caption as `TrainedCaptioner` generates it."""
     captioner = checkpoint.captioner
     return generate(captioner, checkpoint.vocabulary, captioner.encode(features), beam, max_words)[0]
+
+
+@torch.no_grad()
+def _probabilities(
+    subject: Subject, tokens: Sequence[int], spans: Sequence[WordSpan], tokenizer: CaptionTokenizer
+) -> tuple[Array | None, tuple[tuple[Alternative, ...], ...]]:
+    """The log-probability (w,) of every word given those before it, and what else the captioner could have said.
+
+    A word of several tokens has the sum of theirs; alternatives are to its first token.
+    """
+    targets = word_targets(list(tokens), list(spans), kind="log_probability").to(subject.inputs.device)
+    if not len(targets):
+        return None, ()
+    logits = subject.forward(subject.inputs.unsqueeze(0), targets.tokens).logits
+    scores = targets.scores(logits)[0].cpu().numpy()
+    likely = logits[0, 0, [span.start for span in spans]].softmax(-1).topk(min(MOST_LIKELY, logits.shape[-1]))
+    found = [
+        tuple(
+            Alternative(text, value)
+            for value, token in zip(values, best, strict=True)
+            if (text := _text_of(tokenizer, token)) is not None
+        )
+        for values, best in zip(likely.values.tolist(), likely.indices.tolist(), strict=True)
+    ]
+    return scores, tuple(found)
+
+
+def _text_of(tokenizer: CaptionTokenizer, token: int) -> str | None:
+    """What a token says; `END` for the end of the caption, None for what can never be said."""
+    if isinstance(tokenizer, VocabularyTokenizer):
+        return None if token in (PAD, BOS, UNK) else END if token == EOS else tokenizer.vocabulary.word(token)
+    spans = tokenizer.word_spans([token])
+    return spans[0].text if spans and spans[0].text else END
+
+
+def _second(subject: Subject, targets: Targets, method: str, settings: AttributionSettings) -> Attribution | None:
+    """The attribution by another kind of method, to compare with: attention, or gradients beside attention."""
+    names = ("attention", "input_x_gradient") if method not in ("attention", "rollout") else ("input_x_gradient",)
+    for name in names:
+        try:
+            return attribute(subject, targets, name, replace(settings, layer=None, head=None))
+        except InputError:  # this captioner has no attention
+            continue
+    return None
 
 
 def _index(spans: Sequence[WordSpan], word: str | int) -> int:

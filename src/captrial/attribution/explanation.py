@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
-from markupsafe import Markup, escape
+from markupsafe import escape
 from PIL import Image
 
 from captrial.arrays import read_npz
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from captrial.attribution.page import ExplanationView
 
 _LIKELY = ("log_probabilities", "prior_log_probabilities")
+END = "(end)"  # the alternative of ending the caption
 _ARRAYS = ("scores", "boxes", "signed", "changes", "errors")
+
+
+class Alternative(NamedTuple):
+    """A word that the captioner could have said in a place, with its probability given the words before it."""
+
+    word: str
+    probability: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +43,9 @@ class Explanation:
     image: Image.Image | None = None
     log_probabilities: Array | None = None  # (w,) of each word given those before it; None for black boxes
     contrast: Mapping[str, str] = field(default_factory=dict)  # word: the word it was compared with
-    prior_log_probabilities: Array | None = None  # (w,) the same behind blank or foreign images
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()  # of each word, the most likely first; empty for black boxes
+    second: Attribution | None = None  # by another method, to compare with; only where it was asked for
+    prior_log_probabilities: Array | None = None  # (w,) as `log_probabilities`, behind blank or foreign images
 
     def __repr__(self) -> str:
         """The caption, the method and the number of elements; not the arrays."""
@@ -43,13 +53,10 @@ class Explanation:
         return f"Explanation({self.caption!r}; {found.method}; {found.scores.shape[1]} elements)"
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own: its script and styles do not meet those of the notebook."""
-        from captrial.attribution.page import page
+        """The page in a frame."""
+        from captrial.attribution.page import framed
 
-        if self.image is None:
-            return str(escape(repr(self)))
-        frame = Markup('<iframe srcdoc="{}" style="width:100%;height:640px;border:0"></iframe>')
-        return str(frame.format(page([self.view()])))
+        return str(escape(repr(self))) if self.image is None else framed([self.view()])
 
     @property
     def caption(self) -> str:
@@ -91,7 +98,14 @@ class Explanation:
         shares = self.language_shares
         if shares is not None and (note := share_note(shares, self.words)):
             notes.append(note)
-        return ExplanationView(self.image, shown, captioner=self.captioner, notes=tuple(notes), language_shares=shares)
+        return ExplanationView(
+            self.image,
+            shown,
+            captioner=self.captioner,
+            notes=tuple(notes),
+            alternatives=self.alternatives,
+            language_shares=shares,
+        )
 
     def save(self, path: Path | str) -> Path:
         """Write a page (`.html`), all numbers (`.npz`, see `load`), or numbers for other tools (`.json`)."""
@@ -125,7 +139,19 @@ class Explanation:
                 steps=about["steps"],
                 **arrays,
             )
-            return cls(attribution, str(about["captioner"]), None, likely, dict(about["contrast"]), prior)
+            alternatives = tuple(
+                tuple(Alternative(str(word), float(value)) for word, value in several)
+                for several in about.get("alternatives", ())  # files of earlier versions have none
+            )
+            return cls(
+                attribution,
+                str(about["captioner"]),
+                None,
+                likely,
+                dict(about["contrast"]),
+                alternatives,
+                prior_log_probabilities=prior,
+            )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
             raise InputError(f"{path}: not a saved explanation ({error})") from None
 
@@ -145,6 +171,7 @@ class Explanation:
             "window": found.window,
             "steps": found.steps,
             "contrast": dict(self.contrast),
+            "alternatives": [[tuple(one) for one in several] for several in self.alternatives],
         }
 
     def _arrays(self) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
+from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from captrial.attribution.explanation import Alternative
+
 Floats = NDArray[np.float64]
 IMAGE_SIDE = 720  # pixels of the image in a page
 MAP_SIDE = 112  # pixels of a map in a page; the browser enlarges it smoothly
@@ -40,6 +43,7 @@ TOP = 3  # regions listed a word
 COLUMNS = 5  # of a figure
 INCHES = 2.2  # of one image in a figure
 TITLE = "Explanation, word by word"
+LARGE_ERROR = 0.1  # numerical error of a word from which on its map is not to be trusted
 
 # 256 RGB colours, matplotlib's inferno: perceptually uniform, and readable for colour-blind people. Written down
 # because importing matplotlib takes longer than the rest of a page.
@@ -61,12 +65,14 @@ source = _templates.source  # style sheet and script, for other pages that show 
 
 
 class WordMark(NamedTuple):
-    """How a word is marked: the text of its verdict, a symbol and a colour; and how often such a verdict is wrong."""
+    """How a word is marked: verdict, symbol, colour; how often such a verdict is wrong, by what; and one sentence."""
 
     text: str
     symbol: str
     colour: str
     error: float | None = None
+    basis: str = ""  # how the error was measured: by eye, or by references
+    sentence: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +85,13 @@ class ExplanationView:
     captioner: str = ""
     notes: Sequence[str] = ()  # below the caption, e.g. how verdicts were made
     marks: Mapping[int, WordMark] = field(default_factory=dict)  # by index of the word
+    found: Mapping[int, int] = field(default_factory=dict)  # by index of the word: the region that is of it
     scores: Sequence[tuple[str, float | None]] = ()  # GroundingScore by delta
     problem: str | None = "grounding was not measured: no labelled regions"  # why there are no scores
     rule: str = DEFAULT_RULE  # how the scores of elements become one a region
     language_shares: Array | None = None  # (w,) of each word's probability without the image, where measured
+    alternatives: Sequence[Sequence[Alternative]] = ()  # of each word, the most likely first
+    warnings: Sequence[str] = ()  # reasons to distrust the maps
 
     def region_scores(self) -> Floats:
         """Attribution of each region, (words, regions); (words, 0) if the image has none."""
@@ -120,6 +129,12 @@ def page(views: Sequence[ExplanationView], title: str = TITLE) -> str:
     return _templates.render("explanation.html", title=title, panels=panels, version=__version__)
 
 
+def framed(views: Sequence[ExplanationView]) -> str:
+    """The page in a frame of its own, for notebooks: its script and styles do not meet those of the notebook."""
+    frame = Markup('<iframe title="explanation" srcdoc="{}" style="width:100%;height:640px;border:0"></iframe>')
+    return str(frame.format(page(views)))
+
+
 def panel(view: ExplanationView) -> dict[str, Any]:
     """Everything a page shows of a view, as plain values: the input of `panel.js`."""
     image = view.image.convert("RGB")
@@ -139,6 +154,7 @@ def panel(view: ExplanationView) -> dict[str, Any]:
         "grounding": [{"delta": delta, "score": score} for delta, score in view.scores],
         "problem": view.problem,
         "notes": list(view.notes),
+        "warnings": list(view.warnings),
     }
 
 
@@ -154,12 +170,30 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
                 "verdict": mark and mark.text,
                 "mark": mark and mark.symbol,
                 "wrong": mark and mark.error,
+                "sentence": mark.sentence if mark else "",
+                "alternatives": [
+                    {"text": word, "probability": value}
+                    for word, value in (view.alternatives[number] if number < len(view.alternatives) else ())
+                ],
+                "basis": mark and mark.basis,
+                "found": view.found.get(number),
                 "top": _top(scores[number]),
                 "error": None if found.errors is None else float(found.errors[number]),
                 "prior": None if view.language_shares is None else float(view.language_shares[number]),
             }
         )
     return words
+
+
+def error_warning(found: Attribution) -> str | None:
+    """A warning where the numerical error of some words is so large that their maps mean little."""
+    if found.errors is None:
+        return None
+    bad = [
+        f"“{word}” {error:.0%}" for word, error in zip(found.words, found.errors, strict=True) if error > LARGE_ERROR
+    ]
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    return f"large numerical error: {', '.join(bad[:3])}{more}; use more --steps, or another method" if bad else None
 
 
 def _top(scores: Floats) -> list[dict[str, float]]:

@@ -88,6 +88,25 @@ def caption_to_file(captioner: AnyCaptioner, images: Sequence[ImageRef], out: Pa
     return cost
 
 
+def caption_each(captioner: AnyCaptioner, images: Sequence[Path]) -> tuple[dict[str, str], list[str]]:
+    """Captions of image files by path, and why the others have none: one broken file costs no other its caption."""
+    captions: dict[str, str] = {}
+    problems = []
+    with progress_bar() as bar:
+        task = bar.add_task("captioning images", total=len(images))
+        for part in pixel_batches(images, header_pixels, largest=16):
+            opened, unreadable = _open([ImageRef(str(path), path) for path in part])
+            answers = try_caption(captioner, [pixels for _, pixels in opened]) if opened else []
+            for (name, _), answer in zip(opened, answers, strict=True):
+                if isinstance(answer, str):
+                    captions[name] = answer
+                else:
+                    problems.append(f"{name}: {answer}")
+            problems += [line["error"] for line in unreadable]
+            bar.advance(task, len(part))
+    return captions, problems
+
+
 def _tokens(captioner: AnyCaptioner) -> tuple[int, int]:
     """Tokens a captioner has used so far, where it counts them (see `endpoint.Usage`)."""
     usage = getattr(captioner, "usage", None)
@@ -132,7 +151,7 @@ def _current_lines(path: Path, paths: Mapping[str, Path]) -> list[dict[str, Any]
         try:
             record = orjson.loads(line)
             if not isinstance(record["id"], str):
-                raise ValueError("an id that is no text")
+                raise ValueError("an id that is not text")
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedError(path, f"line {len(kept) + 1} cannot be read ({error})", REMAKE) from None
         if record["id"] not in paths or not is_changed(paths[record["id"]], record.get(SOURCE)):
@@ -151,4 +170,4 @@ def read_cost(path: Path) -> Cost:
             raise ValueError("not all are numbers")
         return cost
     except (OSError, ValueError, TypeError) as error:
-        raise DamagedError(path, f"is no record of costs ({error})", REMAKE) from None
+        raise DamagedError(path, f"is not a record of costs ({error})", REMAKE) from None

@@ -38,7 +38,7 @@ def parse_address(address: str) -> tuple[str, str]:
     try:
         httpx.URL(base)
     except httpx.InvalidURL as error:
-        raise InputError(f"{address} is no address: {error}") from None
+        raise InputError(f"{address} is not an address: {error}") from None
     return base.rstrip("/"), model
 
 

@@ -121,7 +121,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(f"{path.parent} is no checkpoint: it has no {CONFIG}") from None
+        raise InputError(f"{path.parent} is not a checkpoint: it has no {CONFIG}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not JSON ({error}); the checkpoint is damaged") from None
     for name, kind in _CONFIG_KINDS.items():

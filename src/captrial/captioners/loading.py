@@ -126,6 +126,19 @@ def is_address(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
+def runs_code(source: str) -> bool:
+    """Whether the options of a source allow code or pickles of its checkpoint; only a command line may do that.
+
+    >>> runs_code("owner/model?trust_remote_code=true"), runs_code("owner/model?beam=3")
+    (True, False)
+    """
+    options = split_source(source)[1]
+    return not options.keys().isdisjoint(("trust_remote_code", "allow_pickle")) or any(
+        "pickle" in value
+        for value in options.values()  # of a backbone
+    )
+
+
 def split_source(source: str) -> tuple[str, dict[str, str]]:
     """The source without its options, and the options.
 

@@ -161,7 +161,7 @@ def build(architecture: str, options: Mapping[str, Any]) -> Captioner:
     config = captioner.Config(**options)
     heads = getattr(config, "heads", 1)
     if heads < 1 or config.width % heads:
-        raise InputError(f"{architecture}: width {config.width} is no multiple of {heads} heads; choose one that is")
+        raise InputError(f"{architecture}: width {config.width} is not a multiple of {heads} heads; choose one that is")
     try:
         return captioner(config)
     except (ValueError, RuntimeError) as error:  # torch on a negative size, a dropout above 1, ...
@@ -188,7 +188,7 @@ def architecture_of(captioner: Captioner) -> str:
     named = (name for name, entry in ARCHITECTURES.items() if entry.place in (place, type(captioner)))
     name = next(named, None)
     if name is None:
-        raise InputError(f"{type(captioner).__name__} is no registered architecture; add it to ARCHITECTURES")
+        raise InputError(f"{type(captioner).__name__} is not a registered architecture; add it to ARCHITECTURES")
     return name
 
 

@@ -53,6 +53,7 @@ def serve(
         raise InputError(f"--host {host} lets other machines in; if you want that, add --allow-remote")
     from captrial.annotate.competition_sync import require_selection
     from captrial.annotate.web.app import create_app, run
+    from captrial.annotate.web.links import base_url, qr_text
     from captrial.compete import Competition
     from captrial.web.server import listen
 
@@ -68,11 +69,22 @@ def serve(
         except InputError:
             application.state.context.close()
             raise
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-        link = application.state.context.service.invite_first_lead()
+        service = application.state.context.service
+        address = base_url((name or [host])[0], listening.getsockname()[1], https)
+        service.remember_address(address)
+        link = service.invite_first_lead()
         if link:
             console.print("The lead's link, shown only once:", address + link, soft_wrap=True)
+            if host not in LOCAL and console.is_terminal:
+                console.print(qr_text(address + link), highlight=False, markup=False)
         console.print(f"Serving on {address}/ (Ctrl+C stops; nothing is lost)", soft_wrap=True)
+        if host in LOCAL:
+            console.print(
+                "Only this computer can open it; for phones and colleagues in your network: --host 0.0.0.0 "
+                "--allow-remote",
+                style="dim",
+                soft_wrap=True,
+            )
         run(application, listening, https)
 
 
@@ -88,16 +100,21 @@ def invite(
     directory: Directory,
     name: Annotated[str, typer.Argument(help="Name, which only the lead sees.")],
     role: Annotated[str, typer.Option(help="annotator, inspector or lead.")] = "annotator",
+    address: Annotated[
+        str | None, typer.Option(help="Where people reach the server. \\[default: where it was served last]")
+    ] = None,
     database: Database = None,
     json: JsonFlag = False,
 ) -> None:
-    """Invite a person without a browser; prints the path of their link."""
+    """Invite a person without a browser; prints their link."""
     with closing(_service(directory, database)) as service:
+        base = (address or service.last_address() or "http://127.0.0.1:8765").rstrip("/")
         person, path = service.invite(name, role)
     if json:
-        print_json({"id": person.id, "name": person.name, "role": person.role, "path": path})
+        link = {"path": path, "link": base + path}
+        print_json({"id": person.id, "name": person.name, "role": person.role, **link})
     else:
-        console.print(path, soft_wrap=True)
+        console.print(base + path, soft_wrap=True, highlight=False, markup=False)
 
 
 @app.command()

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from captrial.cli.engine_options import DeviceOption, DtypeOption, EngineName, EngineOptions, RayAddress, Workers
-from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table
+from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table, print_warning
 from captrial.errors import InputError
-from captrial.files import refuse_overwrite
+from captrial.files import check_writable, refuse_overwrite
 
 if TYPE_CHECKING:
     from captrial.engines.engine import Engine
     from captrial.engines.jobs.caption import CaptionSettings
 
 CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+FEW = 16  # image files that are captioned at once; an interruption loses them
+SHOWN = 5  # images that could not be captioned
 
 
 def caption(
@@ -61,34 +64,49 @@ def caption(
 
     captrial caption photos/ --out captions/ --workers 4
     """
-    from captrial.captioners.loading import caption as caption_images
+    from captrial.captioners.batch_captioning import caption_each
     from captrial.captioners.loading import is_address, load_captioner, with_options
     from captrial.captioners.registry import DEFAULT_CAPTIONER
 
-    for path in images:  # before a model is loaded, which takes seconds
-        if not path.exists():
-            raise InputError(f"{path}: no such file or folder")
-    if out and out.suffix in CAPTION_FILES:
-        refuse_overwrite(out, inputs=images, overwrite=overwrite)
+    several = any(_holds_images(path) for path in images) or (out is not None and len(images) > FEW)
+    options = EngineOptions(engine, workers, ray_address)
+    in_parts = options.several or several  # an interrupted run continues
+    _check_paths(images, out, in_parts, overwrite)  # before a model is loaded, which takes seconds
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype, **trust)
-    options = EngineOptions(engine, workers, ray_address)
-    if options.several or any(_holds_images(path) for path in images):
+    if in_parts:
         from captrial.engines.jobs.caption import CaptionSettings
 
         settings = CaptionSettings(source, beam, concurrency)
         _caption_many(images, settings, out, options.make(), json)
         return
     captioner = load_captioner(source, beam, concurrency=concurrency if is_address(source) else None)
-    captions = dict(zip(map(str, images), caption_images(images, captioner), strict=True))
-    if out:
+    captions, problems = caption_each(captioner, images)
+    if out and captions:
         from captrial.data import write_captions
 
         write_captions(out, captions, overwrite=overwrite)
     if json:
         print_json(captions)
-    else:
+    elif captions:
         print_table("captions", ["image", "caption"], captions.items())
+    if problems:
+        raise InputError("\n".join([*problems, *([f"the other {len(captions)} are captioned"] if captions else [])]))
+
+
+def _check_paths(images: Sequence[Path], out: Path | None, in_parts: bool, overwrite: bool) -> None:
+    """Refuse images that are not there and outputs that cannot be written."""
+    for path in images:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder")
+    if out is None:
+        return
+    if out.suffix not in CAPTION_FILES and (out.suffix or not in_parts) and not out.is_dir():
+        folder = ", or a folder without a suffix" if in_parts else ""
+        raise InputError(f"{out}: captions are written as {', '.join(CAPTION_FILES)}{folder}; choose one of these")
+    if out.suffix in CAPTION_FILES:
+        refuse_overwrite(out, inputs=images, overwrite=overwrite)
+    check_writable(out)
 
 
 def _holds_images(path: Path) -> bool:
@@ -100,10 +118,10 @@ def _caption_many(
     images: Sequence[Path], settings: CaptionSettings, out: Path | None, engine: Engine, json: bool
 ) -> None:
     from captrial.data import write_captions
-    from captrial.engines.jobs.caption import caption_all, captions_by_id
+    from captrial.engines.jobs.caption import caption_all, captions_by_id, failures_of
 
     if out is None:
-        raise InputError("captions of so many images need a place: --out FOLDER, or --out FILE.jsonl")
+        raise InputError("add --out FILE.jsonl (or --out FOLDER) for the captions of several images")
     one_file = out.suffix in CAPTION_FILES
     shards = out.with_name(f"{out.name}.parts") if one_file else out
     result = caption_all(images, shards, settings, engine)
@@ -119,5 +137,10 @@ def _caption_many(
     }
     if json:
         print_json(facts)
-    else:
-        print_table(f"captions by {settings.model}", ["", "value"], facts.items())
+        return
+    titles = {"parts": "parts written", "reused": "parts done before"}
+    print_table(f"captions by {settings.model}", ["", "value"], [(titles.get(k, k), v) for k, v in facts.items()])
+    for name, why in islice(failures_of(shards), SHOWN):
+        print_warning(f"no caption of {name}: {why.removeprefix(f'{name}: ')}")
+    if result.errors > SHOWN:
+        print_warning(f"and {result.errors - SHOWN} more; they are in {shards} with the reason in the column error")

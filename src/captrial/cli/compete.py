@@ -17,7 +17,17 @@ from captrial.cli.compete_options import (
     open_competition,
 )
 from captrial.cli.engine_options import EngineOptions, RayAddress
-from captrial.cli.output import JsonFlag, console, print_json, print_next_step, print_table, print_warning
+from captrial.cli.output import (
+    CaptionColumn,
+    IdTable,
+    JsonFlag,
+    caption_layout,
+    console,
+    print_json,
+    print_next_step,
+    print_table,
+    print_warning,
+)
 from captrial.compete.selection.design import DEFAULT_DESIGN, DISCREPANCY_SHARE, design_help, design_named
 from captrial.compete.selection.registry import refuse_stored_function, similarity_help
 from captrial.compete.storage.manifest import COMPETITION
@@ -51,6 +61,8 @@ def new(
     first_sentence: Annotated[
         bool, typer.Option("--first-sentence", help="Cut every caption after its first sentence.")
     ] = False,
+    caption_column: CaptionColumn = None,
+    ids: IdTable = None,
     common: Annotated[
         bool, typer.Option("--common", help="Compete on the images that all files share, leaving out the others.")
     ] = False,
@@ -62,11 +74,20 @@ def new(
 
     check_empty(directory)  # before any captioner is run
     files = caption_files(directory, captioner, captions, images)
-    made = Competition.create(directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common)
+    layout = caption_layout(caption_column, ids)
+    made = Competition.create(
+        directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common, layout=layout
+    )
+    problems = made.image_problems() if images else []
     if json:
-        print_json({"directory": str(directory), "models": list(made.models), "images": made.manifest.image_count})
+        facts = {"directory": str(directory), "models": list(made.models), "images": made.manifest.image_count}
+        print_json({**facts, **({"image_problems": problems} if problems else {})})
         return
     _print_models(made, f"{directory}: {made.manifest.image_count} images")
+    for problem in problems[:5]:
+        print_warning(problem)
+    if len(problems) > 5:
+        print_warning(f"and {len(problems) - 5} more images; --json lists all")
     print_next_step(f"captrial compete select {directory}", "select the images where captions differ most")
 
 
@@ -100,7 +121,9 @@ def select(
     engine: Annotated[
         str | None, typer.Option("--engine", help="local (processes) or ray; by default threads of this process.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads or workers. \\[default: one a processor]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads or workers. \\[default: one per processor]")
+    ] = None,
     ray_address: RayAddress = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
@@ -137,10 +160,12 @@ def add(
     directory: Directory,
     captions: CaptionFiles = None,
     captioner: Captioners = None,
+    caption_column: CaptionColumn = None,
+    ids: IdTable = None,
     similarity: Annotated[
         str | None, typer.Option(help="The module:function that the competition was selected with, if it was one.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads. \\[default: one a processor]")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. \\[default: one per processor]")] = None,
     ignore_changes: IgnoreChanges = False,
     json: JsonFlag = False,
 ) -> None:
@@ -157,7 +182,7 @@ def add(
         raise InputError("nothing to add; give --captions NAME=FILE or --captioner NAME=RUN")
     with lock_folder(directory, COMPETITION):
         for name, file in files.items():
-            competition.add_model(name, file)
+            competition.add_model(name, file, caption_layout(caption_column, ids))
         fresh = _select(competition, kept, False, workers) if kept else []
     if json:
         print_json({"models": list(competition.models), "new_pairs": len(fresh)})
@@ -221,7 +246,7 @@ def _print_models(competition: Competition, title: str) -> None:
     rows = [
         [entry.name, round(entry.mean_words, 1), "; ".join(entry.problems)] for entry in competition.manifest.models
     ]
-    print_table(title, ["model", "words a caption", "remarks"], rows)
+    print_table(title, ["model", "words per caption", "remarks"], rows)
     note = verbosity_note(competition.manifest)
     if note:
         print_warning(note)

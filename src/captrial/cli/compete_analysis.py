@@ -43,7 +43,7 @@ def stability(
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
         return
     rows = [[k, value] for k, value in zip(found.k, found.srcc, strict=True) if k % 5 == 0 or k == found.k[-1]]
-    notes = [f"above 0.9 from k = {found.settled()} on" if found.settled() else "never above 0.9 for good"]
+    notes = [f"above 0.9 from k = {found.settled()} on" if found.settled() else "never stays above 0.9"]
     if not found.k:
         notes = ["the pairs have fewer than 5 images each"]
     if found.weak:
@@ -74,7 +74,7 @@ def repetition(directory: Directory, json: JsonFlag = False) -> None:
         for part in found
     ]
     columns = ["model", "captions", "share", "different words", "most frequent"]
-    print_table(f"repetition in {competition.manifest.image_count} captions a model", columns, rows)
+    print_table(f"repetition in {competition.manifest.image_count} captions per model", columns, rows)
 
 
 def flip(
@@ -151,10 +151,10 @@ def plan(
     print_table(f"the {goal} on the whole pool, {metric}, by {found.labels} labels of its sample", columns, rows)
     if found.settled:
         what = f"{found.winner} is first" if goal == "winner" else "the order"
-        console.print(f"Settled: {what}, at a risk of {found.risk:.0%} to be wrong.", markup=False)
+        console.print(f"Settled: {what}, with a risk of {found.risk:.0%} of being wrong.", markup=False)
         return
     first = found.open[0]
-    about = "no end is in sight: a tie" if found.labels_needed is None else f"about {found.labels_needed} more labels"
+    about = "it looks like a tie" if found.labels_needed is None else f"about {found.labels_needed} more labels"
     console.print(f"Open: {first.ahead} against {first.behind}; {about}.", soft_wrap=True, markup=False)
     if waiting:
         console.print(f"Label next: {', '.join(waiting[:count])}", soft_wrap=True, markup=False)

@@ -16,7 +16,7 @@ Directory = Annotated[Path, typer.Argument(help="The competition's directory.", 
 CaptionFiles = Annotated[
     list[str] | None,
     typer.Option(
-        "--captions", metavar="NAME=FILE", help="A model's name and its captions; once a model.", show_default=False
+        "--captions", metavar="NAME=FILE", help="A model's name and its captions; once per model.", show_default=False
     ),
 ]
 Captioners = Annotated[

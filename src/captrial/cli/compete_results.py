@@ -42,15 +42,17 @@ from captrial.cli.output import (
 )
 from captrial.compete.selection.design import TARGETS, target_help
 from captrial.errors import InputError
+from captrial.metrics.registry import column_title
+from captrial.metrics.score_formats import shown
 
 if TYPE_CHECKING:
     from captrial.compete import Competition, RankingResult
     from captrial.compete.ranking.pair_scores import Frequencies
-    from captrial.compete.ranking.result import PoolRanking
+    from captrial.compete.ranking.result import PoolRanking, RankChange
 
 RANKING_COLUMNS = ["rank", "model", "score", "95% interval", "ranks", "first"]
 
-RankChanges = dict[str, tuple[int, int, int]]  # model -> external rank, rank here, difference
+RankChanges = dict[str, "RankChange"]  # by model
 
 
 def rank(
@@ -211,15 +213,23 @@ def _rank_changes(result: RankingResult, file: Path) -> RankChanges:
 
 
 def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
-    columns = [*RANKING_COLUMNS, "Bradley-Terry rank"]
-    rows = [[*_ranking_cells(row), row["bradley_terry_rank"]] for row in result.rows()]
+    title = column_title(result.metric)
+    columns = [*RANKING_COLUMNS, title, "Bradley-Terry rank"]
+    rows = [
+        [*_ranking_cells(row), _value(row["value"], result.metric), row["bradley_terry_rank"]] for row in result.rows()
+    ]
     if changes is not None:
         columns += ["external rank", "change"]
         for cells in rows:
             old, _, change = changes.get(str(cells[1]), (None, None, None))
-            cells += [old, f"{change:+d}" if change else "0" if change == 0 else None]
-    about = [f"target: {TARGETS['discrepancy']}", f"document frequencies: {result.table}"]
-    print_table(f"ranking by {result.metric}, where captions differ most", columns, rows, [*about, *result.notes])
+            cells += [old, f"{change:+g}" if change else "0" if change == 0 else None]
+    about = [
+        f"score: from the ratios of all pairs; twice the score is about twice the {title} where captions differ most",
+        f"{title}: the plain mean over the model's own selected images; ranks: 95% interval; first: share of resamples",
+        f"target: {TARGETS['discrepancy']}; document frequencies: {result.table}",
+    ]
+    print_table(f"ranking by {title}, where captions differ most", columns, rows, [*about, *result.notes])
+    _print_conclusion(result.conclusion())
 
 
 def _print_pool(found: PoolRanking) -> None:
@@ -230,9 +240,18 @@ def _print_pool(found: PoolRanking) -> None:
     rows = [[*_ranking_cells(row), row["mean"], row["mean_rank"]] for row in found.rows()]
     columns = [*RANKING_COLUMNS, "plain mean", "its rank"]
     about.append(
-        "plain mean: over the labelled images as they are; no estimate for the pool, soonest right on the winner"
+        "plain mean: over the labelled images as they are; finds the winner with the fewest labels, but is biased"
     )
-    print_table(f"ranking by {found.metric}, on the whole pool", columns, rows, [*about, *found.notes])
+    print_table(f"ranking by {column_title(found.metric)}, on the whole pool", columns, rows, [*about, *found.notes])
+    _print_conclusion(found.conclusion())
+
+
+def _print_conclusion(sentence: str) -> None:
+    console.print(sentence, style="bold", soft_wrap=True, highlight=False, markup=False)
+
+
+def _value(value: float | None, metric: str) -> str | None:
+    return None if value is None else shown(value, metric)
 
 
 def _ranking_cells(row: dict[str, Any]) -> list[object]:

@@ -34,8 +34,23 @@ def demo(
     labels = result["labels"]
     notes = [
         f"{labels['people']} simulated annotators labelled {labels['images']} images over HTTP: {labels['refs']:.2f} "
-        f"captions an image kept, {labels['discarded']} discarded",
+        f"captions per image kept, {labels['discarded']} discarded",
         f"reused from the last run: {', '.join(made.steps.reused)}" if made.steps.reused else "all steps were run",
         f"{time.monotonic() - started:.0f} s; open {result['report']}",
     ]
-    print_table("which captioner is best?", ["rank", "captioner", "score", "95% of ranks", "first in"], rows, notes)
+    print_table("which captioner is best?", ["rank", "captioner", "score", "95% ranks", "first in"], rows)
+    console.print(result["conclusion"], style="bold", soft_wrap=True, markup=False)
+    checked = [
+        (row["captioner"], f"{100 * row['cider']:.1f}", _percent(row["there"]), _percent(row["by_chance"]))
+        for row in sorted(result["quality"], key=lambda row: -row["cider"])
+    ]
+    print_table(
+        "all captions of the wild images, checked against what is in them",
+        ["captioner", "CIDEr", "objects that are there", "by chance"],
+        checked,
+        [f"on photographs: {result['photographs']}", *notes],
+    )
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.attribution.methods.registry import DEFAULT_METHOD, explain_methods
+from captrial.attribution.methods.registry import DEFAULT_METHOD, explain_methods, title_of
 from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
 from captrial.cli.engine_options import DeviceOption, DtypeOption
-from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table
+from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table, print_warning
 from captrial.errors import InputError
 from captrial.folders import output_folder
 from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
@@ -45,7 +46,7 @@ def explain(
     rule: Annotated[
         str, typer.Option("--rule", help=f"How the top region of a word is chosen: {', '.join(REGION_RULES)}.")
     ] = DEFAULT_RULE,
-    tolerance: Annotated[float, typer.Option("--tolerance", help="Completeness error a word.")] = 0.01,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Numerical error allowed for each word.")] = 0.01,
     steps: Annotated[
         int | None,
         typer.Option("--steps", min=1, help="Steps of integrated gradients; fewer are faster, mostly over pixels."),
@@ -67,7 +68,8 @@ def explain(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False)
+        int | None,
+        typer.Option("--beam", min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False),
     ] = None,
     figure: Annotated[bool, typer.Option("--figure", help="Draw words.png too: every word with its map.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the page and the numbers.")] = Path("explanation"),
@@ -150,8 +152,8 @@ def _contrasts(options: list[str]) -> dict[str | int, str]:
 
 
 def _wrong(mark: WordMark) -> str:
-    """How often such a verdict is wrong by eye, where that is known."""
-    return "" if mark.error is None else f" ({mark.error:.0%} wrong by eye)"
+    """How often such a verdict is wrong, where that is known."""
+    return "" if mark.error is None else f" ({mark.error:.0%} wrong {mark.basis})"
 
 
 def _share(share: float | None) -> str | None:
@@ -164,20 +166,37 @@ def _print(grounded: GroundedExplanation) -> None:
     rows = [
         (
             word["word"],
-            word["top_region"],
+            _likely(word["alternatives"], word["word"]),
             _share(word["language_share"]),
+            word["top_region"],
             None if mark is None else f"{mark.symbol} {mark.text}{_wrong(mark)}",
         )
         for number, word in enumerate(summary["words"])
         for mark in [view.marks.get(number)]
     ]
+    print_table(
+        f"{summary['caption']} ({title_of(summary['method'])})",
+        ["word", "probability (or else)", "without image", "top region", "verdict"],
+        rows,
+        [view.marks[place].sentence for place in sorted(view.marks)],
+    )
+    for warning in view.warnings:
+        print_warning(warning)
     scores = ", ".join(
-        f"{delta}: {'–' if value is None else f'{100 * value:.1f}'}"
+        f"{'–' if value is None else f'{100 * value:.1f}'} (delta {delta})"
         for delta, value in summary["grounding_score"].items()
     )
-    notes = [summary["problem"] or f"GroundingScore by delta: {scores}", *view.notes]
+    details = [summary["problem"] or f"GroundingScore {scores}", *view.notes]
     if found.error is not None:
-        notes.append(f"completeness error at most {found.error:.2%} a word, {found.steps} steps")
-    print_table(
-        f"{summary['caption']} ({summary['method']})", ["word", "top region", "without image", "verdict"], rows, notes
-    )
+        details.append(f"numerical error at most {found.error:.2%} a word, {found.steps} steps")
+    for line in ["details:", *details]:
+        console.print(f"  {line}", style="dim", soft_wrap=True, highlight=False, markup=False)
+
+
+def _likely(likely: Mapping[str, float], word: str) -> str | None:
+    """How likely the word was, and the two most likely other words in this place."""
+    if not likely:
+        return None
+    others = [f"{other} {value:.0%}" for other, value in likely.items() if other != word]
+    own = f"{likely[word]:.0%}" if word in likely else f"< {min(likely.values()):.0%}"
+    return f"{own} ({', '.join(others[:2])})"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -18,6 +18,9 @@ from rich.text import Text
 
 from captrial.folders import claim_folder, lock_folder
 from captrial.progress import SafeConsole
+
+if TYPE_CHECKING:
+    from captrial.data import CaptionLayout
 
 # rich cuts piped output at 80 columns; a table in a file should be complete. No emoji: an id `:dog:` stays unchanged.
 console = SafeConsole(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False)
@@ -39,9 +42,23 @@ SimilarityOption = Annotated[
     str, typer.Option("--similarity", help="How nouns compare: table+vectors, or the papers' vectors alone.")
 ]
 VectorsOption = Annotated[Path | None, typer.Option("--vectors", help="A GloVe or word2vec file for --similarity.")]
+CaptionColumn = Annotated[
+    str | None, typer.Option("--caption-column", help="The column of the captions, if it has an unusual name.")
+]
+IdTable = Annotated[
+    Path | None,
+    typer.Option("--ids", help="A table theirs,ours (CSV, JSON) for ids of caption files that match no known id."),
+]
 OverwriteFlag = Annotated[
     bool, typer.Option("--overwrite", help="Replace an output that captrial did not write or that has changed since.")
 ]
+
+
+def caption_layout(caption_column: str | None, ids: Path | None) -> CaptionLayout:
+    """The options `--caption-column` and `--ids`."""
+    from captrial.data import CaptionLayout, read_id_table
+
+    return CaptionLayout(caption_column, read_id_table(ids) if ids else {})
 
 
 _running: ContextVar[typer.Context] = ContextVar("the running command")

@@ -43,7 +43,7 @@ StoresOption = Annotated[
 @app.command()
 def wan(
     data: Annotated[
-        Path, typer.Option("--data", help="A folder: a file of captions a model, and references.json beside them.")
+        Path, typer.Option("--data", help="A folder: a file of captions per model, and references.json beside them.")
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder of the results; finished ones are reused.")] = Path(
         "papers-wan"

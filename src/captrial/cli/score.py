@@ -10,7 +10,9 @@ import typer
 
 from captrial.cli.engine_options import EngineName, EngineOptions, RayAddress
 from captrial.cli.output import (
+    CaptionColumn,
     ClipOption,
+    IdTable,
     JsonFlag,
     ObjectsOption,
     OverwriteFlag,
@@ -18,6 +20,7 @@ from captrial.cli.output import (
     ReferencesSplit,
     SimilarityOption,
     VectorsOption,
+    caption_layout,
     print_json,
     print_table,
     print_warning,
@@ -67,6 +70,8 @@ def score(
     save_frequencies: Annotated[
         Path | None, typer.Option("--save-frequencies", help="Write the document frequencies of these references.")
     ] = None,
+    caption_column: CaptionColumn = None,
+    ids: IdTable = None,
     split: ReferencesSplit = None,
     training: Annotated[
         Path | None, typer.Option("--training", help="Training captions, for the novelty of `statistics`.")
@@ -94,7 +99,7 @@ def score(
     engine: EngineName = "local",
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Workers. \\[default: one a processor from 2 000 images on, else 1]"),
+        typer.Option("--workers", min=1, help="Workers. \\[default: one per processor from 2 000 images on, else 1]"),
     ] = None,
     ray_address: RayAddress = None,
     work: Annotated[
@@ -120,7 +125,16 @@ def score(
         if output:
             refuse_overwrite(output, inputs=[*read, other], overwrite=overwrite)
     files = ScoreFiles(
-        named, references, split, strict, first_sentence, max_words, objects=objects, training=training, images=images
+        named,
+        references,
+        split,
+        strict,
+        first_sentence,
+        max_words,
+        objects=objects,
+        training=training,
+        images=images,
+        layout=caption_layout(caption_column, ids),
     )
     inputs = read_inputs(files, print_warning)
     if save_frequencies:

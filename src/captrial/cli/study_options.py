@@ -25,7 +25,11 @@ ImagesOption = Annotated[
     Path | None, typer.Option("--images", help="Folder of the images, if not beside the annotations.")
 ]
 BoxesOption = Annotated[
-    Path | None, typer.Option("--boxes", help='Boxes by image id: {"id": \\[\\[x1, y1, x2, y2, "class"], ...]}.')
+    Path | None,
+    typer.Option(
+        "--boxes",
+        help='Boxes by image id: {"id": \\[\\[x1, y1, x2, y2, "class"], ...]}; of robot sequences their folder.',
+    ),
 ]
 SplitOption = Annotated[str | None, typer.Option("--split", help="Only this split of the data.")]
 MasksOption = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from captrial.compete.ranking.caption_length import default_metric
 from captrial.compete.ranking.estimates import PoolSample
 from captrial.compete.ranking.pair_scores import Frequencies, LabelDesign, PairImages, PairScorer
 from captrial.compete.ranking.preferences import PreferenceResult, rank_preferences
-from captrial.compete.ranking.result import PoolRanking, RankingResult, rank_models, rank_pool
+from captrial.compete.ranking.result import PoolRanking, RankingResult, rank_models, rank_pool, with_values
 from captrial.compete.selection.design import DEFAULT_DESIGN, DISCREPANCY_SHARE, design_named
 from captrial.compete.selection.discrepancy import Ranker, SearchOptions, select, select_diverse
 from captrial.compete.selection.registry import refuse_stored_function, similarity_named
@@ -32,6 +33,7 @@ from captrial.compete.storage.manifest import (
     Wave,
 )
 from captrial.compete.storage.selection_files import Pair, PairSelection
+from captrial.data import CaptionLayout
 from captrial.data.image_source import ImageSource
 from captrial.errors import CaptrialError, InputError, StateError
 from captrial.folders import FolderVerifier, VerifiedFolder, damaged_files, lock_folder, read_checksums
@@ -50,13 +52,14 @@ class Competition(CompetitionDirectory):
         seed: int = 0,
         first_sentence: bool = False,
         common: bool = False,
+        layout: CaptionLayout | None = None,
     ) -> Competition:
         """Create a competition from caption files, one a model (see `captrial.data.read_captions` for formats)."""
         directory = Path(directory)
         files = {name: Path(path) for name, path in captions.items()}
         root = Path(images) if images is not None else None
         manifest = creation.create(
-            directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common
+            directory, files, images=root, seed=seed, first_sentence=first_sentence, common=common, layout=layout
         )
         return cls(directory, manifest)
 
@@ -77,9 +80,9 @@ class Competition(CompetitionDirectory):
         self.__dict__["image_source"] = source
         return missing
 
-    def add_model(self, name: str, captions: Path | str) -> None:
+    def add_model(self, name: str, captions: Path | str, layout: CaptionLayout | None = None) -> None:
         """Add a model (Algorithm 2); its pairs are selected by the next `select`, everything else is unchanged."""
-        self._manifest = creation.add_model(self.directory, name, Path(captions))
+        self._manifest = creation.add_model(self.directory, name, Path(captions), layout)
 
     def select(
         self,
@@ -231,6 +234,8 @@ class Competition(CompetitionDirectory):
             reached = sample.order.probabilities(sample.prefix(known)) if sample.order else np.zeros(0)
             place = {image: row for row, image in enumerate(sample.images)}
             probability |= {image: float(reached[place[image]]) for image in in_d}
+        if in_d <= known.keys():  # nothing is left to estimate
+            probability |= dict.fromkeys(in_d, 1.0)
         captions = self._captions_with(sampled)
         design = LabelDesign(sampled, probability)
         scorer = PairScorer(self.models, pairs, self.cut.all_of(captions), known, design=design)
@@ -263,9 +268,8 @@ class Competition(CompetitionDirectory):
         """
         scorer = self.labelled_scorer(self._given(labels))
         metric = metric or default_metric(scorer)
-        return rank_models(
-            scorer.score(metric, frequencies=frequencies or scorer.frequencies), seed=self._manifest.seed
-        )
+        scores = scorer.score(metric, frequencies=frequencies or scorer.frequencies)
+        return with_values(rank_models(scores, seed=self._manifest.seed), scorer)
 
     def rank_pool(
         self, metric: str | None = None, labels: Labels | Path | str | None = None, frequencies: Frequencies = "all"
@@ -338,6 +342,16 @@ class Competition(CompetitionDirectory):
         centred = sample.agreement[rows] - sample.mean_agreement
         scores = scorer.image_scores(metric)[rows]
         return plan_labels(self.models, DrawnLabels(scores, rate, left, images, centred), settings)
+
+    def report(
+        self, labels: Labels | Path | str | None = None, metrics: Sequence[str] = (), out: Path | str | None = None
+    ) -> Path:
+        """Write the page that `captrial compete report` writes, into `report` in the directory or `out`; its path."""
+        write = import_module("captrial.report").write_competition_report  # a package above this one
+        known = self._given(labels) or self.labels()
+        chosen = list(metrics) or list(dict.fromkeys([self.default_metric(known), "cider", "spice"]))
+        page: Path = write(self, known, chosen, Path(out) if out else self.directory / "report")
+        return page
 
     def _given(self, labels: Labels | Path | str | None) -> Labels | None:
         return self.labels(labels) if isinstance(labels, Path | str) else labels

@@ -45,12 +45,15 @@ from captrial.compete.storage.selection_files import (
     all_pairs,
 )
 from captrial.data import read_references
-from captrial.data.image_source import ImageSource, class_of
+from captrial.data.image_source import MISSING, ImageSource, class_of
 from captrial.errors import DamagedError, InputError, StateError
 from captrial.folders import check_files
 from captrial.metrics.registry import MetricOptions
 from captrial.metrics.score_inputs import read_objects
+from captrial.progress import track
 from captrial.result_table import html_table
+
+CHECKED = 10_000  # images whose files are checked when a competition is made
 
 
 class CompetitionDirectory:
@@ -127,6 +130,22 @@ class CompetitionDirectory:
     def image_source(self) -> ImageSource | None:
         """Access to the images by id, if a folder or a pool was given."""
         return ImageSource(self.image_root) if self.image_root else None
+
+    def image_problems(self) -> list[str]:
+        """Images that are missing or cannot be read, each with the reason: of all, or of `CHECKED` of more.
+
+        Only headers are read. Images of a pool were checked when it was built.
+        """
+        source, ids = self.image_source, self.pool.ids().to_pylist()
+        if source is None or source.is_pool:
+            return []
+        chosen = ids[:: -(-len(ids) // CHECKED)]
+        found = {image: source.problem(image) for image in track(chosen, "checking images")}
+        missing = [image for image, problem in found.items() if problem == MISSING]
+        if len(missing) == len(chosen):
+            other = f", which holds files like {first!r}" if (first := source.first()) else ""
+            return [f"none of the images is in {source.root}{other}; the first is called {missing[0]!r}"]
+        return [f"{image}: {problem}" for image, problem in found.items() if problem]
 
     def class_of(self, image_id: str) -> str | None:
         """The class of an image in the pool, where it has one."""

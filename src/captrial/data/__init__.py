@@ -17,9 +17,11 @@ from captrial.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from captrial.data.captions import (
+        CaptionLayout,
         CaptionProblem,
         CaptionSet,
         read_captions,
+        read_id_table,
         read_references,
         write_captions,
         write_references,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from captrial.data.images import ImageProblem, image_size, open_image, try_open
 
 __all__ = [
+    "CaptionLayout",
     "CaptionProblem",
     "CaptionSet",
     "ImageProblem",
@@ -39,6 +42,7 @@ __all__ = [
     "problems",
     "read_captions",
     "read_dataset",
+    "read_id_table",
     "read_references",
     "read_shards",
     "try_open",
@@ -50,7 +54,8 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "captions": "CaptionProblem CaptionSet read_captions read_references write_captions write_references",
+        "captions": "CaptionLayout CaptionProblem CaptionSet read_captions read_id_table read_references "
+        "write_captions write_references",
         "datasets": "detect join present problems read_dataset read_shards write_shards",
         "images": "ImageProblem image_size open_image try_open",
     },

@@ -57,6 +57,19 @@ KEYS: dict[str, Callable[[str], str]] = {  # how ids are matched, in order
 }
 
 
+def two_styles(first: str, ours: Iterable[str], second: str, theirs: Iterable[str]) -> str:
+    """That no ids of two files meet, with an example of each style and the option that maps the ones to the others.
+
+    >>> two_styles("a.json", ["img_1"], "refs.json", ["000001.jpg"])
+    "Ids are written like 'img_1' in a.json and like '000001.jpg' in refs.json; --ids TABLE.csv (theirs,ours) maps them"
+    """
+    one, other = next(iter(ours), ""), next(iter(theirs), "")
+    return (
+        f"Ids are written like {one!r} in {first} and like {other!r} in {second}; --ids TABLE.csv (theirs,ours) maps "
+        "them"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class MatchedIds:
     """Given ids and the known ids that they mean."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from PIL import Image
 
 from captrial.data.image_ids import ImageIds
-from captrial.data.images import IMAGE_SUFFIXES, ImageProblem, open_image, try_open
+from captrial.data.images import IMAGE_SUFFIXES, ImageProblem, image_size, open_image, try_open
 from captrial.data.pools.image_pool import MANIFEST, ImagePool
-from captrial.errors import CaptrialError
+from captrial.errors import CaptrialError, ImageError
 from captrial.records import Sample
 
 _SUFFIXES = ("", ".jpg", ".jpeg", ".png", ".webp")
+MISSING = "is not in the folder"
 _COCO = ("{:012d}.jpg", "COCO_val2014_{:012d}.jpg", "COCO_train2014_{:012d}.jpg", "COCO_test2014_{:012d}.jpg")
 
 
@@ -61,6 +62,26 @@ class ImageSource:
             return find_image(self.root, found) if found else direct
         image = self._known.get(self._find(image_id) or "")
         return image.path if image else None
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether the root is the directory of a pool."""
+        return self._pool is not None
+
+    def first(self) -> str | None:
+        """The name of some image file that is there."""
+        return next((path.name for path in self.root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES), None)
+
+    def problem(self, image_id: str) -> str:
+        """Why the file of an image cannot be used, from its header; empty if it can, `MISSING` if there is none."""
+        path = self.path(image_id)
+        if path is None:
+            return MISSING
+        try:
+            image_size(path, name=image_id)
+        except ImageError as error:
+            return str(error).removeprefix(f"{image_id}: ")
+        return ""
 
     def content(self, image_id: str) -> bytes | None:
         """The bytes of an image's file, or None where it is not there."""

@@ -1,10 +1,10 @@
 """Opening images safely: `open_image` returns an RGB image or raises an `ImageError` that says why not.
 
 The format is recognised from the first bytes, never from the file name: JPEG, PNG, WebP, GIF (first frame), BMP and
-TIFF are opened, nothing else. The number of pixels, and the memory that decoding takes, are checked before any pixel is
-decoded: beside its file, opening one image takes at most 18 bytes per allowed pixel, 1.5 GiB with the default limit.
-EXIF orientation is applied, transparency is shown over white, 16- and 32-bit grey is scaled to 8 bits. All functions
-are safe to call from threads.
+TIFF are opened, AVIF and HEIC where Pillow or pillow-heif can decode them, nothing else. The number of pixels, and the
+memory that decoding takes, are checked before any pixel is decoded: beside its file, opening one image takes at most 18
+bytes per allowed pixel, 1.5 GiB with the default limit. EXIF orientation is applied, transparency is shown over white,
+16- and 32-bit grey is scaled to 8 bits. All functions are safe to call from threads.
 
     open_image(source)      the image in RGB, or an ImageError
     try_open(source)        the image in RGB, or an ImageProblem: for batches
@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -61,6 +62,12 @@ SUFFIXES = {  # of file names; the first one is used for writing
     "GIF": (".gif",),
     "BMP": (".bmp",),
     "TIFF": (".tif", ".tiff"),
+    "HEIF": (".heic", ".heif"),
+    "AVIF": (".avif",),
+}
+BRANDS = {  # of ISO media files, behind `ftyp`
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"mif1"), "HEIF"),
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
 }
 IMAGE_SUFFIXES = frozenset(chain.from_iterable(SUFFIXES.values()))
 OTHER_SIGNATURES = (  # of files that are given instead of images by mistake; in lower case
@@ -246,7 +253,27 @@ def _header(stream: BinaryIO, start: bytes, name: str) -> ImageFile:
         raise RefusedImageError(
             name, "not an image", f"is {describe_file(start)}, not a JPEG, PNG, WebP, GIF, BMP or TIFF image"
         )
-    return PLUGINS[form](stream)
+    plugin = PLUGINS.get(form) or _optional_plugin(form)
+    if plugin is None:
+        extra = "pip install 'captrial[heif]' reads it; or " if form == "HEIF" else ""
+        kind = "a HEIC" if form == "HEIF" else "an AVIF"
+        raise RefusedImageError(name, "not an image", f"is {kind} image; {extra}save it as JPEG")
+    return plugin(stream)
+
+
+@cache
+def _optional_plugin(form: str) -> type[ImageFile] | None:
+    """What decodes HEIC and AVIF, where it is installed."""
+    try:
+        if form == "HEIF":
+            from pillow_heif.as_plugin import HeifImageFile
+
+            return cast("type[ImageFile]", HeifImageFile)
+        from PIL import AvifImagePlugin, features
+
+        return AvifImagePlugin.AvifImageFile if features.check("avif") else None
+    except ImportError:
+        return None
 
 
 def _check_scans(image: ImageFile, content: bytes, name: str) -> None:
@@ -281,11 +308,13 @@ def _check_memory(image: ImageFile, max_pixels: int, name: str) -> None:
 def decoding_memory(image: ImageFile) -> int:
     """An upper bound of the bytes that decoding an image and converting it to RGB take, from its header."""
     pixels = image.width * image.height
-    decoded = 4 * pixels if image.format in ("GIF", "WEBP") else _BYTES_PER_PIXEL.get(image.mode, 4) * pixels
+    decoded = (
+        4 * pixels if image.format in ("GIF", "WEBP", "HEIF", "AVIF") else _BYTES_PER_PIXEL.get(image.mode, 4) * pixels
+    )
     buffers = 0  # of the decoder, while it fills the image
     if image.format == "JPEG" and image.info.get("progressive"):
         buffers = 2 * len(image.getbands()) * pixels  # all coefficients, 16 bits each
-    elif image.format == "WEBP":
+    elif image.format in ("WEBP", "HEIF", "AVIF"):
         buffers = 12 * pixels  # two canvases and a frame
     elif isinstance(image, TiffImagePlugin.TiffImageFile):
         buffers = _strip_bytes(image) + decoded  # it is turned upright while it is loaded
@@ -371,13 +400,15 @@ def header_pixels(source: Source) -> int:
 
 
 def image_format(start: bytes) -> str | None:
-    """The format of an image file from its first bytes; None where it is not one of the six formats.
+    """The format of an image file from its first bytes; None where it is not one of the formats.
 
     >>> image_format(b"GIF89a..."), image_format(b"<html>")
     ('GIF', None)
     """
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "WebP"
+    if start[4:8] == b"ftyp" and start[8:12] in BRANDS:
+        return BRANDS[start[8:12]]
     return next((name for signature, name in SIGNATURES if start.startswith(signature)), None)
 
 

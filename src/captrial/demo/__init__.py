@@ -1,9 +1,11 @@
 """The demonstration: a whole trial on rendered images, offline, in a few minutes.
 
-Five captioners are trained on the toy world's tidy images and tested on its wild ones. They are ranked by a competition
-(simulated annotators label the selected images over the real web application), their words are grounded, and their
-attention is compared with annotated regions. The shipped captioners are shown on photographs. One page shows the
-results. Names are imported when first used.
+Five captioners are trained on tidy and wild images of the toy world and tested on other wild ones. They are ranked by a
+competition (simulated annotators label the selected images over the real web application), every caption is checked
+against what is in its image, words are grounded, and attention is compared with annotated regions. The shipped
+captioners compete on photographs. One page shows the results.
+
+Names are imported when first used.
 """
 
 from typing import TYPE_CHECKING

@@ -35,6 +35,8 @@ class DemoResults:
     ranking: RankingResult
     labels: Mapping[str, Any]  # summary of the simulated annotation
     analysis: Path  # folder of grounding, attention and explanations
+    quality: Sequence[Mapping[str, Any]]  # every captioner's `CaptionQuality` over all wild images
+    photographs: Mapping[str, Any]  # see `photograph_trial`
     seconds: Mapping[str, float]  # by step
 
 
@@ -48,9 +50,16 @@ def write_demo_page(results: DemoResults, sheet: Path, path: Path) -> Path:
         "demo.html",
         plan=results.plan,
         ranking=results.ranking.rows(),
+        conclusion=results.ranking.conclusion(),
+        quality=sorted(results.quality, key=lambda row: -row["cider"]),
+        photograph_trial=results.photographs,
+        photograph_cards=_photograph_cards(results.photographs, folder.parent / "photographs" / "images"),
         labels=results.labels,
         charts={
             "ranking": _ranking_chart(results.ranking),
+            "photographs": charts.intervals(
+                "photographs", "Ranking on photographs", interval_rows(results.photographs["rows"]), "mean CIDEr"
+            ),
             "grounding": _grounding_chart(grounding["grounding-checkable"]["rows"]),
             "attention": _attention_chart(attention["correctness"]["rows"]),
         },
@@ -71,6 +80,14 @@ def write_demo_page(results: DemoResults, sheet: Path, path: Path) -> Path:
     )
     atomic_write(path, page)
     return path
+
+
+def _photograph_cards(trial: Mapping[str, Any], images: Path) -> list[dict[str, Any]]:
+    """Every photograph with its captions, the best captioner's first."""
+    return [
+        {**entry, "image": image_data_url(open_image(images / entry["file"]), side=CARD_SIDE)}
+        for entry in trial["photographs"]
+    ]
 
 
 def _skill_row(row: Mapping[str, Any]) -> dict[str, Any]:

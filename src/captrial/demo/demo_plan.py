@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 IMPLICIT, SUPERVISED = "show-attend-tell", "show-attend-tell, supervised"
-PHOTOGRAPHS = ("chelsea.png", "motorcycle_left.png", "coffee.png")  # of scikit-image, if it is installed
+PHOTOGRAPHS = ("chelsea", "motorcycle_left", "coffee")  # that are explained, where they are installed
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,32 @@ class DemoPlan:
     """Sizes of the demonstration; the tests run a smaller one."""
 
     images: Mapping[str, int] = field(default_factory=lambda: {"train": 400, "val": 40, "test": 60, "wild": 320})
+    wild_training: int = 550  # wild images, none of those that are captioned, that captioners learn from, too
     size: int = 224
     backbone: str = "efficientnet-lite0"
     captioners: tuple[DemoCaptioner, ...] = CAPTIONERS
     recipe: Mapping[str, str] = field(
         default_factory=lambda: {
-            "epochs": "10",
+            "epochs": "9",
             "batch": "16",
-            "captions": "3",
-            "rate": "1.5e-3",
+            "captions": "2",
+            "rate": "2e-3",
             "warmup": "40",
             "min_count": "3",
             "patience": "100",
         }
     )
-    k: int = 15  # images a pair that are labelled
+    k: int = 15  # images per pair that are labelled
     annotators: int = 4  # simulated annotators of each role
     beam: int = 3
     explained: int = 2  # wild images whose captions are explained
     photographs: tuple[str, ...] = PHOTOGRAPHS
-    shipped: tuple[str, ...] = ("show_attend_tell", "m2")  # captioners of the photographs
+    shipped: tuple[str, ...] = ("ort", "m2", "transformer", "show_attend_tell")  # compete on photographs
+    explained_by: tuple[str, ...] = ("show_attend_tell", "m2")  # of these, whose captions are explained
     seed: int = 0
+    workers: int | None = None  # processes that train and render; by default one per processor
+
+    @property
+    def rendered(self) -> dict[str, int]:
+        """Images that are rendered, by split."""
+        return {**self.images, "wild": self.images["wild"] + self.wild_training}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,16 @@ from captrial.annotate.simulate import SimulationSettings, simulate_experiment
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.trained import caption_by_id
 from captrial.compete import Competition, SelectionSettings
-from captrial.data import write_captions, write_references
+from captrial.data import read_captions, write_captions, write_references
 from captrial.demo import explanations
+from captrial.demo.caption_quality import caption_quality
 from captrial.demo.demo_page import DemoResults, write_demo_page
 from captrial.demo.demo_plan import DemoCaptioner, DemoPlan
+from captrial.demo.photograph_trial import hold_photograph_trial, read_photograph_trial
+from captrial.engines.engine import share_cores
 from captrial.errors import StateError
 from captrial.files import atomic_write
+from captrial.installation import usable_cpus
 from captrial.records import Sample
 from captrial.report import write_competition_report
 from captrial.toyworld import ToyWorldSettings, draw_sheet, read_toyworld, write_toyworld
@@ -44,9 +52,17 @@ class Steps:
     def make(self, what: str, result: Path, work: Callable[[], object]) -> None:
         """Call `work`, unless its result exists."""
         if result.exists():
-            self.reused.append(what)
-            self.report(f"reusing {what}")
+            self.reuse(what)
             return
+        self.time(what, work)
+
+    def reuse(self, what: str) -> None:
+        """Note that a step was done before."""
+        self.reused.append(what)
+        self.report(f"reusing {what}")
+
+    def time(self, what: str, work: Callable[[], object]) -> None:
+        """Call `work` and note how long it took."""
         self.report(f"making {what}")
         started = time.monotonic()
         work()
@@ -69,15 +85,33 @@ class Demo:
     def run(self) -> dict[str, Any]:
         """Run all steps in order; returns the ranking, the labels and the page."""
         self._train()
-        self._compete(self.samples["wild"])
+        self._compete(self.pool)
         self._analyse(self.samples["test"])
         competition = Competition.open(self.out / LABELLED)
         self.report("writing the report")
         write_competition_report(competition, competition.labels(), [METRIC], self.out / "report" / "competition")
         ranking, labels = competition.rank(METRIC), orjson.loads((self.out / "labels.json").read_bytes())
-        results = DemoResults(self.plan, competition, ranking, labels, self.out / "analysis", self.steps.seconds)
+        quality = orjson.loads((self.out / "quality.json").read_bytes())
+        photographs = read_photograph_trial(self.out / "photographs")
+        results = DemoResults(
+            self.plan,
+            competition,
+            ranking,
+            labels,
+            self.out / "analysis",
+            quality,
+            photographs,
+            self.steps.seconds,
+        )
         page = write_demo_page(results, self.out / "toyworld.png", self.out / "report" / "index.html")
-        return {"ranking": ranking.rows(), "labels": labels, "report": page}
+        return {
+            "ranking": ranking.rows(),
+            "conclusion": ranking.conclusion(),
+            "quality": quality,
+            "photographs": photographs["conclusion"],
+            "labels": labels,
+            "report": page,
+        }
 
     # Training --------------------------------------------------------------------------------------------------
 
@@ -86,32 +120,53 @@ class Demo:
         plan, make = self.plan, self.steps.make
         folder, store = self.out / "toyworld", self.out / "features"
         make("the toy world", folder / "dataset.json", lambda: self._render(folder))
-        self.samples = {split: read_toyworld(folder, split=split) for split in plan.images}
+        self.samples = read_world(folder, plan)
         make("features", store / "index.jsonl", lambda: self._extract(store))
         self.features = self._extract(store)  # continues where it was interrupted
-        for captioner in plan.captioners:
-            make(
-                f"the captioner {captioner.name}",
-                self.runs[captioner.name] / "metrics.png",  # drawn when training has finished
-                lambda captioner=captioner: self._train_captioner(captioner),  # type: ignore[misc]
-            )
+        self.pool, more = self.samples["wild"][: plan.images["wild"]], self.samples["wild"][plan.images["wild"] :]
+        self.training = [*self.samples["train"], *more]
+        self._train_captioners()
 
     def _render(self, folder: Path) -> None:
         """Render the toy world, and a sheet of some of its images."""
         plan = self.plan
         draw_sheet(self.out / "toyworld.png", ToyWorldSettings(24, plan.seed, shares={"train": 12, "wild": 12}))
-        shares = {split: float(count) for split, count in plan.images.items()}
-        write_toyworld(folder, ToyWorldSettings(sum(plan.images.values()), plan.seed, plan.size, shares))
+        shares = {split: float(count) for split, count in plan.rendered.items()}
+        settings = ToyWorldSettings(sum(plan.rendered.values()), plan.seed, plan.size, shares)
+        write_toyworld(folder, settings, plan.workers or usable_cpus())
 
     def _extract(self, store: Path) -> FeatureStore:
         samples = [sample for part in self.samples.values() for sample in part]
         return features_of(samples, load_backbone(f"{self.plan.backbone}?size={self.plan.size}"), store)
 
-    def _train_captioner(self, captioner: DemoCaptioner) -> None:
+    def _train_captioners(self) -> None:
+        """Train the captioners that are not trained yet: side by side, each in a process with one thread."""
+        todo = []
+        for captioner in self.plan.captioners:
+            done = self.runs[captioner.name] / "metrics.png"  # drawn when training has finished
+            if done.exists():
+                self.steps.reuse(f"the captioner {captioner.name}")
+            else:
+                todo.append(captioner)
+        workers = min(self.plan.workers or usable_cpus(), len(todo))
+        if workers <= 1:
+            for captioner in todo:
+                self.steps.time(f"the captioner {captioner.name}", lambda one=captioner: self._train_one(one))  # type: ignore[misc]
+            return
+        self.report(f"training {len(todo)} captioners in {workers} processes")
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, context, _begin_worker) as pool:
+            running = {pool.submit(train_captioner, self.out, self.plan, captioner): captioner for captioner in todo}
+            for future in as_completed(running):
+                name = f"the captioner {running[future].name}"
+                self.steps.seconds[name] = future.result()
+                self.report(f"made {name}")
+
+    def _train_one(self, captioner: DemoCaptioner) -> None:
         """Train one captioner by cross-entropy."""
         options = {**self.plan.recipe, **captioner.options, "seed": str(self.plan.seed)}
         notes = {"data": "the toy world"}
-        data = TrainingData(self.samples["train"], self.samples["val"], self.features, self.features.vision, notes)
+        data = TrainingData(self.training, self.samples["val"], self.features, self.features.vision, notes)
         train(captioner.preset, data, self.runs[captioner.name], options)
 
     # Competition -----------------------------------------------------------------------------------------------
@@ -129,6 +184,17 @@ class Demo:
         directory, labels = self.out / "competition", self.out / "labels.json"
         make("the selection", directory / "competition.json", lambda: self._select(files, directory))
         make("the labels", labels, lambda: self._label(samples, directory, labels))
+        quality = self.out / "quality.json"
+        make("the check of all captions", quality, lambda: self._check(files, samples, quality))
+
+    def _check(self, files: dict[str, Path], samples: Sequence[Sample], path: Path) -> None:
+        """Check every caption of the wild images against what is known of them."""
+        found = []
+        for name, file in files.items():
+            captions = read_captions(file).to_dict()
+            own = {sample.id: captions[self._file_id(sample)] for sample in samples}
+            found.append(asdict(caption_quality(name, own, samples, self.plan.seed)))
+        atomic_write(path, orjson.dumps(found))
 
     def _caption(self, name: str, samples: Sequence[Sample], path: Path) -> None:
         best = Checkpoint.from_pretrained(self.runs[name] / "best")
@@ -169,4 +235,32 @@ class Demo:
         make("grounding", grounding / "tables.json", lambda: explanations.measure_grounding(plan, *parts, grounding))
         make("attention", attention / "tables.json", lambda: explanations.measure_attention(plan, *parts, attention))
         make("explanations", toys, lambda: explanations.explain_toyworld(plan, *parts, toys))
+        trial = self.out / "photographs"
+        make(
+            "the trial on photographs",
+            trial / "ranking.json",
+            lambda: hold_photograph_trial(plan.shipped, METRIC, trial),
+        )
         make("explained photographs", photographs, lambda: explanations.explain_photographs(plan, photographs))
+
+
+def read_world(folder: Path, plan: DemoPlan) -> dict[str, list[Sample]]:
+    """The rendered images by split."""
+    return {split: list(read_toyworld(folder, split=split)) for split in plan.images}
+
+
+def train_captioner(out: Path, plan: DemoPlan, captioner: DemoCaptioner) -> float:
+    """Train one captioner of a demonstration in a worker process; returns the seconds that it took."""
+    started = time.monotonic()
+    demo = Demo(out, lambda _: None, plan)
+    demo.samples = read_world(out / "toyworld", plan)
+    demo.training = [*demo.samples["train"], *demo.samples["wild"][plan.images["wild"] :]]
+    demo.features = FeatureStore(out / "features")
+    demo._train_one(captioner)
+    return time.monotonic() - started
+
+
+def _begin_worker() -> None:
+    """One thread, and no progress bar of its own: several processes share a terminal."""
+    share_cores(1)
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for the life of the process

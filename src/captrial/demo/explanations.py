@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
@@ -16,6 +15,7 @@ from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
 from captrial.data.images import open_image
 from captrial.demo.demo_plan import IMPLICIT, SUPERVISED, DemoPlan
+from captrial.demo.photograph_trial import find_photographs
 from captrial.files import atomic_write
 from captrial.grounding.attention_correctness import FORCED
 from captrial.grounding.attention_correctness import measure_attention as measure_correctness
@@ -81,18 +81,10 @@ def explain_toyworld(
 
 
 def explain_photographs(plan: DemoPlan, path: Path) -> None:
-    """Explained captions of photographs by the shipped captioners; none where scikit-image is not installed."""
-    panels = [panel(view) for image in photographs(plan) for view in _views(image, plan.shipped)]
+    """Explained captions of some photographs by shipped captioners."""
+    images = [file for name, file in find_photographs().items() if name in plan.photographs]
+    panels = [panel(view) for image in images for view in _views(image, plan.explained_by)]
     atomic_write(path, orjson.dumps(panels))
-
-
-def photographs(plan: DemoPlan) -> list[Path]:
-    """Photographs that come with scikit-image."""
-    spec = find_spec("skimage")
-    if spec is None or spec.origin is None:
-        return []
-    folder = Path(spec.origin).parent / "data"
-    return [folder / name for name in plan.photographs if (folder / name).exists()]
 
 
 def _views(image: Path, captioners: Sequence[str]) -> list[ExplanationView]:

@@ -49,7 +49,7 @@ def write_sample(out: Path | str, settings: ExampleSettings | None = None) -> li
     captions = {name: _captions(truth, share, settings.seed) for name, share in MISTAKES.items()}
     references = {name: texts[1:] for name, texts in truth.items()}  # captioners say the first
     shutil.copytree(PHOTOGRAPHS, out / "photographs")
-    shutil.copy(PHOTOGRAPHS / "chelsea.jpg", out / PHOTO)
+    shutil.copy(PHOTOGRAPHS / "astronaut.jpg", out / PHOTO)
     atomic_write(out / "references.json", orjson.dumps(references, option=orjson.OPT_INDENT_2))
     for name, own in captions.items():
         atomic_write(out / f"{name}.json", orjson.dumps(own, option=orjson.OPT_INDENT_2))

@@ -124,7 +124,10 @@ def _run(spec: JobSpec, parts: Sequence[InputPart], folder: OutputFolder, engine
     tasks = folder.prepare(spec, parts)
     failures, in_a_row = list[PartDone](), 0
     with progress_bar() as bar, closing(engine.do(spec, tasks)) as parts_done:
-        bar_task = bar.add_task(spec.job.__name__, total=len(parts), completed=len(parts) - len(tasks))
+        sizes = [part.row_count for part in parts]
+        total = None if None in sizes else sum(size or 0 for size in sizes)
+        left = sum(task.part.row_count or 0 for task in tasks)
+        bar_task = bar.add_task(spec.job.title, total=total, completed=0 if total is None else total - left)
         for done in parts_done:
             if done.hopeless:
                 raise CaptrialError(str(done.failure))
@@ -132,7 +135,7 @@ def _run(spec: JobSpec, parts: Sequence[InputPart], folder: OutputFolder, engine
             in_a_row = in_a_row + 1 if done.failure else 0
             if in_a_row == IN_A_ROW:
                 break
-            bar.advance(bar_task)
+            bar.advance(bar_task, done.rows)
     if failures:
         others = "the others are finished" if in_a_row < IN_A_ROW else f"{IN_A_ROW} in a row failed, the run ends here"
         raise CaptrialError(

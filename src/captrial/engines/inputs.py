@@ -34,7 +34,8 @@ from captrial.engines.job import Row
 from captrial.errors import DatasetError, ImageError, InputError
 from captrial.files import content_hash, image_source, path_inside, stamp
 
-PART = 512  # images a part: minutes of captioning on a processor, a tenth of a minute on a GPU
+PART, SMALLEST = 512, 16  # images in a part: what an interruption may cost; 512 take minutes on a processor
+PARTS = 64  # of an input that has images for so many
 TOGETHER = 32  # rows of a Parquet file that are in memory at once
 BUFFER = 1 << 20  # bytes that are read at once of each of its columns
 URLS = (".txt", ".urls")
@@ -64,6 +65,11 @@ class InputPart:
         return _READERS[self.kind](self)
 
     @property
+    def row_count(self) -> int | None:
+        """The number of rows; None where only reading the file tells."""
+        return None if self.kind == "tar" else self.stop - self.start if self.kind == "parquet" else len(self.entries)
+
+    @property
     def in_file(self) -> bool:
         """Whether the ids of the rows are known only from reading the file."""
         return self.kind in ("tar", "parquet")
@@ -74,8 +80,17 @@ class InputPart:
         return content_hash(repr(self))
 
 
-def find_parts(source: Path | str, size: int = PART) -> list[InputPart]:
-    """The parts of an input, in order; its kind is recognised by its name and content."""
+def part_size(images: int) -> int:
+    """Images in a part of an input of so many: small inputs have small parts, so that an interruption loses little.
+
+    >>> part_size(155), part_size(6000), part_size(1_000_000)
+    (16, 93, 512)
+    """
+    return min(PART, max(SMALLEST, images // PARTS))
+
+
+def find_parts(source: Path | str, size: int | None = None) -> list[InputPart]:
+    """The parts of an input, in order, of `size` rows or those of `part_size`; found by name and content."""
     path = Path(source).absolute()
     if path.is_dir():
         return _folder_parts(path, size)
@@ -101,7 +116,7 @@ def holds_rows(source: Path | str) -> bool:
     return path.suffix in (".parquet", *URLS) or path.name.endswith(SHARD_SUFFIXES)
 
 
-def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[InputPart]:
+def parts_of_all(sources: Sequence[Path | str], size: int | None = None) -> list[InputPart]:
     """The parts of several inputs, one after the other; single images are parts together, named as they are given."""
     images, others = list[Entry](), list[Path | str]()
     for source in sources:
@@ -113,10 +128,11 @@ def parts_of_all(sources: Sequence[Path | str], size: int = PART) -> list[InputP
     return [part for other in others for part in find_parts(other, size)] + entry_parts("files", images, size)
 
 
-def entry_parts(kind: str, entries: Iterable[Entry], size: int = PART) -> list[InputPart]:
+def entry_parts(kind: str, entries: Iterable[Entry], size: int | None = None) -> list[InputPart]:
     """Parts of things that are named one by one."""
-    numbered = ((_writable(name), place) for name, place in entries)
-    chunks = iter(lambda: tuple(islice(numbered, size)), ())
+    named = [(_writable(name), place) for name, place in entries]
+    step = size or part_size(len(named))
+    chunks = (tuple(named[start : start + step]) for start in range(0, len(named), step))
     return [InputPart(kind, entries=chunk, stamp=_stamp(kind, chunk)) for chunk in chunks]
 
 
@@ -124,13 +140,14 @@ def _stamp(kind: str, entries: Iterable[Entry]) -> str:
     return content_hash(repr([stamp(place) for _, place in entries])) if kind == "files" else ""
 
 
-def parquet_parts(paths: Sequence[Path], size: int = PART) -> list[InputPart]:
+def parquet_parts(paths: Sequence[Path], size: int | None = None) -> list[InputPart]:
     """Parts of Parquet files."""
+    counts = [rows_in(path) for path in paths]
+    step = size or part_size(sum(counts))
     return [
-        InputPart("parquet", str(path), start, min(start + size, rows), path.stat().st_size, stamp=stamp(path) or "")
-        for path in paths
-        for rows in [rows_in(path)]
-        for start in range(0, rows, size)
+        InputPart("parquet", str(path), start, min(start + step, rows), path.stat().st_size, stamp=stamp(path) or "")
+        for path, rows in zip(paths, counts, strict=True)
+        for start in range(0, rows, step)
     ]
 
 
@@ -149,7 +166,7 @@ def _whole(path: Path | str) -> Iterator[None]:
         raise DatasetError(f"{path}: not a complete Parquet file ({reason}); fetch it again, or remove it") from None
 
 
-def _folder_parts(folder: Path, size: int) -> list[InputPart]:
+def _folder_parts(folder: Path, size: int | None) -> list[InputPart]:
     """A folder holds tar shards, Parquet files, or images."""
     if parquet := sorted(folder.glob("*.parquet")):
         return parquet_parts(parquet, size)

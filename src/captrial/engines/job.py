@@ -23,6 +23,7 @@ Row = dict[str, Any]
 class Job(ABC):
     """Something done to every row; its `__init__` loads what it needs."""
 
+    title: ClassVar[str] = "working"  # what its progress bar says
     schema: ClassVar[pa.Schema]  # of what it adds to a row, without `id` and `error`
 
     def prepare(self, rows: Sequence[Row]) -> Sequence[Row]:

@@ -188,7 +188,7 @@ class AttentionResult:
     @classmethod
     def read(cls, path: Path) -> AttentionResult:
         """Read what `write` wrote."""
-        with damage_named(path, "the same command after removing it", "is no result of attention correctness"):
+        with damage_named(path, "the same command after removing it", "is not a result of attention correctness"):
             return cls.from_dict(orjson.loads(path.read_bytes()))
 
     @classmethod

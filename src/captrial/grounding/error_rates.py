@@ -56,7 +56,7 @@ def error_note(calibration: NounCalibration | None, method: str = DEFAULT_METHOD
     if not rates:
         return NO_RATE
     shown = ", ".join(f"{verdict} {rate:.0%}" for verdict, rate in rates.items() if verdict in set(Verdict))
-    note = f"measured on test photographs by their references, these verdicts are wrong: {shown}"
+    note = f"measured on test photographs of Flickr8k by their references, these verdicts are wrong: {shown}"
     eye = rates_by_eye(calibration) or {}
     if absent := eye.pop(Verdict.NOT_IN_IMAGE, None):
         named = {name.removeprefix(f"{Verdict.NOT_IN_IMAGE}, "): rate for name, rate in eye.items()}

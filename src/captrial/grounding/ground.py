@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import orjson
 from PIL import Image
 
-from captrial.attribution.attribution import top_labels
-from captrial.attribution.explain import check_request, explain
-from captrial.attribution.explanation import Explanation
-from captrial.attribution.methods.registry import DEFAULT_METHOD
-from captrial.attribution.page import ExplanationView, WordMark, words_figure, write_page
+from captrial.attribution.attribution import Array, Attribution, top_labels
+from captrial.attribution.explain import check_request
+from captrial.attribution.explain import explain as explain_words
+from captrial.attribution.explanation import Alternative, Explanation
+from captrial.attribution.methods.registry import DEFAULT_METHOD, title_of
+from captrial.attribution.page import ExplanationView, WordMark, error_warning, framed, words_figure, write_page
 from captrial.attribution.region_rules import DEFAULT_RULE, region_rule
 from captrial.captioners.loading import load_captioner
 from captrial.captioners.protocols import AnyCaptioner, Explainable
@@ -50,6 +51,15 @@ MARKS = {
     Verdict.NOT_LOOKED_AT: WordMark(Verdict.NOT_LOOKED_AT, "↷", "#8a4b00"),
     Verdict.NOT_IN_IMAGE: WordMark(Verdict.NOT_IN_IMAGE, "✗", "#b3261e"),
     Verdict.UNCHECKABLE: WordMark(Verdict.UNCHECKABLE, "?", "#5b6472"),
+}
+
+
+SENTENCES = {  # after the noun
+    Verdict.GROUNDED: "its top region is {label}",
+    Verdict.EARLY: "it is in the image, but only an earlier word has a top region of that class",
+    Verdict.NOT_LOOKED_AT: "it is in the image, but the word's top region is {label}",
+    Verdict.NOT_IN_IMAGE: "no {noun} was found in the image",
+    Verdict.UNCHECKABLE: "the detector knows no class for it, so it cannot be checked",
 }
 
 
@@ -113,6 +123,22 @@ def ground(
     return grounded
 
 
+def explain(
+    captioner: AnyCaptioner | Explainable | str | Path,
+    image: Image.Image | str | Path,
+    method: str = DEFAULT_METHOD,
+    *,
+    regions: RegionSource = DEFAULT_DETECTOR,
+    **options: Any,
+) -> GroundedExplanation:
+    """Explain every word of a captioner's caption of an image, with a verdict on every noun: `captrial explain`.
+
+    `options` are those of `ground`, for example `caption="a dog runs"`, `contrast={"cat": "dog"}`, `over="pixels"`,
+    `steps=50`. Without verdicts, and without a detector: `captrial.attribution.explain`.
+    """
+    return ground(captioner, image, method, regions=regions, **options)
+
+
 def _ground_image(
     captioner: AnyCaptioner | Explainable | str | Path,
     image: Image.Image | str | Path,
@@ -127,11 +153,12 @@ def _ground_image(
     region_rule(rule)
     if found.regions:
         options.setdefault("boxes", relative_boxes(found.regions, opened.size))  # the regions that occlusion covers
-    explanation = explain(captioner, opened, method, **options)
+    options.setdefault("second", True)
+    explanation = explain_words(captioner, opened, method, **options)
     return ground_explanation(explanation, found, grounder or Grounder(found.labels), rule)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroundedExplanation:
     """An explanation, the regions of its image, and a verdict on every noun. Made by `captrial.ground`."""
 
@@ -142,11 +169,53 @@ class GroundedExplanation:
     rule: str = DEFAULT_RULE  # how the top region of a word was chosen
     detector: str | None = None  # that made the regions
     calibration: NounCalibration | None = None  # of that detector, with the error rates of verdicts
+    found: Mapping[int, int] = field(default_factory=dict)  # by position of a noun: the best region that is of it
 
     @property
     def caption(self) -> str:
         """The caption that was grounded."""
         return self.explanation.caption
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that were explained."""
+        return self.explanation.words
+
+    @property
+    def image(self) -> Image.Image | None:
+        """The image that was captioned."""
+        return self.explanation.image
+
+    @property
+    def log_probabilities(self) -> Array | None:
+        """(w,) of each word given those before it; None for black boxes."""
+        return self.explanation.log_probabilities
+
+    @property
+    def alternatives(self) -> tuple[tuple[Alternative, ...], ...]:
+        """Of each word, the most likely words in its place with their probabilities; empty for black boxes."""
+        return self.explanation.alternatives
+
+    @property
+    def attribution(self) -> Attribution:
+        """The attribution of the words."""
+        return self.explanation.attribution
+
+    def to_numpy(self) -> Array:
+        """Scores (words, elements), >= 0."""
+        return self.explanation.to_numpy()
+
+    def top(self, word: int) -> int | None:
+        """The element with the highest score for a word; None if there is no element."""
+        return self.explanation.top(word)
+
+    def __repr__(self) -> str:
+        """The caption and the verdicts."""
+        verdicts = ", ".join(f"{noun.name}: {noun.verdict}" for noun in self.nouns) or self.grounding.problem
+        return f"GroundedExplanation({self.caption!r}; {self.attribution.method}; {verdicts})"
+
+    def _repr_html_(self) -> str:
+        return framed([self.view()])
 
     @property
     def nouns(self) -> tuple[GroundedNoun, ...]:
@@ -162,6 +231,51 @@ class GroundedExplanation:
         """How often *not in the image* is wrong by eye for nouns of this kind; None for other verdicts."""
         return absence_error(self.calibration, noun.name) if noun.verdict is Verdict.NOT_IN_IMAGE else None
 
+    def sentence(self, noun: GroundedNoun) -> str:
+        """The verdict on a noun as one sentence."""
+        label = self.grounding.labels[noun.position] if self.grounding.labels else ""
+        said = f"{noun.name}: {SENTENCES[noun.verdict].format(noun=noun.name, label=_with_article(label))}"
+        error = self.error_by_eye(noun)
+        return f"{said}." if error is None else f"{said} (wrong in {error:.0%} of such cases, judged by eye)."
+
+    def warnings(self) -> list[str]:
+        """Reasons to distrust the maps: a large numerical error, or methods that name other regions."""
+        found = [error_warning(self.explanation.attribution), self._disagreement()]
+        return [warning for warning in found if warning]
+
+    def _disagreement(self) -> str | None:
+        """The nouns whose top region is of another class by the second method."""
+        second, labels = self.explanation.second, self.grounding.labels
+        image = self.explanation.image
+        if second is None or image is None or not labels:
+            return None
+        shown = second.without_class_token()
+        others = top_labels(shown.scores, shown.boxes, self.regions, image.size, self.rule)
+        places = sorted({noun.position for noun in self.nouns})
+        apart = [place for place in places if others and others[place] != labels[place]]
+        if not apart:
+            return None
+        words = self.explanation.words
+        named = ", ".join(f"“{words[place]}” ({labels[place]}; {others[place]})" for place in apart[:3])
+        more = f" and {len(apart) - 3} more" if len(apart) > 3 else ""
+        return (
+            f"methods disagree about {len(apart)} of {len(places)} nouns: the top region by "
+            f"{title_of(self.explanation.attribution.method)} and by {title_of(second.method)} is different for "
+            f"{named}{more}"
+        )
+
+    def error_by_references(self, noun: GroundedNoun) -> float | None:
+        """How often verdicts like this one are wrong by the references of photographs; None where not measured."""
+        rates = error_rates(self.calibration, self.explanation.attribution.method)
+        return None if rates is None else rates.get(noun.verdict)
+
+    def _mark(self, noun: GroundedNoun) -> WordMark:
+        """The mark of a noun, with the error rate by eye where there is one, else by references."""
+        by_eye = self.error_by_eye(noun)
+        if by_eye is not None:
+            return MARKS[noun.verdict]._replace(error=by_eye, basis="by eye")
+        return MARKS[noun.verdict]._replace(error=self.error_by_references(noun), basis="by references")
+
     def view(self) -> ExplanationView:
         """What pages and figures show, with a mark on every noun."""
         view, grounding = self.explanation.view(), self.grounding
@@ -175,9 +289,11 @@ class GroundedExplanation:
             ),
             rule=self.rule,
             marks={
-                noun.position: MARKS[noun.verdict]._replace(error=self.error_by_eye(noun))
+                noun.position: self._mark(noun)._replace(sentence=self.sentence(noun))
                 for noun in reversed(grounding.nouns)
             },
+            found=self.found,
+            warnings=self.warnings(),
             scores=list(zip(map(name_delta, DELTAS), grounding.scores(), strict=True)),
             problem=grounding.problem,
         )
@@ -186,6 +302,7 @@ class GroundedExplanation:
         """Plain values: caption, words with the label of their top region and their verdict, GroundingScores."""
         found, labels = self.explanation.attribution, self.grounding.labels
         shares = self.explanation.language_shares
+        alternatives = self.explanation.alternatives
         words = [
             {
                 "word": word,
@@ -194,6 +311,11 @@ class GroundedExplanation:
                 "absent": None if noun is None else noun.absent,
                 "error_by_eye": None if noun is None else self.error_by_eye(noun),
                 "language_share": None if shares is None else float(shares[number]),
+                "sentence": None if noun is None else self.sentence(noun),
+                "alternatives": {
+                    one.word: one.probability for one in (alternatives[number] if number < len(alternatives) else ())
+                },
+                "error_by_references": None if noun is None else self.error_by_references(noun),
                 "completeness_error": None if found.errors is None else float(found.errors[number]),
             }
             for number, word in enumerate(found.words)
@@ -209,18 +331,21 @@ class GroundedExplanation:
             "error_rates": error_rates(self.calibration, found.method),
             "error_rates_by_eye": rates_by_eye(self.calibration),
             "problem": self.grounding.problem,
+            "warnings": self.warnings(),
         }
 
     def _noun(self, word: int) -> GroundedNoun | None:
         return next((noun for noun in self.nouns if noun.position == word), None)
 
     def save(self, path: Path | str) -> Path:
-        """Write a page with verdicts (`.html`), or the values of `to_dict` (`.json`)."""
+        """Write a page with verdicts (`.html`), the values of `to_dict` (`.json`), or all numbers (`.npz`)."""
         path = Path(path)
         if path.suffix == ".html":
             return write_page([self.view()], path)
+        if path.suffix == ".npz":
+            return self.explanation.save(path)
         if path.suffix != ".json":
-            raise InputError(f"{path}: grounded explanations are saved as .html or .json")
+            raise InputError(f"{path}: explanations are saved as .html, .json or .npz")
         atomic_write(path, orjson.dumps(self.to_dict(), option=orjson.OPT_INDENT_2))
         return path
 
@@ -230,7 +355,7 @@ class GroundedExplanation:
 
 
 def ground_explanation(
-    explanation: Explanation,
+    explanation: Explanation | GroundedExplanation,
     found: ImageRegions | Sequence[Region],
     grounder: Grounder,
     rule: str = DEFAULT_RULE,
@@ -241,6 +366,8 @@ def ground_explanation(
     saw, are drawn but ground no noun. What is in the image is told by a detector's log-odds of nouns
     (`ImageRegions.odds`), else by the labels of the regions. `rule` chooses the top region of a word.
     """
+    if isinstance(explanation, GroundedExplanation):  # with other regions
+        explanation = explanation.explanation
     if not isinstance(found, ImageRegions):
         found = ImageRegions(list(found), [])
     regions = found.regions
@@ -249,9 +376,20 @@ def ground_explanation(
     names = [region.label for region in regions if region.label]
     presence = presence_of(grounder, names, found.odds, found.calibration)
     grounding = grounder.ground(explanation.words, _nouns(explanation.words, grounder), labels, presence)
+    places = {noun.position: place for noun in grounding.nouns for place in best_region(grounder, noun.name, regions)}
     return GroundedExplanation(
-        explanation, tuple(regions), grounding, grounder.description, rule, found.detector, found.calibration
+        explanation, tuple(regions), grounding, grounder.description, rule, found.detector, found.calibration, places
     )
+
+
+def _with_article(label: str) -> str:
+    return f"{'an' if label[:1] in 'aeiou' else 'a'} {label}" if label else "none"
+
+
+def best_region(grounder: Grounder, noun: str, regions: Sequence[Region]) -> list[int]:
+    """The region with the highest score whose label names the noun, in a list; an empty one if there is none."""
+    named = [place for place, region in enumerate(regions) if region.label and grounder.names(noun, region.label)]
+    return [max(named, key=lambda place: regions[place].score)] if named else []
 
 
 def _nouns(words: Sequence[str], grounder: Grounder) -> list[Noun]:

@@ -205,7 +205,7 @@ def _read(path: Path | None, description: Mapping[str, Any]) -> dict[str, Any]:
         for kept in found.values():
             _ = _regions(kept), kept[NOUN_ODDS]  # an error where there are none
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise DamagedError(path, f"is no list of regions ({error})", "the same command after removing it") from None
+        raise DamagedError(path, f"is not a list of regions ({error})", "the same command after removing it") from None
     if made_with != orjson.loads(heading):
         raise MismatchError(f"{path} holds regions of another detector; choose another --out")
     if lines[-1]:  # cut short by a kill

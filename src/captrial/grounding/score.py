@@ -146,9 +146,7 @@ class Grounder:
         back = [self.similarity.sim(name, label) for label in reversed(labels)]  # this step, the one before, ...
         best = np.maximum.accumulate(back)
         absent = presence.absent(name)
-        fits = [
-            self.reaches(value) or _both_people(name, label) for value, label in zip(back, labels[::-1], strict=True)
-        ]
+        fits = [self.names(name, label) for label in reversed(labels)]
         verdict = self._verdict(fits, absent, presence.threshold)
         return GroundedNoun(position, name, tuple(map(float, best)), verdict, absent)
 
@@ -167,6 +165,10 @@ class Grounder:
         if name not in self._checkable:
             self._checkable[name] = self.named(name, self.labels)
         return self._checkable[name]
+
+    def names(self, name: str, label: str) -> bool:
+        """Whether a label reaches tau_g with a noun; words for people are compared as people."""
+        return self.reaches(self.similarity.sim(name, label)) or _both_people(name, label)
 
     def named(self, name: str, labels: Sequence[str]) -> bool:
         """Whether one of the labels reaches tau_g with a noun."""
@@ -207,7 +209,7 @@ class LabelPresence:
 
     def absent(self, noun: str) -> float | None:
         """0 or 1; None if the noun is not checkable."""
-        if self.grounder.named(noun, self.labels) or any(_both_people(noun, label) for label in self.labels):
+        if any(self.grounder.names(noun, label) for label in self.labels):
             return 0.0
         return 1.0 if self.grounder.checkable(noun) else None
 

@@ -393,7 +393,7 @@ def _read(path: Path | None, made_with: Mapping[str, Any]) -> list[GroundedImage
     """The finished images of a file, without a last line that was cut short; an error if it has other settings."""
     if path is None or not path.exists():
         return []
-    with damage_named(path, "the same command after removing it", "is no list of grounded captions"):
+    with damage_named(path, "the same command after removing it", "is not a list of grounded captions"):
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         lines = content[:whole].splitlines()

@@ -4,7 +4,8 @@ machine_verdicts     `MachineVerdict`, `read_verdicts`, `VerdictFile`: verdicts 
 judging              `judge_competition`: a judge's run over a competition, resumed and cached; `items_for_people`
 endpoint_judge       `EndpointJudge`: asks an OpenAI-compatible endpoint
 endpoint_propositions  `EndpointPropositions`: what captions say, listed by a language model, for the metric `facts`
-rubric               what a judge is told, and how its answers are read
+rubric               what a judge is told and asked
+answers              how its answers are read
 spending             prices, costs and the budget
 simulated_judge      `SimulatedJudge` with known accuracy and biases, and a server that answers for it
 correction           `corrected_mean`, `corrected_win_rates`: verdicts corrected by votes of people on a random part

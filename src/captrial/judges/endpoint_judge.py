@@ -25,7 +25,8 @@ from captrial.captioners.chat_client import (
 )
 from captrial.errors import CaptrialError, InputError
 from captrial.files import without_passwords
-from captrial.judges.rubric import BadAnswerError, JudgeAnswer, correction, read_answer
+from captrial.judges.answers import BadAnswerError, JudgeAnswer, read_answer
+from captrial.judges.rubric import correction
 from captrial.judges.spending import Spending
 
 _IMAGE_TOKENS = 1600  # of an image, at most about: for the budget before the first answer

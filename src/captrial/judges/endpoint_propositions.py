@@ -22,8 +22,8 @@ import httpx
 from captrial.captioners.chat_client import open_client
 from captrial.errors import InputError
 from captrial.files import content_hash
+from captrial.judges.answers import BadAnswerError
 from captrial.judges.endpoint_judge import Asked, EndpointJudge, NoVerdictError
-from captrial.judges.rubric import BadAnswerError
 from captrial.language.text_cache import TextCache
 from captrial.metrics.semantic.propositions import Proposition, Span
 from captrial.progress import track

@@ -19,6 +19,7 @@ from captrial.compete.storage.caption_pool import gather
 from captrial.data.images import image_data_url, open_image
 from captrial.errors import InputError, StateError
 from captrial.files import cache_directory, content_hash
+from captrial.judges.answers import CHOICES
 from captrial.judges.endpoint_judge import (
     Asked,
     BudgetReachedError,
@@ -35,7 +36,7 @@ from captrial.judges.machine_verdicts import (
     VerdictFile,
     check_judge_name,
 )
-from captrial.judges.rubric import CHOICES, RUBRICS, instructions, question_text
+from captrial.judges.rubric import RUBRICS, instructions, question_text
 from captrial.language.text_cache import TextCache
 
 if TYPE_CHECKING:

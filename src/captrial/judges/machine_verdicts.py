@@ -286,7 +286,7 @@ def _read(path: Path) -> tuple[JudgeDescription, list[Record], float]:
             raise ValueError("its first line does not describe a judge")
         head = JudgeDescription(**{name: _text(first, name) for name in first})
     except (TypeError, ValueError) as error:
-        raise DamagedError(path, f"is no file of verdicts ({error})", REMAKE) from None
+        raise DamagedError(path, f"is not a file of verdicts ({error})", REMAKE) from None
     parse = _grade if head.mode == "grade" else _verdict
     found, lost = list[Record](), 0.0
     for number, record in records:
@@ -319,7 +319,7 @@ def _verdict(path: Path, number: int, judge: str, record: Mapping[str, Any]) -> 
             raise ValueError("its models do not fit together")
         tokens, cost = _spent(record)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise DamagedError(path, f"line {number} is no verdict ({error})", REMAKE) from None
+        raise DamagedError(path, f"line {number} is not a verdict ({error})", REMAKE) from None
     return MachineVerdict(judge, preferred=preferred, cost=cost, **texts, **tokens)  # type: ignore[arg-type]
 
 
@@ -330,7 +330,7 @@ def _grade(path: Path, number: int, judge: str, record: Mapping[str, Any]) -> Ma
         if grade > 10:
             raise ValueError(f"its grade is {grade}")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise DamagedError(path, f"line {number} is no grade ({error})", REMAKE) from None
+        raise DamagedError(path, f"line {number} is not a grade ({error})", REMAKE) from None
     return MachineGrade(judge, grade=grade, cost=cost, **texts, **tokens)  # type: ignore[arg-type]
 
 
@@ -354,11 +354,11 @@ def _cost(value: Any) -> float:
 
 def _text(record: Mapping[str, Any], name: str) -> str:
     if not isinstance(record[name], str):
-        raise ValueError(f"{name} is no text")
+        raise ValueError(f"{name} is not text")
     return str(record[name])
 
 
 def _count(record: Mapping[str, Any], name: str) -> int:
     if not isinstance(record[name], int) or isinstance(record[name], bool) or record[name] < 0:
-        raise ValueError(f"{name} is no count")
+        raise ValueError(f"{name} is not a count")
     return int(record[name])

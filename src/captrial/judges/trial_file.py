@@ -19,11 +19,13 @@ import orjson
 import yaml  # type: ignore[import-untyped]
 
 from captrial.captioners.chat_client import is_local, parse_address
+from captrial.captioners.loading import check_source, runs_code
 from captrial.compete import Competition, Judgement, SelectionSettings
 from captrial.compete.storage.captioner_runs import check_captioners, run_captioners
-from captrial.compete.storage.manifest import MANIFEST, fingerprint
+from captrial.compete.storage.manifest import COMPETITION, MANIFEST, fingerprint
 from captrial.errors import InputError, MismatchError, StateError
-from captrial.files import atomic_write
+from captrial.files import FileSum, path_inside, refuse_overwrite
+from captrial.folders import lock_folder, read_checksums, write_checked
 from captrial.judges.corrected_ranking import JudgeResult, rank_by_judge
 from captrial.judges.correction import judged_items
 from captrial.judges.endpoint_judge import EndpointJudge
@@ -181,7 +183,7 @@ def read_trial(path: Path | str) -> TrialFile:
         found = yaml.load(content.decode(), _TrialLoader)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); write one by `captrial trial init`") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: is not YAML ({reason}); repair it") from None
     return _trial(_Section(str(path), found), path.parent)
@@ -209,11 +211,19 @@ class _Section:
             return default
         accepted = (int, float) if kind is float else (kind,)
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise InputError(f"{self.place}: {key} should be {_KINDS[kind]}, not {str(value)[:50]!r}")
+            raise InputError(f"{self.place}: {key} should be {_KINDS[kind]}, not {_shown(value)}")
         try:
             return kind(value)
         except OverflowError:
             raise InputError(f"{self.place}: {key} is too large a number") from None
+
+
+def _shown(value: Any) -> str:
+    """The start of a value, for messages."""
+    try:
+        return repr(str(value)[:50])
+    except ValueError:  # a number of more digits than Python writes
+        return "a number of thousands of digits"
 
 
 _KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a group"}
@@ -241,7 +251,7 @@ def _trial(section: _Section, folder: Path) -> TrialFile:
         judges,
         people.get("votes", int, 50),
         None if references is None else folder / references,
-        tuple(str(name) for name in section.get("metrics", list, ["cider"])),
+        _metrics(section),
         section.get("send_images", bool, False),
         folder,
     )
@@ -249,11 +259,24 @@ def _trial(section: _Section, folder: Path) -> TrialFile:
     return trial
 
 
+def _metrics(section: _Section) -> tuple[str, ...]:
+    names = section.get("metrics", list, ["cider"])
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"{section.place}: metrics are names, as [bleu, cider]; see `captrial score --list-metrics`")
+    return tuple(names)
+
+
 def _models(section: _Section) -> dict[str, str]:
     models = section.get("models", dict, {})
     for name, source in models.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(source, str) or not source:
-            raise InputError(f"{section.place}: models are `name: caption file or captioner`, not {str(name)[:50]!r}")
+            raise InputError(f"{section.place}: models are `name: caption file or captioner`, not {_shown(name)}")
+        if runs_code(source):
+            raise InputError(
+                f"{section.place}: {name} would run code or read pickles that come with its checkpoint, which captrial "
+                "does not do because a file says so; if you trust it, caption by `captrial caption` and name the file "
+                "of captions here"
+            )
     if len(models) < 2:
         raise InputError(f"{section.place}: a trial has two or more models, this one {len(models)}")
     return dict(models)
@@ -280,7 +303,7 @@ def _check(place: str, trial: TrialFile) -> None:
         raise InputError(f"{trial.references}: no such file of references; correct `references` in {place}")
     if trial.images is None and trial.captioners():
         raise InputError(
-            f"{place}: {next(iter(trial.captioners()))} is no caption file; to run it, name images: FOLDER"
+            f"{place}: {next(iter(trial.captioners()))} is not a caption file; to run it, name images: FOLDER"
         )
     if len({judge.name for judge in trial.judges}) < len(trial.judges):
         raise InputError(f"{place}: two judges have the same name")
@@ -332,6 +355,12 @@ class TrialResult:
 def run_trial(trial: TrialFile, tell: Callable[[str], None] = lambda step: None) -> TrialResult:
     """Do every step that is not done yet; `tell` is called before each. Writes `trial.json`."""
     _refuse_sending(trial)
+    with lock_folder(trial.out, COMPETITION):
+        return _run_steps(trial, tell)
+
+
+def _run_steps(trial: TrialFile, tell: Callable[[str], None]) -> TrialResult:
+    refuse_overwrite(trial.out / RESULTS, overwrite=None, ours=_is_recorded)
     tell("captions")
     competition = _competition(trial)
     tell("selection")
@@ -345,8 +374,14 @@ def run_trial(trial: TrialFile, tell: Callable[[str], None] = lambda step: None)
     tell("ranking")
     _rank(trial, competition, result)
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    atomic_write(trial.out / RESULTS, orjson.dumps(result.to_json(), option=options) + b"\n")
+    with write_checked(trial.out) as staging:
+        (staging / RESULTS).write_bytes(orjson.dumps(result.to_json(), option=options) + b"\n")
     return result
+
+
+def _is_recorded(path: Path) -> bool:
+    """Whether a file of a competition is as captrial left it there."""
+    return path.is_file() and FileSum.of(path) in read_checksums(path.parent).get(path.name, [])
 
 
 def _refuse_sending(trial: TrialFile) -> None:
@@ -376,6 +411,7 @@ def _run_captioners(trial: TrialFile) -> dict[str, Path]:
     for name, source in captioners.items():  # before any captioner is run
         if Path(source).suffix in _CAPTION_FILES:
             raise InputError(f"{trial.folder / source}: no such caption file, for the model {name}; correct the path")
+        check_source(source)
     return run_captioners(trial.out, captioners, trial.images)
 
 
@@ -422,7 +458,7 @@ def _ask(trial: TrialFile, judge: TrialJudge, competition: Competition) -> Judge
 def _settings(trial: TrialFile, judge: TrialJudge) -> JudgeSettings:
     return JudgeSettings(
         judge.name,
-        rubric=read_rubric(trial.folder / judge.rubric) if judge.rubric else "",
+        rubric=read_rubric(path_inside(trial.folder, judge.rubric)) if judge.rubric else "",  # it is sent away
         send_images=not judge.text_only,
         references=trial.references if judge.text_only else None,
         concurrency=judge.concurrency,

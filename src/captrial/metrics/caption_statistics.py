@@ -26,7 +26,7 @@ def statistics(
     references: References | None = None,
     training: Collection[str] | None = None,
 ) -> Scores:
-    """Words a caption, with the parts `vocabulary`, `distinct` and, given `training` captions, `novelty`.
+    """Words per caption, with the parts `vocabulary`, `distinct` and, given `training` captions, `novelty`.
 
     `vocabulary` counts distinct words, `distinct` is the number of distinct captions divided by the number of captions,
     `novelty` is the share of captions that are not, word for word after tokenising, among the training captions.

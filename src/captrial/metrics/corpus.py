@@ -17,7 +17,7 @@ from captrial.metrics.scores import Candidates, References
 
 @dataclass(frozen=True)
 class Corpus:
-    """One candidate and some references an image; texts are PTB tokens, lower-case, joined by blanks.
+    """One candidate and some references per image; texts are PTB tokens, lower-case, joined by blanks.
 
     What is derived from the texts is computed on first use, then kept and shared by all metrics.
     """

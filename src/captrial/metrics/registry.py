@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from captrial.errors import InputError
+from captrial.errors import InputError, did_you_mean
 from captrial.metrics.caption_statistics import RepetitionState, StatisticsState
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram.bleu import NAMES as BLEU
@@ -126,12 +126,14 @@ def registered(metric: Metric) -> Iterator[None]:
         del METRICS[metric.name]
 
 
-def choose_metrics(names: Sequence[str] | None, options: MetricOptions) -> list[Metric]:
+def choose_metrics(names: Sequence[str] | str | None, options: MetricOptions) -> list[Metric]:
     """The metrics of these names, in this order; by default all usual ones that can be computed here.
 
     A name is a metric (`bleu`) or one of its columns (`bleu_4`; then only that column is shown), as people write it
-    (`BLEU-4`, `CIDEr`).
+    (`BLEU-4`, `CIDEr`); a text may hold several, with commas.
     """
+    if isinstance(names, str):
+        names = names.split(",")
     if names is None:
         return [metric for metric in METRICS.values() if metric.by_default and metric.missing(options) is None]
     found: dict[str, Metric] = {}
@@ -193,7 +195,8 @@ def _named(name: str) -> Metric:
             return metric
         if wanted in titles:
             return replace(metric, columns=(titles[wanted],))
-    raise InputError(f"there is no metric {name!r}; there are {', '.join(METRICS)}")
+    near = did_you_mean(name, [*METRICS, *(column for metric in METRICS.values() for column in metric.columns)])
+    raise InputError(f"there is no metric {name!r}; there are {', '.join(METRICS)}{near}")
 
 
 def _plain(name: str) -> str:
@@ -286,11 +289,11 @@ for _metric in [
            "share of captions with a word three or more times in a row (Wan 2022, Fig. 11-12)", ("repetition",),
            lambda corpus, _: RepetitionState.of(corpus), better="lower"),
     Metric("statistics", "Statistics",
-           "words a caption, distinct words, distinct captions, captions not among --training",
+           "words per caption, distinct words, distinct captions, captions not among --training",
            ("length", "vocabulary", "distinct", "novelty"),
            lambda corpus, options: StatisticsState.of(corpus, options.training),
            better=None, uses=("training",), additive=False, scales={"length": (1, 1), "vocabulary": (1, 0)},
-           titles={"length": "words a caption", "vocabulary": "distinct words", "distinct": "distinct captions",
+           titles={"length": "words per caption", "vocabulary": "distinct words", "distinct": "distinct captions",
                    "novelty": "new captions"}),
     Metric("clip", "CLIPScore", "cosine of image and caption by CLIP; RefCLIPScore adds the references",
            ("clip_score", "ref_clip_score"), _clip, by_default=True, needs=(CLIP, package("transformers", "hf")),

@@ -18,7 +18,8 @@ from typing import Any
 
 import orjson
 
-from captrial.data import read_captions, read_references
+from captrial.data import CaptionLayout, read_captions, read_references
+from captrial.data.image_ids import two_styles
 from captrial.errors import InputError
 from captrial.language.english import language_note
 from captrial.language.sentences import first_sentence, first_words
@@ -50,6 +51,7 @@ class ScoreFiles:
     objects: Path | None = None  # {"image id": ["class", ...]}
     training: Path | None = None  # captions that the captioner was trained on
     images: Path | None = None  # folder
+    layout: CaptionLayout | None = None  # of the caption files
     same_images: bool = False  # an image that some system did not caption is an error, instead of left out
 
 
@@ -74,7 +76,9 @@ def read_inputs(files: ScoreFiles, warn: Warn = warn_user) -> ScoreInputs:
         _report_length(name, list(of_system.values()), references, warn)
     ids = [image for image in references if all(image in of_system for of_system in captions.values())]
     if not ids:
-        raise InputError("no image has a caption of every system; check that all files use the same ids")
+        first, second = next(iter(captions)), list(captions)[-1]
+        styles = two_styles(first, captions[first], second, captions[second])
+        raise InputError(f"no image has a caption of every system. {styles}")
     return ScoreInputs(
         {name: {image: of_system[image] for image in ids} for name, of_system in captions.items()},
         {image: list(references[image]) for image in ids},
@@ -91,7 +95,7 @@ def read_systems(files: ScoreFiles, references: Mapping[str, Sequence[str]], war
     if not isinstance(systems, Mapping):
         systems = dict(zip(system_names(systems), systems, strict=True))
     for name, path in systems.items():
-        found = read_captions(path, known_ids=references, strict=files.strict)
+        found = read_captions(path, known_ids=references, strict=files.strict, layout=files.layout)
         if found.problems or found.matched:
             warn(f"{found.report()} (Known ids are those of {files.references.name}.)")
         captions[name] = found.to_dict()
@@ -190,7 +194,7 @@ def read_texts(path: Path) -> list[str]:
 def find_images(folder: Path, image_ids: Sequence[str]) -> dict[str, Path]:
     """Files by image id; ids may be spelled differently (see `captrial.data.image_ids`)."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: is no folder of images")
+        raise InputError(f"{folder}: is not a folder of images")
     from captrial.data.image_source import ImageSource  # images are for CLIPScore alone
 
     source = ImageSource(folder)

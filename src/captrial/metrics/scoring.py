@@ -43,7 +43,7 @@ def default_workers(images: int) -> int:
 def score(
     candidates: Candidates | Corpus | Mapping[str, Candidates] | Mapping[str, Corpus],
     references: References | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str] | str | None = None,
     **options: Unpack[OptionFields],
 ) -> ScoreTable:
     """Score one system, or several that captioned the same images.

@@ -65,7 +65,7 @@ class Cornia2022Settings:
     seed: int = 0
     batches: tuple[int, ...] = (1, 5, 10, 25, 50)
     repeats: int = 5
-    steps: int | None = None  # of integrated gradients; None: as many as a completeness error of 1% needs
+    steps: int | None = None  # of integrated gradients; None: as many as a numerical error of 1% needs
     objects: bool = True  # regions are ground truth: Coverage counts their classes
     elements: bool = False  # nouns are grounded on the regions that each captioner's features are of
 

@@ -128,10 +128,10 @@ def read_kept_captions(path: Path) -> dict[str, str]:
     """The captions in a file of `captions_of`, by image; none where there is no file."""
     if not path.is_file():
         return {}
-    with damage_named(path, "the same command after removing it", "is no list of captions"):
+    with damage_named(path, "the same command after removing it", "is not a list of captions"):
         captions: dict[str, str] = orjson.loads(path.read_bytes())
         if not all(isinstance(caption, str) for caption in captions.values()):
-            raise ValueError("something in it is no text")
+            raise ValueError("something in it is not text")
         return captions
 
 

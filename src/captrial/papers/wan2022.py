@@ -299,8 +299,8 @@ def _instead(metric: str, number: int) -> list[str]:
     return [] if metric == usual else [f"By {column_title(metric)} in place of {column_title(usual)}."]
 
 
-def _signed(change: int) -> str:
-    return f"{change:+d}" if change else "0"
+def _signed(change: float) -> str:
+    return f"{change:+g}" if change else "0"
 
 
 # Examples ------------------------------------------------------------------------------------------------------

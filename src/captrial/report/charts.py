@@ -21,8 +21,12 @@ from captrial.files import atomic_write
 Floats = NDArray[np.float64]
 
 INK, SOFT, GRID = "#1f2430", "#667085", "#e4e7ec"
+CELL = "#1f2431"  # ink on the light cells of a matrix, in dark mode too
 ACCENT, SECOND, THIRD, PALE = "#2f6fb0", "#d9822b", "#3f9d6c", "#c7ced8"
 COLOURS = (ACCENT, SECOND, THIRD, "#8a63b8", "#b8505f")
+_PAGE_COLOURS = {
+    INK: "--chart-ink", SOFT: "--chart-soft", GRID: "--chart-grid", PALE: "--chart-pale", ACCENT: "--chart-accent"
+}  # fmt: skip
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, sharp, searchable
     "svg.hashsalt": "captrial",
@@ -51,8 +55,9 @@ class Chart:
 
     @property
     def inline(self) -> str:
-        """The figure for a page with others: ids made unique by the chart's name."""
-        return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", self.svg)
+        """The figure for a page with others: unique ids, and colours of the page, which may be dark."""
+        own = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", self.svg)
+        return re.sub("|".join(_PAGE_COLOURS), lambda found: f"var({_PAGE_COLOURS[found[0]]}, {found[0]})", own)
 
     def write(self, folder: Path) -> Path:
         """The figure as a file of its own, on white: dark text on a dark page would vanish."""
@@ -102,7 +107,7 @@ def matrix(name: str, title: str, names: Sequence[str], values: Floats, centre: 
             if not np.isnan(values[row, column]):
                 strong = abs(shown[row, column] - middle) > 0.6 * spread
                 text = f"{values[row, column]:.2f}"
-                axis.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if strong else INK)
+                axis.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if strong else CELL)
         axis.set_xticks(range(len(names)), names, rotation=35, ha="right")
         axis.set_yticks(range(len(names)), names)
         axis.tick_params(length=0)
@@ -144,6 +149,7 @@ def bars(name: str, title: str, parts: Mapping[str, Sequence[float]], names: Seq
             axes.barh(places, values, left=left, color=colour, height=0.72, label=heading)
             left = left + np.array(values)
         _name_rows(axes, names, label)
+        axes.set_xlim(0, max(1.0, 1.05 * float(left.max(initial=0.0))))
 
     legend = len(parts) if len(parts) > 1 else 0
     svg = draw((5.6, 0.9 + 0.26 * len(names) + 0.3 * bool(legend)), paint, legend=legend)

@@ -16,6 +16,7 @@ from captrial.files import atomic_write, write_csv
 from captrial.folders import output_folder
 from captrial.html import Templates
 from captrial.metrics.registry import column_title
+from captrial.metrics.score_formats import shown
 from captrial.report.csv_export import write_tables
 from captrial.report.sections import SECTIONS, ReportData, ReportSection
 from captrial.version import __version__
@@ -82,4 +83,5 @@ def _facts(data: ReportData) -> dict[str, Any]:
         "changes": data.changes,
         "notes": [*([note] if note else []), *length_notes(data.scorer, data.metrics[0])],
         "column_title": column_title,
+        "shown": shown,
     }

@@ -28,7 +28,7 @@ from captrial.compete.analysis import (
     pair_outcomes,
     right_threshold,
 )
-from captrial.compete.ranking.result import ExternalScores, PoolRanking, rank_changes
+from captrial.compete.ranking.result import ExternalScores, PoolRanking, rank_changes, with_values
 from captrial.compete.selection.design import TARGETS
 from captrial.data.images import image_data_url
 from captrial.errors import StateError
@@ -69,7 +69,8 @@ class ReportData:
     @cached_property
     def rankings(self) -> list[RankingResult]:
         """Rankings, by metric."""
-        return [rank_models(scores, seed=self.competition.manifest.seed) for scores in self.pairwise]
+        seed = self.competition.manifest.seed
+        return [with_values(rank_models(scores, seed=seed), self.scorer) for scores in self.pairwise]
 
     @cached_property
     def pool_rankings(self) -> dict[str, PoolRanking]:
@@ -85,7 +86,7 @@ class ReportData:
         return self.competition.plan(self.metrics[0], self.labels) if self.pool_rankings else None
 
     @cached_property
-    def changes(self) -> dict[str, dict[str, tuple[int, int, int]]]:
+    def changes(self) -> dict[str, dict[str, tuple[float, float, float]]]:
         """Changes of rank against external scores, by metric and model."""
         return {
             ranking.metric: rank_changes(ranking, self.external)
@@ -207,7 +208,7 @@ def _uncertainty(data: ReportData) -> SectionContent:
         "plan": data.plan,
         "curves": curves,
     }
-    return SectionContent(values, [stability_chart(curves)])
+    return SectionContent(values, [stability_chart(curves)] if len(scorer.models) > 2 else [])
 
 
 def _external(data: ReportData) -> SectionContent | None:
@@ -229,7 +230,8 @@ def _external_chart(data: ReportData, metric: str) -> Chart | None:
 def _repetition(data: ReportData) -> SectionContent:
     found = find_repetition(data.competition.pool)
     ordered = sorted(found, key=lambda part: -part.repeated)
-    return SectionContent({"repetition": ordered}, [repetition_chart(found)])
+    drawn = [repetition_chart(found)] if any(part.repeated for part in found) else []
+    return SectionContent({"repetition": ordered}, drawn)
 
 
 def _mistakes(data: ReportData) -> SectionContent | None:

@@ -99,7 +99,7 @@ class ImageExplainer:
 
         boxes = relative_boxes(found.regions, image.size) if found.regions else None
         try:
-            explanation = explain(captioner, image, method, boxes=boxes)
+            explanation = explain(captioner, image, method, boxes=boxes, second=True)
         except CaptrialError as error:  # no gradients or no attention: the caption alone is shown
             return {"captioner": name, "caption": captioner.caption([image])[0], "problem": str(error)}
         view = ground_explanation(explanation, found, grounder).view()

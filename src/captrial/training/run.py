@@ -71,6 +71,7 @@ _OF_SCST = (
     "count_end",
     "eta",
 )
+_HASHES = ("vocabulary", "data", "validation", "regions", "started_from")  # of the configuration
 _SINCE = ("data", "validation", "regions", "started_from")  # not in folders of earlier versions
 
 
@@ -293,7 +294,10 @@ def refuse_another(run: Path, config: Mapping[str, Any]) -> None:
     stored, wanted = (_comparable(each) for each in (read_configuration(run), orjson.loads(orjson.dumps(config))))
     for name, value in wanted.items():
         if stored.get(name) != value and not (name in _SINCE and name not in stored):
-            raise MismatchError(f"{run} was begun with another {name} (see {path.name}); choose another --out")
+            before = stored.get(name)
+            plain = isinstance(value, int | float | str) and name not in _HASHES
+            uses = f"{name}={before}, not {value}" if plain else f"another {name} (see {path.name})"
+            raise MismatchError(f"{run} uses {uses}; choose another --out")
 
 
 def write_configuration(run: Path, config: Mapping[str, Any]) -> None:

@@ -150,7 +150,7 @@ class GraphSource:
         entry = self.store.entry(image_id)
         if "labels" not in entry or (features.boxes is None and "relations" not in entry):
             raise DatasetError(
-                f"the features of {image_id!r} are no labelled regions with boxes, so there is no scene graph; "
+                f"the features of {image_id!r} are not labelled regions with boxes, so there is no scene graph; "
                 "use a region store, or the relation-free mode: --set relations=false"
             )
         described = entry.get("attributes") or [[] for _ in entry["labels"]]

@@ -85,7 +85,7 @@ def test_the_matrix_covers_every_route_of_the_api(site: Site) -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_one_roles_actions_are_refused_to_another(site: Site, role: str) -> None:
     service, sign_in = site
-    use_settings(service, AnnotationSettings(judges=1))
+    use_settings(service, AnnotationSettings(judges=1, annotators_inspect=0))
     client = sign_in("somebody", role)
     for method, path, body, allowed in API:
         answer = client.request(method, path, json=body)
@@ -99,7 +99,7 @@ def test_one_roles_actions_are_refused_to_another(site: Site, role: str) -> None
 @pytest.mark.parametrize("role", ROLES)
 def test_pages_are_refused_to_other_roles(site: Site, role: str) -> None:
     service, sign_in = site
-    use_settings(service, AnnotationSettings(judges=1))
+    use_settings(service, AnnotationSettings(judges=1, annotators_inspect=0))
     client = sign_in("somebody", role)
     for method, path, allowed in PAGES:
         answer = client.request(

@@ -236,7 +236,7 @@ def test_missing_parts_are_errors() -> None:
         create("m2", words=9, features=9, depth=3)
     with pytest.raises(InputError, match="no preset"):
         create("m3", words=9, features=9)
-    with pytest.raises(InputError, match="width 24 is no multiple of 5 heads"):
+    with pytest.raises(InputError, match="width 24 is not a multiple of 5 heads"):
         tiny("aoa", heads=5)
     with pytest.raises(InputError, match="cannot be built with these sizes: dropout"):
         tiny("att2in", dropout=2.0)

@@ -71,7 +71,7 @@ def test_images_of_all_sizes_share_a_batch(tiny: Tiny, lesson: Lesson, name: str
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_forced_words_are_the_spoken_ones(tiny: Tiny, lesson: Lesson, name: str) -> None:
+def test_forced_words_are_the_generated_ones(tiny: Tiny, lesson: Lesson, name: str) -> None:
     """Position i of the explainable path scores token i: its best words are what greedy decoding says."""
     captioner = load(tiny, name, beam=1)
     assert isinstance(captioner, Explainable)

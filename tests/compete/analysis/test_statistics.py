@@ -36,7 +36,7 @@ def test_classes_and_pair_outcomes(scorer: PairScorer) -> None:
 
 def test_outcomes_are_estimates_for_all_of_a_set_that_is_labelled_in_part() -> None:
     scores = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    labelled = {0: 1.0, 1: 1.0, 2: 0.5}  # the third stands for two
+    labelled = {0: 1.0, 1: 1.0, 2: 0.5}  # the third stands for the other four
     found = PairwiseScores.of_scores("made", ["a", "b"], scores, {(0, 1): np.arange(6)}, labelled)
     (outcome,) = pair_outcomes(found, 0.5)
-    assert (outcome.both, outcome.first, outcome.second, outcome.neither) == (0, 3, 3, 0)
+    assert (outcome.both, outcome.first, outcome.second, outcome.neither) == (0, 2, 4, 0)

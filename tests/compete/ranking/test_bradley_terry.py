@@ -179,6 +179,7 @@ def test_separated_models_have_finite_strengths() -> None:
 
 
 def test_wins_weigh_images_by_inverse_probability() -> None:
-    scores = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    found = PairwiseScores.of_scores("made", ["a", "b"], scores, {(0, 1): np.arange(3)}, {0: 1.0, 1: 1.0, 2: 0.25})
+    scores = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    labelled = {0: 1.0, 1: 1.0, 2: 0.25}  # the third stands for the last four
+    found = PairwiseScores.of_scores("made", ["a", "b"], scores, {(0, 1): np.arange(6)}, labelled)
     np.testing.assert_allclose(wins_by_metric(found), [[0, 1], [2, 0]])

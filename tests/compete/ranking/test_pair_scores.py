@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from captrial.compete.ranking.pair_scores import PairScorer
+from captrial.compete.ranking.pair_scores import LabelDesign, PairScorer, PairwiseScores
 from captrial.errors import InputError
 from captrial.metrics import Corpus, DocumentFrequencies, cider
 from captrial.metrics.registry import MetricOptions, choose_metrics
@@ -89,3 +91,35 @@ def test_a_weight_is_shared_by_all_pairs_that_hold_the_image() -> None:
 def test_weights_of_one_change_nothing() -> None:
     found = synthetic.pairwise_scores(seed=2)
     np.testing.assert_allclose(found.matrix(np.ones((1, len(found.images))))[0], found.matrix())
+
+
+def test_images_that_were_certain_to_be_labelled_stand_for_themselves() -> None:
+    """Over all draws of 2 of the 4 other images, P has the mean of D_ij: weights by probability alone would not."""
+    scores = np.random.default_rng(0).gamma(2.0, 1.0, (7, 2)) + np.repeat([3.0, 0.0], [3, 4])[:, None]
+    found = []
+    for drawn in combinations(range(3, 7), 2):
+        chance = dict.fromkeys(range(3), 1.0) | dict.fromkeys(drawn, 0.3)  # 0.3: what matters is that it is below 1
+        part = PairwiseScores.of_scores("made", ["a", "b"], scores, {(0, 1): np.arange(7)}, chance)
+        p = part.matrix(part.weights[None])[0]
+        np.testing.assert_allclose(part.weighted().matrix(), p)
+        found.append([p[0, 1], p[1, 0]])
+    np.testing.assert_allclose(np.mean(found, axis=0), scores.mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("labelled", "reached"),
+    [
+        (range(10), False),  # those that an earlier pair holds, and no other
+        (range(17), False),
+        (range(18), True),  # and eight of the others
+        (range(30), True),
+    ],
+)
+def test_images_of_earlier_pairs_alone_are_no_random_part(labelled: range, reached: bool) -> None:
+    images = [str(number) for number in range(30)]
+    design = LabelDesign(probability={image: 1.0 if int(image) < 10 else 0.1 for image in images})
+    assert design.reaches(images, {str(number) for number in labelled}) is reached
+    assert design.reaches(images[10:], {"10"})  # all with the same probability: any of them are a random part
+    assert design.reaches(images[:10], set(images[:10]))
+    never = LabelDesign(probability=dict.fromkeys(images, 0.5) | {"29": 0.0})
+    assert not never.reaches(images, set(images[:-1]))

@@ -65,9 +65,10 @@ def test_intervals_hold_what_they_promise(labels: int) -> None:
 
 def test_two_models_with_the_same_captions_are_a_tie() -> None:
     made = synthetic.pairwise_scores(models=2, images=30, share=1.0)
-    same = replace(made.pairs[0], statistics=made.pairs[0].statistics[:, [0, 0]])
+    pair = made.pairs[0]
+    same = replace(pair, statistics=pair.statistics[:, [0, 0]], per_image=pair.per_image[:, [0, 0]])
     rows = rank_models(replace(made, pairs=(same,))).rows()
-    assert [row["rank"] for row in rows] == [1.5, 1.5]
+    assert [row["rank"] for row in rows] == [row["bradley_terry_rank"] for row in rows] == [1.5, 1.5]
     assert [(row["rank_low"], row["rank_high"]) for row in rows] == [(1, 2), (1, 2)]
     assert [row["first"] for row in rows] == [0.5, 0.5]
 
@@ -116,6 +117,9 @@ def test_a_model_without_labels_of_its_own_has_no_number() -> None:
     last = found.rows()[-1]
     assert (last["model"], last["score"], last["rank"], last["low"]) == ("m2", None, None, None)
     assert any("m2 has no number yet: its own images need labels" in note for note in found.notes)
+    before = rank_models(replace(made, models=("m0", "m1"), pairs=(replace(part.pairs[0], wanted=10),)))
+    complete = replace(part, pairs=(replace(part.pairs[0], wanted=10), *part.pairs[1:]))
+    assert rank_models(complete).rows()[0]["low"] == before.rows()[0]["low"]  # the others' intervals are as they were
     alone = rank_models(synthetic.restrict(synthetic.pairwise_scores(models=3, images=30, seed=1), [np.arange(10)] * 3))
     assert alone.rows()[-1]["score"] is not None
 
@@ -138,4 +142,8 @@ def test_rank_change_is_old_minus_new() -> None:
         "m0": (3, 1, 2),
         "m1": (1, 2, -1),
         "m2": (2, 3, -1),
+    }
+    assert rank_changes(found, {name: {"made": 1.0} for name in ("m0", "m1")}) == {
+        "m0": (1.5, 1, 0.5),
+        "m1": (1.5, 2, -0.5),
     }

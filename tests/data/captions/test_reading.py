@@ -140,6 +140,19 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypa
         read_captions(put(tmp_path, "log.eval", inspect_archive()))
 
 
+@pytest.mark.parametrize(
+    ("method", "said"), [(zipfile.ZIP_DEFLATED, "200 times its size"), (zipfile.ZIP_LZMA, "another method")]
+)
+def test_a_small_archive_takes_little_memory(method: int, said: str, tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive:
+        archive.writestr("header.json", "{}")
+        empty = b"[]," * (300_000 if method == zipfile.ZIP_DEFLATED else 20)
+        archive.writestr("samples/1.json", b'{"id": 1, "output": {"completion": "a dog"}, "x": [%s[]]}' % empty)
+    with pytest.raises(CaptionFileError, match=said):
+        read_captions(put(tmp_path, "log.eval", content.getvalue()))
+
+
 @pytest.mark.parametrize("frame_type", ["object", "string", "category"])
 def test_files_of_pandas(frame_type: str, tmp_path: Path) -> None:
     texts = ["line\nbreak", "tab\there", 'quote "here"', "plain, comma", ""]
@@ -277,7 +290,8 @@ def test_repeated_keys_are_noticed(tmp_path: Path) -> None:
         (b'{"a":' * 100_000, "nested too deeply"),
         (b'{"a": "b"} trailing', "not JSON"),
         (b"one column\nonly\n", "one column"),
-        (b"a,b,c\n1,2,3\n", "no header"),
+        (b"a,b,c\n1,2,3\n", "columns a, b, c; which is the caption"),
+        (b"1,a b,c\n2,d e,f\n", "no header"),
         (b"id,caption\n1,a,b\n", "line 2 has 3 columns, not 2; quote captions"),
         (b'id,caption\n1,"open\n2,b\n', "line 2 cannot be read"),
         (b'id,caption\n1,"a" b\n', "line 2 cannot be read"),

@@ -40,7 +40,7 @@ def test_bad_data_sets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"columns image, label; needed are .*rename_column"):
         read_dataset(tmp_path / "d")
     (tmp_path / "d" / "data-00000-of-00001.arrow").write_bytes(b"ARROW1 and more")
-    with pytest.raises(DatasetError, match="is no Arrow file of a data set"):
+    with pytest.raises(DatasetError, match="is not an Arrow file of a data set"):
         read_dataset(tmp_path / "d")
     outside = {"_data_files": [{"filename": "../../etc/passwd"}]}
     (tmp_path / "d" / "state.json").write_bytes(orjson.dumps(outside))

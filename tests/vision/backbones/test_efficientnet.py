@@ -45,3 +45,12 @@ def test_descriptions_name_the_grid() -> None:
         assert load_backbone(backbone.describe()).describe() == backbone.describe()
     with pytest.raises(InputError, match="stride=8: there are 32 and 16"):
         load_backbone("efficientnet-lite0?stride=8")
+
+
+def test_backbones_of_a_version_share_their_weights_and_nothing_else() -> None:
+    first, second = EfficientNetLite(0), EfficientNetLite(0)
+    pairs = list(zip(first.parameters(), second.parameters(), strict=True))
+    assert all(one.data_ptr() == other.data_ptr() for one, other in pairs)
+    first.to(torch.float64)
+    assert {one.dtype for one in second.parameters()} == {torch.float32}
+    assert {one.dtype for one in EfficientNetLite(0).parameters()} == {torch.float32}

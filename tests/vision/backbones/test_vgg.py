@@ -89,7 +89,7 @@ def test_errors_name_what_is_wrong_with_weights(tmp_path: Path, weights: Path, m
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     with pytest.raises(InputError, match=r"vgg19:FILE .* or install torchvision"):
         VGG19()
-    with pytest.raises(InputError, match=r"nowhere.safetensors is no weight file"):
+    with pytest.raises(InputError, match=r"nowhere.safetensors is not a weight file"):
         VGG19(tmp_path / "nowhere.safetensors")
     part = VGG19Convolutions().state_dict()
     del part["features.34.bias"]

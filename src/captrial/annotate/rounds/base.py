@@ -98,7 +98,7 @@ class BaseRound(ABC):
     name: ClassVar[str]  # in addresses, leases and the audit log
     title: ClassVar[str]  # of its page
     description: ClassVar[str]
-    roles: ClassVar[tuple[str, ...]]  # who takes part
+    roles: ClassVar[tuple[str, ...]]  # who takes part; others may, too: see `roles_with`
     table: ClassVar[Table]  # with columns person, created and seconds
 
     @property
@@ -109,6 +109,10 @@ class BaseRound(ABC):
     def page_values(self) -> dict[str, object]:
         """What the template needs besides the round and the person."""
         return {}
+
+    def roles_with(self, settings: AnnotationSettings) -> tuple[str, ...]:
+        """Everybody whom the settings let take part."""
+        return self.roles
 
     def remove_person(self, connection: Connection, person: int) -> None:
         """Delete what a person answered."""
@@ -128,6 +132,10 @@ class AnnotationRound(BaseRound):
     @abstractmethod
     def people_wanted(self, settings: AnnotationSettings) -> int:
         """How many people each item needs; 0 where the round is not part of the experiment."""
+
+    def people_able(self, settings: AnnotationSettings, invited: Mapping[str, int]) -> int:
+        """How many of the people invited, by role, may do one item of the round."""
+        return sum(invited.get(role, 0) for role in self.roles_with(settings))
 
     @abstractmethod
     def work(self, items: Items = ()) -> Work:
@@ -225,7 +233,7 @@ def check_participation(
     if found is None:  # their data was removed while the request waited
         raise NotAllowedError("this account is closed")
     settings = parse_settings(found.value)
-    if person.role not in round_.roles:
+    if person.role not in round_.roles_with(settings):
         raise NotAllowedError(f"this round is not for the role {person.role}")
     require_consent(person)
     if not person.qualified:

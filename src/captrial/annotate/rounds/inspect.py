@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,6 +59,15 @@ class InspectRound(AnnotationRound):
     def page_values(self) -> dict[str, object]:
         """The rules are shown on request."""
         return {"rules": RULES}
+
+    def roles_with(self, settings: AnnotationSettings) -> tuple[str, ...]:
+        """Annotators, too, unless the lead forbids it: five people need no separate inspectors."""
+        return (*self.roles, "annotator") if settings.annotators_inspect else self.roles
+
+    def people_able(self, settings: AnnotationSettings, invited: Mapping[str, int]) -> int:
+        """Nobody inspects a caption of their own."""
+        writers = max(0, invited.get("annotator", 0) - 1) if settings.annotators_inspect else 0
+        return invited.get("inspector", 0) + writers
 
     def people_wanted(self, settings: AnnotationSettings) -> int:
         """Inspectors of a caption; none where nobody writes."""

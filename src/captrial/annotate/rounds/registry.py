@@ -36,4 +36,4 @@ def open_rounds(settings: AnnotationSettings) -> list[AnnotationRound]:
 
 def rounds_of(person: Person, settings: AnnotationSettings) -> list[AnnotationRound]:
     """The rounds a person takes part in."""
-    return [round_ for round_ in open_rounds(settings) if person.role in round_.roles]
+    return [round_ for round_ in open_rounds(settings) if person.role in round_.roles_with(settings)]

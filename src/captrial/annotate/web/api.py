@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Response
+from fastapi import APIRouter, HTTPException, Path, Request, Response
 from pydantic import BaseModel, Field, create_model
 
 from captrial.annotate import accounts
@@ -18,6 +18,7 @@ from captrial.annotate.rounds.qualification import is_needed
 from captrial.annotate.rounds.registry import ROUNDS, get_round, rounds_of
 from captrial.annotate.rounds.write import RULES, CaptionText, check
 from captrial.annotate.settings import MAX_CONSENT, AnnotationSettings
+from captrial.annotate.web.links import qr_url
 from captrial.annotate.web.sessions import Context, Lead, Member
 from captrial.errors import ImageError, InputError
 
@@ -237,21 +238,23 @@ def ranking(person: Lead, context: Context, metric: RankBy = "cider") -> Answer:
 
 
 @_lead.post("/api/lead/invite")
-def invite(body: InvitationForm, person: Lead, context: Context) -> Answer:
+def invite(body: InvitationForm, request: Request, person: Lead, context: Context) -> Answer:
     """Invite a person; their link is shown only once."""
     invited, path = context.service.invite(body.name, body.role, person.id)
-    return {"id": invited.id, "name": invited.name, "role": invited.role, "path": path}
+    link = {"path": path, "qr": _qr(request, path)}
+    return {"id": invited.id, "name": invited.name, "role": invited.role, **link}
 
 
 @_lead.post("/api/lead/people/{number}/renew")
-def renew(number: Number, person: Lead, context: Context) -> Answer:
+def renew(number: Number, request: Request, person: Lead, context: Context) -> Answer:
     """A new link for a person; the old one, their password and their sessions stop working."""
     store = context.service.store
     with store.change() as connection:
         _existing(accounts.by_id(connection, number), number)
         token = accounts.renew_invitation(store, connection, number, person.id)
     context.sessions.clear_cache()
-    return {"path": f"/join/{token}"}
+    path = f"/join/{token}"
+    return {"path": path, "qr": _qr(request, path)}
 
 
 @_lead.post("/api/lead/people/{number}/qualify")
@@ -299,6 +302,11 @@ def download(
     content, name = context.service.export(form, names, person.id)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+def _qr(request: Request, path: str) -> str:
+    """The QR code of a link, as the lead's browser reaches this server."""
+    return qr_url(f"{str(request.base_url).rstrip('/')}{path}")
 
 
 def _existing(person: Person | None, number: int) -> Person:

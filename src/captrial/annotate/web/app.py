@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated
@@ -109,8 +109,9 @@ def home(person: Visitor, context: Context) -> Response:
     if not person.qualified:
         return RedirectResponse(f"/{QUALIFICATION.name}", 303)
     rounds = rounds_of(person, context.service.settings())
-    if len(rounds) == 1:
-        return RedirectResponse(f"/{rounds[0].name}", 303)
+    own = [round_ for round_ in rounds if person.role in round_.roles]
+    if len(own) == 1:  # others are linked from its page when it is finished
+        return RedirectResponse(f"/{own[0].name}", 303)
     return render("home.html", title="What would you like to do?", person=person, rounds=rounds)
 
 
@@ -171,7 +172,7 @@ def qualification(person: Member, context: Context) -> Response:
         needed = is_needed(connection)
     if not person.consented or not needed:
         return RedirectResponse("/consent", 303)
-    return _render_round(QUALIFICATION, person)
+    return _render_round(QUALIFICATION, person, [])
 
 
 @_pages.get("/lead")
@@ -188,20 +189,24 @@ def lead(person: Lead, context: Context) -> Response:
     return render("lead.html", title="Lead", person=person, exports=EXPORTS, metrics=metrics, **values)
 
 
-def _round_page(round_: BaseRound) -> Callable[[Person], Response]:
-    def page(person: Member) -> Response:
-        if person.role not in round_.roles:
+def _round_page(round_: BaseRound) -> Callable[..., Response]:
+    def page(person: Member, context: Context) -> Response:
+        settings = context.service.settings()
+        if person.role not in round_.roles_with(settings):
             raise HTTPException(403, f"this page is not for the role {person.role}")
         if not person.consented or not person.qualified:
             message = "please accept the consent text and pass the qualification first: open the start page"
             raise HTTPException(403, message)
-        return _render_round(round_, person)
+        others = [other for other in rounds_of(person, settings) if other is not round_]
+        return _render_round(round_, person, others)
 
     return page
 
 
-def _render_round(round_: BaseRound, person: Person) -> Response:
-    return render(round_.template, title=round_.title, round=round_, person=person, **round_.page_values())
+def _render_round(round_: BaseRound, person: Person, others: Sequence[BaseRound]) -> Response:
+    """The page of a round; `others` are linked where nothing is left to do in it."""
+    values = {"round": round_, "others": others, "person": person, **round_.page_values()}
+    return render(round_.template, title=round_.title, **values)
 
 
 def _signed_in(person: Person, context: WebContext) -> Response:

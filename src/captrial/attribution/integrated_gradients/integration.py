@@ -9,7 +9,7 @@ below one to seven per cent of the path. So nodes are placed in `v`, with `alpha
 gives every power of ten between `bend` and 1 its share of the nodes (`Bend`). And thousands of ReLUs switch along the
 path; each makes every gradient jump, which no choice of nodes can see. So each node of a Gauss-Legendre rule lets every
 ReLU act with its mean derivative over the node's share of the path (`relus.AveragedRelus`) instead of that at the node.
-Steps grow until the completeness error of every word is under the tolerance: sums of attributions are compared with
+Steps grow until the numerical error of every word is under the tolerance: sums of attributions are compared with
 S(image) - S(baseline), computed directly.
 
 On some models scores jump: a fine-tuned ViT may turn from one word to another within a ten-thousandth of the path,
@@ -135,7 +135,7 @@ class Integral(NamedTuple):
     gradient: Tensor  # (w, *input): the mean over the path
     direction: Tensor  # (*input): from baseline to image
     changes: Tensor  # (w,) S(image) - S(baseline)
-    errors: Tensor  # (w,) completeness errors
+    errors: Tensor  # (w,) numerical errors
     steps: int  # nodes of the rule that was kept
 
     @property
@@ -211,7 +211,7 @@ def _in_panels(path: PathGradients, known: Array, tolerance: float, most: int) -
 
 
 def worst_error(integral: Integral) -> float:
-    """The largest completeness error of a word."""
+    """The largest numerical error of a word."""
     return float(integral.errors.max()) if len(integral.errors) else 0.0
 
 
@@ -252,7 +252,7 @@ def _apply(path: PathGradients, rule: QuadratureRule, averaged: bool, scale: Ten
 
 
 def _checked(path: PathGradients, gradient: Tensor, steps: int, scale: Tensor | None) -> Integral:
-    """With its completeness errors."""
+    """With its numerical errors."""
     changes = path.ends[1] - path.ends[0]
     sums = (gradient * path.direction).double().flatten(1).sum(1).to(changes)
     return Integral(gradient, path.direction, changes, completeness_errors(sums, changes, scale), steps)

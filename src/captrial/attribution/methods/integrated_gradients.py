@@ -18,7 +18,7 @@ NAME = "integrated_gradients"
 
 
 def attribute(subject: Subject, targets: Targets, settings: AttributionSettings) -> Attribution:
-    """|integrated gradients|, summed over features or colour channels, with the completeness error of every word."""
+    """|integrated gradients|, summed over features or colour channels, with the numerical error of every word."""
     if is_empty(subject, targets):
         zeros = np.zeros(len(targets), np.float32)
         return replace(empty_attribution(subject, targets, NAME), changes=zeros, errors=zeros)
@@ -32,7 +32,7 @@ def attribute(subject: Subject, targets: Targets, settings: AttributionSettings)
 
 
 def integrated_gradients(subject: Subject, targets: Targets, settings: AttributionSettings | None = None) -> Integral:
-    """Integrated gradients (w, *input) from the zero tensor, with their completeness errors."""
+    """Integrated gradients (w, *input) from the zero tensor, with their numerical errors."""
     settings = settings or AttributionSettings()
     check_quadrature(settings)
     if subject.backbone is not None and settings.rule == "averaged":

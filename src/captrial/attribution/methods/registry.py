@@ -42,7 +42,7 @@ class AttributionSettings:
     over: Over = "elements"  # regions, cells or image tokens; captioners that have none of them: always pixels
     score: ScoreKind = "logit"  # of a word, before the softmax; or "log_probability"
     boxes: Array | None = field(default=None, compare=False)  # (e, 4) relative regions that `occlusion` covers
-    tolerance: float = 0.01  # completeness error of every word, for integrated gradients
+    tolerance: float = 0.01  # numerical error of every word, for integrated gradients
     steps: int | None = None  # a fixed number of steps (over pixels: of segments) instead of a tolerance
     rule: RuleName = "averaged"  # or "gauss_legendre": captum's nodes, plain gradients
     max_steps: int = 384
@@ -54,6 +54,7 @@ class AttributionSettings:
     prior: PriorName = "blank"  # score the words behind blank images too, for their share of the language prior
     foreign: Sequence[Image.Image] = field(default=(), compare=False)  # behind these instead of blank ones
     context: bool = True  # False: without what the maps of earlier words already explain
+    second: bool = False  # also explain by a method of another kind, to compare with
 
     def __post_init__(self) -> None:
         if self.over not in get_args(Over):

@@ -17,7 +17,7 @@ numbers, their t statistic, and a normal prior of variance g = `PRIOR` on mean /
     E = (1 + n g)^(-1/2) ((1 + t^2 / v) / (1 + t^2 / (v (1 + n g))))^((v + 1) / 2),  v = n - 1
 
 E averages the evidence of both directions, so that of the direction seen is at least 2 E - 1. It is exact for normal
-numbers of unknown variance.
+numbers of unknown variance; numbers that are all the same say nothing, since nobody knows their variance.
 
     running_log_t(differences)  evidence against "their mean is at most 0", after each of them
     t_labels_needed(..)         how many more such numbers will probably do
@@ -44,6 +44,7 @@ _BISECTIONS = 40
 _MOST = 1e7  # values beyond which nothing is predicted
 PRIOR = 0.05  # variance of the expected effects, mean / standard deviation of a difference
 FEWEST = 10  # numbers before which the t-test says nothing
+_ROUNDING = 1e-14  # share of a sum of squares that may be a rounding error
 _LARGE = 500.0  # log evidence beyond which the other direction does not matter
 _PRIOR_GAINS = 5.0  # numbers without gain that every rival begins with
 
@@ -118,13 +119,14 @@ def running_log_t(differences: Floats) -> Floats:
     total = np.cumsum(differences, axis=0)
     squares = np.cumsum(differences**2, axis=0)
     spread = np.maximum(squares - total**2 / count, 0.0)  # sum of squared deviations
-    explained = np.where(spread > 0, total**2 / count / np.where(spread > 0, spread, 1.0), 0.0)  # t^2 / v
+    known = spread > _ROUNDING * squares
+    explained = np.where(known, total**2 / count / np.where(known, spread, 1.0), 0.0)  # t^2 / v
     both = log_t_evidence(explained, count)
     with np.errstate(divide="ignore"):
         one = np.where(
             both > _LARGE, both + math.log(2), np.log(np.maximum(2 * np.exp(np.minimum(both, _LARGE)) - 1, 0))
         )
-    return np.asarray(np.where((count >= FEWEST) & (total > 0), one, -np.inf))
+    return np.asarray(np.where((count >= FEWEST) & (total > 0) & known, one, -np.inf))
 
 
 def exclusion(gains: Floats, running: Callable[[Floats], Floats]) -> Floats:

@@ -93,7 +93,7 @@ def pair_outcomes(pairwise: PairwiseScores, threshold: float) -> list[PairOutcom
         first, second = (pair.per_image >= threshold).T
         names = pairwise.models[pair.models[0]], pairwise.models[pair.models[1]]
         counts = ((first & second), (first & ~second), (~first & second), (~first & ~second))
-        weights = pairwise.weights[pair.images]
+        weights = pairwise.pair_weights(pair)
         scale = 1.0 if len(pair.images) == pair.wanted else pair.wanted / max(float(weights.sum()), 1e-300)
         found.append(PairOutcome(names, *(round(scale * float(weights @ which), 6) for which in counts)))
     return found

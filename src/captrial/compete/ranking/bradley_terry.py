@@ -243,7 +243,7 @@ def wins_by_metric(pairwise: PairwiseScores) -> Floats:
         known = ~np.isnan(first + second)
         if not known.any():
             continue
-        weights = pairwise.weights[pair.images[known]]
+        weights = pairwise.pair_weights(pair)[known]
         weights = weights / weights.mean()
         ahead = np.sign(first[known] - second[known])
         ties = 0.5 * float(weights @ (ahead == 0))

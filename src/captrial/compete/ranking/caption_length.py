@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from captrial.compete.ranking.pair_scores import CIDER, PairScorer
-from captrial.language.sentences import first_sentence
 from captrial.metrics.registry import METRICS, MetricOptions
+from captrial.metrics.score_inputs import shorten
 
 LONG = 1.6  # times the length of the references from which on a model is worth a warning
 SHORT = 0.5
@@ -38,8 +38,7 @@ class CaptionCut:
         >>> CaptionCut(True, 4).of("A brown dog on a bed. It sleeps.")
         'A brown dog on'
         """
-        text = first_sentence(caption) if self.first_sentence else caption
-        return " ".join(text.split()[: self.max_words]) if self.max_words is not None else text
+        return shorten(caption, self.first_sentence, self.max_words)
 
     def all_of(self, captions: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
         """Every model's caption of every image."""
@@ -72,7 +71,7 @@ def length_notes(scorer: PairScorer, metric: str) -> list[str]:
         if SHORT <= ratio <= LONG:
             continue
         long = words > reference
-        note = f"{name} writes {words:.0f} words a caption, {ratio:.1f} times the references' {reference:.0f}"
+        note = f"{name} writes {words:.0f} words per caption, {ratio:.1f} times the references' {reference:.0f}"
         if metric in CIDER:
             apart = (words - reference) ** 2
             damped = f" multiplies its scores by about {np.exp(-apart / 72):.2g}" if metric == "cider" else ""

@@ -33,6 +33,7 @@ Frequencies = str | DocumentFrequencies  # "pair", "all", or a table
 T = TypeVar("T")
 
 CIDER = {"cider": True, "cider_plain": False}  # name -> whether damped
+FEWEST_OF_REST = 8  # labels among images that earlier pairs do not hold, for a number of an added model
 SIGNED = {"nw"}  # metrics that can be negative: mapped to [0, 1] by (1 + value) / 2
 
 
@@ -96,12 +97,30 @@ class PairwiseScores:
         """(images,) inverse probabilities: what each labelled image stands for."""
         return np.ones(len(self.images)) if self.probability is None else 1 / self.probability
 
+    def pair_weights(self, pair: PairStatistics, weights: Floats | None = None) -> Floats:
+        """(..., n) what each labelled image of one D_ij stands for, from weights (..., images); by default `weights`.
+
+        Where some images of D_ij were certain to be labelled, as those of an added model that are in earlier pairs,
+        they stand for themselves and the others for all the rest (post-stratification, Holt and Smith 1979).
+        """
+        chosen = (self.weights if weights is None else weights)[..., pair.images]
+        certain = np.zeros(len(pair.images), np.bool_) if self.probability is None else self._certain[pair.images]
+        if not certain.any() or certain.all():
+            return np.asarray(chosen)
+        total = np.where(certain, 0.0, chosen).sum(axis=-1, keepdims=True)
+        scale = (pair.wanted - int(certain.sum())) / np.where(total > 0, total, 1.0)
+        return np.where(certain, chosen, scale * chosen)
+
+    @cached_property
+    def _certain(self) -> NDArray[np.bool_]:
+        return np.zeros(0, np.bool_) if self.probability is None else self.probability >= 1
+
     def weighted(self) -> PairwiseScores:
-        """The same with `weights` in the statistics, so that plain sums over images are weighted ones."""
+        """The same with the weights in the statistics, so that plain sums over images are weighted ones."""
         if self.probability is None:
             return self
         pairs = [
-            replace(pair, statistics=self.weights[pair.images, None, None] * pair.statistics) for pair in self.pairs
+            replace(pair, statistics=self.pair_weights(pair)[:, None, None] * pair.statistics) for pair in self.pairs
         ]
         return replace(self, pairs=tuple(pairs), probability=None)
 
@@ -147,7 +166,7 @@ class PairwiseScores:
             np.empty((*shape, len(self.pairs)), np.int64),
         )
         for index, pair in enumerate(self.pairs):
-            chosen = np.ones(len(pair.images)) if weights is None else weights[:, pair.images]
+            chosen = np.ones(len(pair.images)) if weights is None else self.pair_weights(pair, weights)
             totals[..., index, :, :] = np.tensordot(chosen, pair.statistics, axes=1)
             counts[..., index] = (chosen > 0).sum(axis=-1)
         return self.matrix_of_totals(totals, counts)
@@ -182,9 +201,20 @@ class LabelDesign:
     sampled: tuple[str, ...] = ()  # images whose labels count although they are in no D_ij
     probability: Mapping[str, float] = field(default_factory=dict)  # of images in D or sampled; not named: 1
 
-    def reaches(self, images: Sequence[str]) -> bool:
-        """Whether every one of these images had a chance to be labelled: otherwise labelled ones are no random part."""
-        return all(self.probability.get(image, 1.0) > 0 for image in images)
+    def reaches(self, images: Sequence[str], labelled: Collection[str]) -> bool:
+        """Whether the labelled ones of these images tell about all of them.
+
+        Every image must have had a chance to be labelled: otherwise labelled ones are no random part. Where some were
+        certain to be labelled, because earlier pairs hold them, `FEWEST_OF_REST` of the others must be labelled, too.
+        """
+        chance = {image: self.probability.get(image, 1.0) for image in images}
+        if not self.probability or all(image in labelled for image in images):
+            return True
+        if not all(value > 0 for value in chance.values()):
+            return False
+        rest = [image for image, value in chance.items() if value < 1]
+        known = sum(image in labelled for image in rest)
+        return len(rest) == len(chance) or known >= min(FEWEST_OF_REST, len(rest))
 
 
 class PairScorer:
@@ -229,7 +259,7 @@ class PairScorer:
         known = self._index if only is None else {image: self._index[image] for image in only if image in self._index}
         rows = [
             np.array([known[image] for image in pair.images[:k] if image in known], np.int64)
-            if self.design.reaches(pair.images[:k])
+            if self.design.reaches(pair.images[:k], known)
             else np.zeros(0, np.int64)
             for pair in self.pairs
         ]
@@ -250,8 +280,10 @@ class PairScorer:
 
     @property
     def frequencies(self) -> str:
-        """The default document frequencies: of each D_ij, or one table for all while D is labelled in part."""
-        return "all" if any(self.unlabelled) else "pair"
+        """The default document frequencies: of each D_ij, or one table while one that has a number lacks labels."""
+        both = zip(self.pairs, self.unlabelled, strict=True)
+        partly = any(missing and self.design.reaches(pair.images, self._index) for pair, missing in both)
+        return "all" if partly else "pair"
 
     def table_name(self, metric: str, frequencies: Frequencies) -> str:
         """What the output calls the document frequencies."""

@@ -36,15 +36,17 @@ from captrial.compete.ranking.intervals import (
     student_quantile,
     uncertainty,
 )
-from captrial.compete.ranking.pair_scores import PairStatistics, PairwiseScores
-from captrial.compete.ranking.perron import Dominance, connection, pairwise_dominance, ranking_vectors, ranks, ratios
+from captrial.compete.ranking.pair_scores import PairScorer, PairStatistics, PairwiseScores
+from captrial.compete.ranking.perron import Dominance, connection, pairwise_dominance, ranking_vectors, ratios
 from captrial.errors import InputError, StateError
+from captrial.metrics.registry import column_title
 from captrial.result_table import ResultTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ENOUGH = 10  # labels that give intervals whatever their weights
 ExternalScores = Mapping[str, Mapping[str, float]]  # model -> metric -> score
+RankChange = tuple[float, float, float]  # external rank, rank here, difference; whole numbers where there is no tie
 
 POPULATIONS = {
     "labelled set": "intervals are about the set that is labelled in part: they shrink to a point as it is completed",
@@ -68,6 +70,7 @@ class RankingResult(ResultTable):
     population: str  # of POPULATIONS
     table: str  # document frequencies
     notes: tuple[str, ...]
+    values: tuple[float, ...] = ()  # (m,) the metric itself on each model's own selected images; see `with_values`
 
     @cached_property
     def ranks(self) -> Floats:
@@ -81,14 +84,19 @@ class RankingResult(ResultTable):
 
     def rows(self) -> list[dict[str, Any]]:
         """The ranking, best first, with intervals."""
-        beaten = ranks(self.strengths.strength)
+        beaten = mid_ranks(self.strengths.strength)
         rows = ranking_rows(self.models, self.scores, self.uncertainty)
         for row in rows:
             index = self.models.index(row["model"])
             strength = self.strengths.strength[index]
             row["bradley_terry"] = _known(strength)
-            row["bradley_terry_rank"] = None if np.isnan(strength) else int(beaten[index])
+            row["bradley_terry_rank"] = _rank(beaten[index])
+            row["value"] = _known(self.values[index]) if self.values else None
         return rows
+
+    def conclusion(self) -> str:
+        """The result in one sentence."""
+        return conclusion(self.rows(), f"by {column_title(self.metric)}, on the images where captions differ most")
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `compete rank --json`; scripts rely on metric, models, p, f and ranking."""
@@ -116,7 +124,7 @@ class PoolRanking(ResultTable):
     models: tuple[str, ...]
     estimate: JointEstimate
     uncertainty: Uncertainty
-    means: Floats  # (m,) plain means over the labelled images: biased for the pool, soonest right about the winner
+    means: Floats  # (m,) plain means over the labelled images: biased for the pool
     labels: int  # images that were used
     images: int  # in the pool
     population: str
@@ -136,6 +144,10 @@ class PoolRanking(ResultTable):
             index = self.models.index(row["model"])
             row["mean"], row["mean_rank"] = _known(self.means[index]), _rank(places[index])
         return rows
+
+    def conclusion(self) -> str:
+        """The result in one sentence."""
+        return conclusion(self.rows(), f"by {column_title(self.metric)}, on the whole pool")
 
     def to_json(self) -> dict[str, Any]:
         """What the pool target adds to the JSON of `compete rank --json`."""
@@ -168,6 +180,32 @@ def ranking_rows(models: Sequence[str], scores: Floats, found: Uncertainty) -> l
     ]
 
 
+def conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
+    """Who is best, and who may be, from rows of a ranking.
+
+    >>> row = {"model": "a", "rank_low": 1, "rank_high": 1, "first": 0.99}
+    >>> conclusion([row, {"model": "b", "rank_low": 2, "rank_high": 2, "first": 0.01}], "by CIDEr")
+    'a is the best of 2 captioners by CIDEr: no other reaches rank 1 in 95% intervals.'
+    """
+    best, among = rows[0], f"{len(rows)} captioners {where}"
+    if best["rank_low"] is None:
+        return f"{best['model']} comes first of {among}; there are too few labels to say how sure that is."
+    others = [row["model"] for row in rows[1:] if row["rank_low"] == 1]
+    if not others:
+        return f"{best['model']} is the best of {among}: no other reaches rank 1 in 95% intervals."
+    named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
+    return (
+        f"{best['model']} comes first of {among}, in {best['first']:.0%} of resamples, but {named} may be as good: "
+        "more labels would tell."
+    )
+
+
+def with_values(result: RankingResult, scorer: PairScorer) -> RankingResult:
+    """The ranking with the metric itself beside the ranking score."""
+    values = (scorer.score_on_own_images(result.metric, model) for model in range(len(result.models)))
+    return replace(result, values=tuple(values))
+
+
 def best_first(places: Floats) -> list[int]:
     """Model indices by rank; models without one come last."""
     return [int(index) for index in np.argsort(places, kind="stable")]
@@ -180,8 +218,8 @@ def rank_models(pairwise: PairwiseScores, level: float = 0.95, seed: int = 0) ->
     ranked = connection(matrices.f)  # (m,) models that labelled pairs connect
     if ranked.sum() < 2:
         raise StateError("no two models have labelled images in common; label more images first")
-    finite = not pairwise.complete
     among = pairwise.among(ranked)
+    finite = not among.complete
     estimate = ranking_estimate(among, finite)
     found = uncertainty(estimate, level, seed)
     scores = np.full(m, np.nan)
@@ -239,7 +277,7 @@ def ranking_estimate(pairwise: PairwiseScores, finite: bool) -> JointEstimate:
 
 def pair_support(pairwise: PairwiseScores, pair: PairStatistics) -> float:
     """From how many labels the weaker of the two scores on D_ij comes."""
-    return float(effective_number(pairwise.weights[pair.images, None] * np.nan_to_num(pair.per_image)).min())
+    return float(effective_number(pairwise.pair_weights(pair)[:, None] * np.nan_to_num(pair.per_image)).min())
 
 
 def dominance_intervals(pairwise: PairwiseScores, level: float, finite: bool) -> tuple[Floats, Floats]:
@@ -248,13 +286,15 @@ def dominance_intervals(pairwise: PairwiseScores, level: float, finite: bool) ->
     low, high = np.full((m, m), np.nan), np.full((m, m), np.nan)
     kept = _kept(pairwise, finite)
     for pair in pairwise.pairs:
-        n = len(pair.images)
+        uncertain = int((kept[pair.images] > 0).sum())
+        n = uncertain or len(pair.images)  # labels that the variance rests on
         if n < FEWEST or pair_support(pairwise, pair) < SUPPORT:
             continue
-        totals = np.tensordot(pairwise.weights[pair.images], pair.statistics, axes=1)  # (2, s)
-        without = totals - pairwise.weights[pair.images, None, None] * pair.statistics  # (n, 2, s)
+        weights = np.tile(pairwise.weights, (len(pair.images) + 1, 1))
+        weights[np.arange(len(pair.images)), pair.images] = 0.0  # the last row leaves none out
+        totals = np.tensordot(pairwise.pair_weights(pair, weights), pair.statistics, axes=1)  # (n + 1, 2, s)
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(pairwise.value(np.concatenate([without, totals[None]])))  # (n + 1, 2)
+            logs = np.log(pairwise.value(totals))  # (n + 1, 2)
         ratio = logs[:, 0] - logs[:, 1]
         terms = (ratio[:-1] - ratio[-1]) * np.sqrt((n - 1) / n) * kept[pair.images]
         half = student_quantile(level, n) * np.sqrt((terms**2).sum())
@@ -302,14 +342,17 @@ def read_external_scores(path: Path, metric: str = "cider") -> ExternalScores:
         raise InputError(f'{path}: not a table of scores like {{"model": {{"cider": 1.2}}}} ({error})') from None
 
 
-def rank_changes(result: RankingResult, external: ExternalScores) -> dict[str, tuple[int, int, int]]:
-    """External rank, rank here, and their difference (Wan 2022 Tables 3-4) of the models with an external score."""
+def rank_changes(result: RankingResult, external: ExternalScores) -> dict[str, RankChange]:
+    """External rank, rank here, and their difference (Wan 2022 Tables 3-4) of the models with an external score.
+
+    Ties share the mean of their ranks.
+    """
     metric = result.metric
     ranked = {name for name, score in zip(result.models, result.scores, strict=True) if not np.isnan(score)}
     known = [name for name in result.models if metric in external.get(name, {}) and name in ranked]
-    old = ranks(np.array([external[name][metric] for name in known]))
-    new = ranks(np.array([result.scores[result.models.index(name)] for name in known]))
-    return {name: (int(was), int(now), int(was - now)) for name, was, now in zip(known, old, new, strict=True)}
+    old = mid_ranks(np.array([external[name][metric] for name in known]))
+    new = mid_ranks(np.array([result.scores[result.models.index(name)] for name in known]))
+    return {name: (_place(was), _place(now), _place(was - now)) for name, was, now in zip(known, old, new, strict=True)}
 
 
 def _strengths(pairwise: PairwiseScores, ranked: NDArray[np.bool_]) -> Strengths:
@@ -394,7 +437,7 @@ def _interval_notes(pairwise: PairwiseScores, found: Uncertainty) -> list[str]:
             f"it takes about {ENOUGH} of each pair{larger}"
         ]
     pair = min(known, key=lambda each: pair_support(pairwise, each))
-    own = effective_number(pairwise.weights[pair.images, None] * np.nan_to_num(pair.per_image))
+    own = effective_number(pairwise.pair_weights(pair)[:, None] * np.nan_to_num(pair.per_image))
     weaker = int(np.argmin(own))
     i, j = pair.models[weaker], pair.models[1 - weaker]
     return [
@@ -409,7 +452,8 @@ def _pool_interval_notes(names: Sequence[str], estimate: JointEstimate, found: U
         what = "no interval for any score" if found.ranked else "no intervals"
         fewest = max(min(estimate.labels, estimate.pair_labels), 1.0)
         needed = max(ENOUGH, math.ceil(labels * estimate.fewest / fewest))
-        return [f"{what}: {labels} labels count like {fewest:.2g} random ones; it takes about {needed} labels"]
+        counted = "1 label" if labels == 1 else f"{labels} labels count like {fewest:.2g} random ones"
+        return [f"{what}: {counted}; it takes about {needed} labels"]
     return [
         f"no interval for {name}: {_sources(name, float(support), labels)}"
         for name, support, given in zip(names, estimate.support, found.given, strict=True)
@@ -444,4 +488,8 @@ def _known(value: float) -> float | None:
 
 def _rank(place: float) -> int | float | None:
     """A rank for people and scripts: whole where it is no tie."""
-    return None if np.isnan(place) else int(place) if place == int(place) else float(place)
+    return None if np.isnan(place) else _place(place)
+
+
+def _place(place: float) -> int | float:
+    return int(place) if place == int(place) else float(place)

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from captrial.compete.storage.caption_pool import POOL, StoredPool, write_column
 from captrial.compete.storage.manifest import COMPETITION, MANIFEST, Manifest, ModelEntry, fingerprint
-from captrial.data import read_captions
+from captrial.data import CaptionLayout, read_captions
 from captrial.data.captions.rows import CAPTION_NAMES, pick_columns
-from captrial.data.image_ids import ImageIds
+from captrial.data.image_ids import ImageIds, two_styles
 from captrial.errors import InputError, MismatchError, StateError
 from captrial.folders import foreign_files, kind_marks, lock_folder, write_checked
 from captrial.language.english import language_note, not_english
@@ -27,7 +27,7 @@ from captrial.progress import track
 
 _log = logging.getLogger(__name__)
 _UNKNOWN_WORD = r"(?i)(^|[^a-z])<?unk>?($|[^a-z])"
-_LANGUAGE_SAMPLE = 5000  # captions a model that are checked
+_LANGUAGE_SAMPLE = 5000  # captions per model that are checked
 _FOREIGN_SHARE = 0.02  # of them is worth a remark
 _VERBOSE = 2.0  # captions this many times longer than another model's are worth a warning
 
@@ -40,6 +40,7 @@ def create(
     seed: int = 0,
     first_sentence: bool = False,
     common: bool = False,
+    layout: CaptionLayout | None = None,
 ) -> Manifest:
     """Create a competition from caption files; `common` keeps only the images that all of them share."""
     with lock_folder(directory, COMPETITION):
@@ -49,10 +50,13 @@ def create(
         if images is not None and not images.is_dir():
             raise InputError(f"{images}: no such folder of images")
         with write_checked(directory, overwrite=False) as staging:  # a failure leaves the directory as it was
-            pool = _shared_images(captions) if common else None
+            pool = _shared_images(captions, layout) if common else None
             entries = []
             for number, (name, path) in enumerate(track(captions.items(), "reading captions")):
-                entry, part = _entry(name, path), import_captions(path)  # one model at a time: memory stays bounded
+                entry, part = (
+                    _entry(name, path),
+                    import_captions(path, layout),
+                )  # one model at a time: memory stays bounded
                 part = part if pool is None or not common else restrict(part, pool)
                 pool = part.ids if pool is None else pool
                 texts = align(name, part, pool)
@@ -65,7 +69,7 @@ def create(
     return manifest
 
 
-def add_model(directory: Path, name: str, path: Path) -> Manifest:
+def add_model(directory: Path, name: str, path: Path, layout: CaptionLayout | None = None) -> Manifest:
     """Add a model (Algorithm 2): its captions and its entry; nothing that was there changes."""
     with lock_folder(directory, COMPETITION):
         manifest = Manifest.load(directory)  # not one read before the lock: another process may have added a model
@@ -75,7 +79,7 @@ def add_model(directory: Path, name: str, path: Path) -> Manifest:
             if known[name].fingerprint == entry.fingerprint:
                 return manifest
             raise StateError(f"model {name} is in this competition with other captions; add it under another name")
-        imported = import_captions(path)
+        imported = import_captions(path, layout)
         pool = StoredPool(directory, list(known)).ids()
         texts = align(name, _only_known(imported, pool), pool)
         texts = first_sentences(texts) if manifest.first_sentence else texts
@@ -93,7 +97,7 @@ def verbosity_note(manifest: Manifest) -> str | None:
     if longest.mean_words < _VERBOSE * shortest.mean_words:
         return None
     return (
-        f"{longest.name} writes {longest.mean_words:.0f} words a caption, {shortest.name} {shortest.mean_words:.0f}: "
+        f"{longest.name} writes {longest.mean_words:.0f} words per caption, {shortest.name} {shortest.mean_words:.0f}: "
         "n-gram similarity and metrics will rank verbosity; `compete new --first-sentence` cuts captions to their "
         "first sentence"
     )
@@ -113,9 +117,9 @@ def check_empty(directory: Path) -> None:
         raise InputError(f"{directory} holds other files ({', '.join(foreign)}); choose an empty or new directory")
 
 
-def _shared_images(captions: Mapping[str, Path]) -> pa.Array:
+def _shared_images(captions: Mapping[str, Path], layout: CaptionLayout | None) -> pa.Array:
     """The images that every file has, in the order of the first; only ids are kept of each."""
-    return common_ids([import_captions(path).ids for path in captions.values()])
+    return common_ids([import_captions(path, layout).ids for path in captions.values()])
 
 
 def _entry(name: str, path: Path) -> ModelEntry:
@@ -178,12 +182,12 @@ class ImportedCaptions:
     problems: tuple[str, ...]
 
 
-def import_captions(path: Path) -> ImportedCaptions:
-    """Read a caption file; a Parquet file without problems is read as columns, without a Python object a row."""
-    columns = _clean_parquet(path)
+def import_captions(path: Path, layout: CaptionLayout | None = None) -> ImportedCaptions:
+    """Read a caption file; a Parquet file without problems is read as columns, without a Python object per row."""
+    columns = _clean_parquet(path) if layout in (None, CaptionLayout()) else None
     if columns is not None:
         return ImportedCaptions(*columns, ())
-    found = read_captions(path)
+    found = read_captions(path, layout=layout)
     return ImportedCaptions(
         pa.array(found.ids, pa.string()), pa.array(found.texts, pa.string()), tuple(map(str, found.problems))
     )
@@ -200,6 +204,9 @@ def align(name: str, captions: ImportedCaptions, pool: pa.Array) -> pa.Array:
     places = pc.index_in(pool, value_set=captions.ids)
     if places.null_count:
         missing = pool.filter(pc.is_null(places))
+        if len(missing) == len(pool) and len(captions.ids):
+            others = two_styles(name, captions.ids.to_pylist(), "the captions of the other models", pool.to_pylist())
+            raise MismatchError(f"no image has captions of all models. {others}")
         raise MismatchError(_differs(name, "has no caption for", missing))
     if len(captions.ids) > len(pool):
         unknown = captions.ids.filter(pc.invert(pc.is_in(captions.ids, value_set=pool)))
@@ -225,7 +232,10 @@ def common_ids(several: Sequence[pa.Array]) -> pa.Array:
     for other in several[1:]:
         ids = ids.filter(pc.is_in(ids, value_set=spelled_as(other, ids)[0]))
     if not len(ids):
-        raise MismatchError("no image has a caption of every model; check that the files name images the same way")
+        one, other = (part.to_pylist() for part in (several[0], several[-1]))
+        raise MismatchError(
+            f"no image has captions of all models. {two_styles('the first file', one, 'the last', other)}"
+        )
     return ids
 
 
@@ -245,7 +255,7 @@ def first_sentences(texts: pa.Array) -> pa.Array:
 
 
 def mean_words(texts: pa.Array) -> float:
-    """Mean number of words a caption, split at blanks."""
+    """Mean number of words per caption, split at blanks."""
     return float(np.mean(pc.add(pc.count_substring(pc.utf8_trim_whitespace(texts), " "), 1)))
 
 

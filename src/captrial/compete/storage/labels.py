@@ -137,7 +137,7 @@ class LabelFiles:
         try:
             marked = orjson.loads(path.read_bytes()) if path.is_file() else []
             if not isinstance(marked, list) or not all(isinstance(image, str) for image in marked):
-                raise ValueError("it is no list of texts")
+                raise ValueError("it is not a list of texts")
         except ValueError as error:
             raise InputError(f"{path}: cannot be read as a list of images ({error}); repair or remove it") from None
         return frozenset(marked)

@@ -108,18 +108,20 @@ class SelectionFiles:
                 if len(found.images) != len(found.similarity) or len(found.reserve) != len(found.reserve_similarity):
                     raise ValueError("not one similarity an image")
                 if not all(isinstance(text, str) for text in (*found.models, *found.images, *found.reserve)):
-                    raise ValueError("an id that is no text")
+                    raise ValueError("an id that is not text")
                 if not all(
                     isinstance(number, int | float) for number in (*found.similarity, *found.reserve_similarity)
                 ):
-                    raise ValueError("a similarity that is no number")
+                    raise ValueError("a similarity that is not a number")
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DamagedError(path, f"cannot be read as a selection ({error})", RESELECT) from None
             self._read[pair] = stamp, found
         return self._read[pair][1]
 
     def strata(self, images: Iterable[str], write: bool = False) -> dict[str, int]:
-        """By image, which ones entered D together, as numbers; images that are not known yet get the next number.
+        """By image, which ones entered D together, as numbers; `write` gives new images the next number.
+
+        Without it they are replacements of images that cannot be described, and count among the first.
 
         A stratum is labelled in a random order of its own (see `selection.design`), so the labelled part of it is a
         random one, which need not hold for D as a whole: with `add`, or a larger k, D gets images after others have
@@ -134,7 +136,7 @@ class SelectionFiles:
         fresh = sorted(set(wanted) - known.keys())
         if fresh and write:
             self._store(f"{FOLDER}/strata-{number}.json", orjson.dumps(fresh) + b"\n")
-        known |= dict.fromkeys(fresh, number)
+        known |= dict.fromkeys(fresh, number if write else 0)
         return {image: known[image] for image in wanted}
 
     def _stratum(self, name: str) -> list[str]:

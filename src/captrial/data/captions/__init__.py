@@ -4,7 +4,17 @@ Formats are recognised from the content when reading and chosen by suffix when w
 `{"id": "caption"}`, JSON lines, CSV, TSV, Parquet. `CaptionSet` holds what was read, with every `CaptionProblem`.
 """
 
-from captrial.data.captions.reading import CaptionProblem, CaptionSet, read_captions, read_references
+from captrial.data.captions.id_table import read_id_table
+from captrial.data.captions.reading import CaptionLayout, CaptionProblem, CaptionSet, read_captions, read_references
 from captrial.data.captions.writing import write_captions, write_references
 
-__all__ = ["CaptionProblem", "CaptionSet", "read_captions", "read_references", "write_captions", "write_references"]
+__all__ = [
+    "CaptionLayout",
+    "CaptionProblem",
+    "CaptionSet",
+    "read_captions",
+    "read_id_table",
+    "read_references",
+    "write_captions",
+    "write_references",
+]

@@ -20,8 +20,8 @@ from captrial.data.captions.rows import CAPTION_NAMES, ID_NAMES, Rows, records_t
 from captrial.errors import CaptionFileError
 
 _DOCUMENT_IDS = (*ID_NAMES, "img_id", "question_id")
-_LARGEST_SAMPLE = 64 << 20  # bytes, unpacked; logs hold images
-_LARGEST_ARCHIVE = 4 << 30
+_LARGEST_SAMPLE = 32 << 20  # bytes, unpacked; logs hold images
+_LARGEST_RATIO = 200  # of all samples to the archive; texts and images have far less
 _DUMP = "write it as JSON with `inspect log dump`"
 
 
@@ -46,8 +46,16 @@ def log_rows(
 ) -> Rows | None:
     """Rows of a parsed log; None where this is no log. A model's answers are never references."""
     records = log_records(document)
-    if records is None:
-        return None
+    return None if records is None else _rows(records, source, caption_names, unit, number)
+
+
+def _rows(
+    records: list[Any],
+    source: str,
+    caption_names: Sequence[str],
+    unit: str = "sample",
+    number: Callable[[int], int] = lambda index: index + 1,
+) -> Rows:
     if tuple(caption_names) != CAPTION_NAMES:
         raise CaptionFileError(f"{source}: has answers of a model, which are no references; give what people wrote")
     return records_to_rows(records, source, CAPTION_NAMES, unit=unit, number=number)
@@ -55,20 +63,17 @@ def log_rows(
 
 def read_log_archive(content: bytes, source: str, caption_names: Sequence[str]) -> Rows:
     """Rows of an `.eval` archive of inspect."""
-    rows = log_rows({"eval": {}, "samples": _samples(content, source)}, source, caption_names)
-    assert rows is not None
-    return rows
+    return _rows(_archive_records(content, source), source, caption_names)
 
 
-def _samples(content: bytes, source: str) -> list[Any]:
+def _archive_records(content: bytes, source: str) -> list[Any]:
+    """Records of the samples, one of which is unpacked at a time."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [one for one in archive.infolist() if _is_sample(one.filename)]
-            if max((one.file_size for one in members), default=0) > _LARGEST_SAMPLE or (
-                sum(one.file_size for one in members) > _LARGEST_ARCHIVE
-            ):
-                raise CaptionFileError(f"{source}: a sample unpacks to more than {_LARGEST_SAMPLE} bytes; {_DUMP}")
-            return [orjson.loads(_unpacked(archive, one)) for one in members]
+            if sum(one.file_size for one in members) > _LARGEST_RATIO * len(content):
+                raise CaptionFileError(f"{source}: unpacks to more than {_LARGEST_RATIO} times its size; {_DUMP}")
+            return [_inspect_record(orjson.loads(_unpacked(archive, one))) for one in members]
     except orjson.JSONDecodeError as error:
         raise CaptionFileError(f"{source}: a sample is not JSON ({error}); {_DUMP}") from None
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
@@ -77,10 +82,12 @@ def _samples(content: bytes, source: str) -> list[Any]:
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """The bytes of a member; the size that it states may be wrong."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others allocate what a file asks for
+        raise ValueError(f"{member.filename[:100]} is compressed by another method than deflate")
     with archive.open(member) as file:
         content = file.read(_LARGEST_SAMPLE + 1)
     if len(content) > _LARGEST_SAMPLE:
-        raise ValueError(f"{member.filename[:100]} is larger than it states")
+        raise ValueError(f"{member.filename[:100]} has more than {_LARGEST_SAMPLE} bytes")
     return content
 
 

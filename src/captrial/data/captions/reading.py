@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from captrial.data.captions.rows import (
     looks_like_json,
 )
 from captrial.data.captions.table_rows import read_delimited, read_parquet
-from captrial.data.image_ids import ImageIds
+from captrial.data.image_ids import ImageIds, two_styles
 from captrial.errors import CaptionFileError
 
 logger = logging.getLogger(__name__)
@@ -123,26 +123,48 @@ class ProblemLog:
         )
 
 
-def read_captions(path: Path | str, *, known_ids: Collection[str] | None = None, strict: bool = False) -> CaptionSet:
+@dataclass(frozen=True, slots=True)
+class CaptionLayout:
+    """What a caption file does not tell: the column of the captions, and other names of images by id in the file."""
+
+    caption_column: str | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def caption_names(self) -> Sequence[str]:
+        """The columns that may hold captions."""
+        return CAPTION_NAMES if self.caption_column is None else (self.caption_column,)
+
+
+def read_captions(
+    path: Path | str,
+    *,
+    known_ids: Collection[str] | None = None,
+    strict: bool = False,
+    layout: CaptionLayout | None = None,
+) -> CaptionSet:
     """Read a caption file; its format is recognised from its content.
 
     An id that is not among `known_ids` is matched with one of them by file name or number where that is unambiguous
     (`000000000139.jpg` is `139`), and replaced by it; `matched` says so. Rows that cannot be used (no id or caption,
     wrong type, bytes that are not UTF-8, an id outside `known_ids`) are left out and listed in `problems`, as are known
     ids without a caption, empty captions and repeated rows. Raises `CaptionFileError` for two different captions of one
-    id and for a file without a usable row; with `strict`, for any problem.
+    id and for a file without a usable row; with `strict`, for any problem. `layout` names the column of the captions
+    where its name is none of the usual ones, and translates ids.
     """
-    path = Path(path)
-    rows = read_rows(path, CAPTION_NAMES)
+    path, layout = Path(path), layout or CaptionLayout()
+    rows = read_rows(path, layout.caption_names)
     log = ProblemLog()
     ids, texts, kept = usable_rows(rows, log)
     ids, texts = _without_duplicates(ids, texts, kept, rows, log, path.name)
+    ids = given = [layout.ids.get(identity, identity) for identity in ids] if layout.ids else ids
     ids, matched = _matched_ids(ids, known_ids)
     ids, texts = _with_known_ids(ids, texts, known_ids, log)
     texts = _with_empty_captions(ids, texts, log)
     captions = CaptionSet(path.name, ids, texts, log.problems(), matched)
     if not ids:
-        raise CaptionFileError(f"{captions.report()} Nothing is left to use; check the file and its ids")
+        way = f" {two_styles(path.name, given, 'the other file', known_ids)}" if given and known_ids else ""
+        raise CaptionFileError(f"{captions.report()} Nothing is left to use.{way or ' Check the file and its ids'}")
     if strict and captions.problems:
         raise CaptionFileError(f"{captions.report()} Repair them, or read without strict")
     return captions

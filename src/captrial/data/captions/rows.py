@@ -6,6 +6,7 @@ bytes of a file, `json_rows` and `table_rows` turn them into `Rows`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -26,6 +27,7 @@ FOREIGN = {  # first bytes of files that are often given by mistake
 ID_NAMES = ("image_id", "picture_id", "id", "image", "filename", "file_name", "file", "key", "index")
 CAPTION_NAMES = ("caption", "text", "prediction")  # index and prediction: tables of VLMEvalKit
 REFERENCE_NAMES = (*CAPTION_NAMES, "captions", "references", "sentences")
+ID_LIKE = re.compile(r"[\d./\\]")  # in most ids of images, and in few names of columns
 WANTED = "an id (image_id, id, file, filename ...) and a caption (caption or text)"
 
 
@@ -79,6 +81,8 @@ def records_to_rows(
     """The ids and captions of a sequence of JSON objects."""
     id_name = _first_name(ID_NAMES, records)
     caption_name = _first_name(caption_names, records)
+    if caption_name is None and id_name is not None and isinstance(records[0], dict):
+        raise CaptionFileError(which_caption(records[0], source, caption_names))
     if id_name is None or caption_name is None:
         raise CaptionFileError(f"{source}: no {unit} has {WANTED}; {_first_record(records)}")
     splits = _column(records, "split") if _first_name(["split"], records[:1]) else None
@@ -89,8 +93,12 @@ def pick_columns(names: Iterable[str], caption_names: Sequence[str], source: str
     """Positions of the id column and the caption column among `names`."""
     names = [name.strip().lower() for name in names]
     chosen = []
-    for wanted in (ID_NAMES, caption_names):
+    for wanted in (ID_NAMES, [name.lower() for name in caption_names]):
         name = next((name for name in wanted if name in names), None)
+        if name is None and wanted is ID_NAMES and is_chosen(caption_names) and len(names) == 2:
+            name = next((name for name in names if name != caption_names[0].lower()), None)  # the other column
+        if name is None and wanted is not ID_NAMES:
+            raise CaptionFileError(which_caption(names, source, caption_names))
         if name is None:
             raise CaptionFileError(f"{source}: the columns are {_listed(names)}; needed are {WANTED}")
         if names.count(name) > 1:
@@ -99,10 +107,41 @@ def pick_columns(names: Iterable[str], caption_names: Sequence[str], source: str
     return chosen[0], chosen[1]
 
 
+def is_chosen(caption_names: Sequence[str]) -> bool:
+    """Whether the user named the column of the captions."""
+    return len(caption_names) == 1
+
+
+def which_caption(names: Iterable[str], source: str, caption_names: Sequence[str]) -> str:
+    """The question that a table without a column of a known name raises."""
+    if is_chosen(caption_names):
+        return f"{source}: there is no column {caption_names[0]!r}; the columns are {_listed(names)}"
+    way = "name it with --caption-column" if caption_names[0] == CAPTION_NAMES[0] else "rename it to caption"
+    return f"{source}: columns {_listed(names)}; which is the caption? {way[0].upper()}{way[1:]}"
+
+
 def has_names(names: Iterable[str], caption_names: Sequence[str]) -> bool:
     """Whether these are column names of a caption table."""
     present = {name.strip().lower() for name in names}
-    return not present.isdisjoint(ID_NAMES) and not present.isdisjoint(caption_names)
+    wanted = {name.lower() for name in caption_names}
+    return not present.isdisjoint(wanted) and (is_chosen(caption_names) or not present.isdisjoint(ID_NAMES))
+
+
+def looks_like_names(first: Sequence[str], second: Sequence[str], caption_names: Sequence[str]) -> bool:
+    """Whether the first row of a table names columns, though not those that are known.
+
+    It does if it has a known name; or if all its fields are single words, while the next row's id is one of an image.
+
+    >>> looks_like_names(["photo", "output"], ["a.jpg", "a dog runs"], CAPTION_NAMES)
+    True
+    >>> looks_like_names(["cat", "dog"], ["bus", "a car"], CAPTION_NAMES)
+    False
+    """
+    names = [name.strip() for name in first]
+    if not {name.lower() for name in names}.isdisjoint({*ID_NAMES, *caption_names}):
+        return True
+    words = all(name and " " not in name and not ID_LIKE.search(name) for name in names)
+    return words and len(second) == len(first) and bool(ID_LIKE.search(second[0]))
 
 
 def describe(value: object) -> str:

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from captrial.data.captions.parquet_footer import column_bytes
-from captrial.data.captions.rows import WANTED, Rows, decode, has_names, pick_columns
+from captrial.data.captions.rows import WANTED, Rows, decode, has_names, looks_like_names, pick_columns, which_caption
 from captrial.errors import CaptionFileError
 
 DELIMITERS = ("\t", ",", ";")
@@ -56,14 +56,17 @@ def _split_column(header: Sequence[str] | None) -> list[int]:
 
 def _opening(text: str, caption_names: Sequence[str], source: str) -> tuple[str, list[str] | None]:
     """The delimiter, and the column names if the first line is a header."""
-    lines = (line for line in io.StringIO(text, newline=None) if line.strip())
-    first = next(lines, "").rstrip("\n")
+    lines = (line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip())
+    first, second = next(lines, ""), next(lines, "")
     for delimiter in DELIMITERS:
         fields = _split(first, delimiter)
         if len(fields) > 1 and has_names(fields, caption_names):
             return delimiter, fields
     for delimiter in DELIMITERS:
         if delimiter in first:
+            names, values = _split(first, delimiter), _split(second, delimiter)
+            if looks_like_names(names, values, caption_names):
+                raise CaptionFileError(which_caption(names, source, caption_names))
             _refuse_headless(first, delimiter, source)
             return delimiter, None
     raise CaptionFileError(

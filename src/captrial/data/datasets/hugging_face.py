@@ -54,7 +54,7 @@ def _table(path: Path) -> pa.Table:
         return table
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DatasetError(
-            f"{path}: is no Arrow file of a data set ({str(error).partition(chr(10))[0][:200]})"
+            f"{path}: is not an Arrow file of a data set ({str(error).partition(chr(10))[0][:200]})"
         ) from None
 
 

@@ -20,7 +20,7 @@ from captrial.captioners.loading import (
 from captrial.captioners.protocols import try_caption
 from captrial.captioners.registry import shipped_captioners
 from captrial.engines.engine import Engine, JobResult, run
-from captrial.engines.inputs import PART, open_rows, parts_of_all
+from captrial.engines.inputs import open_rows, parts_of_all
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
@@ -35,6 +35,7 @@ WAVES = 4  # images a call to an endpoint, as a multiple of its requests in flig
 class CaptionJob(Job):
     """Captions every image."""
 
+    title = "captioning images"
     schema: ClassVar[pa.Schema] = pa.schema([("caption", pa.string())])
 
     def __init__(self, model: str, beam: int | None = None, **pace: Any) -> None:
@@ -58,7 +59,7 @@ class CaptionSettings:
     model: str  # any source that `load_captioner` accepts
     beam: int | None = None
     concurrency: int | None = None  # of an endpoint: requests that a worker keeps open; a run may continue with another
-    part: int = PART  # images a part
+    part: int | None = None  # images in a part; by default fewer for small inputs
 
 
 def caption_all(
@@ -100,3 +101,10 @@ def read_captions_of(out: Path | str) -> Iterator[tuple[str, str]]:
     for row in OutputFolder(out).rows():
         if not row["error"]:
             yield row["id"], row["caption"]
+
+
+def failures_of(out: Path | str) -> Iterator[tuple[str, str]]:
+    """Id and reason of the images of a run that could not be captioned."""
+    for row in OutputFolder(out).rows():
+        if row["error"]:
+            yield row["id"], row["error"]

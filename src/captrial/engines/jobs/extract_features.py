@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from captrial.engines.engine import Engine, run
-from captrial.engines.inputs import PART, InputPart, entry_parts, open_rows
+from captrial.engines.inputs import InputPart, entry_parts, open_rows
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.shards import REMAKE, OutputFolder, key_of, read_shard, rows_of
 from captrial.errors import DamagedError, DatasetError, InputError, damage_named
@@ -63,11 +63,11 @@ class FeatureJob(Job):
         return answers
 
 
-def sample_parts(samples: Sequence[Sample], size: int = PART) -> list[InputPart]:
+def sample_parts(samples: Sequence[Sample], size: int | None = None) -> list[InputPart]:
     """Parts of a data set whose images are files."""
     for sample in samples:
         if sample.image.path is None:
-            raise DatasetError(f"image {sample.id} has no file; say where the images are: --images FOLDER")
+            raise DatasetError(f"image {sample.id} has no file; add --images FOLDER")
     return entry_parts(
         "files", ((sample.id, str(Path(sample.image.path or "").absolute())) for sample in samples), size
     )
@@ -181,7 +181,7 @@ def gathered_parts(store: Path) -> dict[str, dict[str, str]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DamagedError(path, f"is no list of parts ({error})", "`captrial features` after removing it") from None
+        raise DamagedError(path, f"is not a list of parts ({error})", "`captrial features` after removing it") from None
 
 
 def _refuse_repeated(shards: OutputFolder) -> None:

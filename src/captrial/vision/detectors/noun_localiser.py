@@ -281,7 +281,7 @@ class NounLocaliser(nn.Module):
 
 
 def _search(stored: Mapping[str, Any]) -> Search:
-    """Stored settings of the search; `ValueError` where one is no number or out of its range."""
+    """Stored settings of the search; `ValueError` where one is not a number or out of its range."""
     shares = tuple(float(share) for share in stored["shares"])
     nouns, side = int(stored["nouns"]), int(stored["side"])
     parts = {name: float(stored[name]) for name in ("least", "smallest", "same", "alike", "adjective")}

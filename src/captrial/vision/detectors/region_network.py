@@ -62,7 +62,7 @@ class RegionSettings:
     same: float = 0.5  # IoU above which two boxes of one class are the same
     alike: float = 0.8  # IoU above which two boxes of a slot are one region: the better one names it
     adjective: float = 0.4  # probability from which an adjective describes a region
-    most: int = 50  # regions an image
+    most: int = 50  # regions per image
 
 
 class Predictions(NamedTuple):

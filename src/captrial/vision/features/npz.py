@@ -28,7 +28,7 @@ class NpzFeatures(PrecomputedFeatures):
     def open(self) -> None:
         """Find the folders of features and boxes."""
         if not self.path.is_dir():
-            raise DatasetError(f"{self.path} is no folder of .npz or .npy files")
+            raise DatasetError(f"{self.path} is not a folder of .npz or .npy files")
         beside = self.path.with_name(self.path.name.removesuffix("_att") + "_box")
         self.box_folder = beside if self.path.name.endswith("_att") and beside.is_dir() else None
 

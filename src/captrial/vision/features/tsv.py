@@ -135,7 +135,7 @@ def _scan(path: Path) -> Iterator[tuple[str, int, int, int]]:
                 columns = line.count(b"\t") + 1
                 if columns not in COLUMNS:
                     raise DatasetError(
-                        f"{path}, line {number}: {columns} columns instead of 6 or 10; the file is no bottom-up TSV, "
+                        f"{path}, line {number}: {columns} columns, not 6 or 10; the file is not a bottom-up TSV, "
                         "or was cut short"
                     )
                 yield line.split(b"\t", 1)[0].decode(errors="replace"), offset, len(line), zlib.crc32(line)

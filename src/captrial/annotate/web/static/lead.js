@@ -57,7 +57,7 @@ function showPeople(people) {
   );
 }
 
-const FACTS = { images: "images with references", refs: "references an image", words: "words a caption", max_refs: "most references", min_refs: "fewest references", max_words: "longest caption", min_words: "shortest caption", discarded: "discarded captions", replaced_images: "replaced images", vote_agreement: "agreement of votes (Krippendorff’s α)" };
+const FACTS = { images: "images with references", refs: "references per image", words: "words per caption", max_refs: "most references", min_refs: "fewest references", max_words: "longest caption", min_words: "shortest caption", discarded: "discarded captions", replaced_images: "replaced images", vote_agreement: "agreement of votes (Krippendorff’s α)" };
 
 function showStatistics(statistics) {
   $("statistics").replaceChildren(
@@ -86,26 +86,46 @@ function showRanking(found) {
   scroll.append(table);
   const notes = [...found.notes, ...found.agreement.map(tau)];
   if (judged) notes.push("By people: the rank by Bradley-Terry from the captions that people compared.");
-  const { cider, rouge_l } = found.captions;
-  if (cider !== null) notes.push(`Each reference scored against the others of its image: CIDEr ${round(cider, 2)}, ROUGE-L ${round(rouge_l, 2)}.`);
+  const scores = Object.entries(found.captions).filter(([, score]) => score !== null);
+  if (scores.length) {
+    const shown = scores.map(([metric, score]) => `${metricTitle(metric)} ${round(score, 2)}`);
+    notes.push(`Each reference scored against the others of its image: ${shown.join(", ")}.`);
+  }
   $("ranking").replaceChildren(scroll, ...notes.map((note) => Object.assign(cell(note, "p"), { className: "muted" })));
   const plan = found.plan;
   $("stable").textContent = found.metric === "preferences" ? found.summary : !plan
     ? "Whether the winner is settled on the whole pool needs a sample of it: captrial compete select --design hybrid."
-    : plan.settled
+    : plan.labels >= plan.images
+      ? `Every image of the pool is labelled: ${plan.winner} is first on it. What that says about other images, the intervals show.`
+      : plan.settled
       ? `Settled: ${plan.winner} is first on the whole pool, at a risk of ${round(100 * plan.risk, 0)}% to be wrong. You can stop.`
       : plan.labels_needed === null
-        ? `${plan.winner} is ahead on the whole pool; no end is in sight, it looks like a tie.`
-        : `${plan.winner} is ahead on the whole pool; about ${plan.labels_needed} more images until that is settled.`;
+        ? `Not settled: ${plan.winner} is ahead on the whole pool, but it looks like a tie.`
+        : `Not settled: ${plan.winner} is ahead on the whole pool; about ${plan.labels_needed} more images are needed.`;
 }
 
+const metricTitle = (metric) => $("metric").querySelector(`option[value="${metric}"]`)?.textContent ?? metric;
+
 const tau = (one) =>
-  `Agreement of ${one.metric} with people’s preferences: Kendall’s τ ${round(one.tau, 2)} (95%: ${round(one.low, 2)} to ${round(one.high, 2)}, ${one.judgements} judgements).`;
+  `Agreement of ${metricTitle(one.metric)} with people’s preferences: Kendall’s τ ${round(one.tau, 2)} (95%: ${round(one.low, 2)} to ${round(one.high, 2)}, ${one.judgements} judgements).`;
 
 function link(name, answer) {
   const address = new URL(answer.path, location.href).href;
   const code = Object.assign(document.createElement("code"), { textContent: address });
-  $("invited").replaceChildren(`Send this link to ${name}. It is shown only once: `, code);
+  const copy = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
+  copy.addEventListener("click", () => copyText(address, code).then(() => (copy.textContent = "Copied")));
+  const picture = Object.assign(document.createElement("img"), { src: answer.qr, alt: `QR code of the link of ${name}`, className: "qr" });
+  $("invited").replaceChildren(`Send this link to ${name}, or scan it. It is shown only once: `, code, " ", copy, picture);
+}
+
+// The clipboard is for HTTPS and this machine only; elsewhere the link is marked, to be copied by hand.
+async function copyText(text, place) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const range = document.createRange();
+  range.selectNodeContents(place);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+  document.execCommand("copy");
 }
 
 async function refresh() {

@@ -25,6 +25,11 @@ export class Round {
   }
 
   start() {
+    $("image").addEventListener("error", () => {
+      $("no-image").hidden = false; // instead of the browser's broken icon
+      $("image").hidden = true;
+    });
+    keepImageVisible();
     $("undo")?.addEventListener("click", () => this.undo());
     this.load().catch((error) => notify(error.message, true));
   }
@@ -41,6 +46,8 @@ export class Round {
     $(empty ? "finished-count" : "count").textContent = progressText(next);
     if (empty) return;
     Object.assign($("bar"), { max: Math.max(next.done + next.left, 1), value: next.done });
+    $("no-image").hidden = true;
+    $("image").hidden = false;
     for (const image of [$("image"), $("zoomed")]) image.src = `/image/${next.image}`;
     this.#key = newKey();
     this.#attempt = null;
@@ -85,4 +92,13 @@ export function onKeys(actions, alt = false) {
   document.addEventListener("keydown", (event) => {
     for (const [letter, action] of Object.entries(actions)) if (pressed(event, letter, alt)) action(event);
   });
+}
+
+// A phone's keyboard covers the lower half of the page: the image becomes as small as what is left needs.
+function keepImageVisible() {
+  const view = window.visualViewport;
+  if (!view) return;
+  const fit = () => document.documentElement.style.setProperty("--visible", `${view.height}px`);
+  view.addEventListener("resize", fit);
+  fit();
 }

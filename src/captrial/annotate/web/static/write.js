@@ -23,14 +23,19 @@ const round = new (practice ? Practice : Round)("write", async (next) => {
   await hint();
 });
 
+let confirmed = null; // the text that was hinted at and submitted once: submitting it again sends it
+
+// Shows what the rules say of the text; returns whether they say anything.
 async function hint() {
   const asked = text.value;
   const { hints } = asked.trim() ? await request("POST", "/api/check", { text: asked }) : { hints: [] };
-  if (asked !== text.value) return; // a late response is about another text
+  if (asked !== text.value) return false; // a late response is about another text
   $("hints").replaceChildren(...list(hints.map((found) => found.text)));
   for (const rule of document.querySelectorAll("[data-rule]")) {
     rule.classList.toggle("broken", hints.some((found) => found.rule === Number(rule.dataset.rule)));
   }
+  if (asked !== confirmed) $("submit").firstChild.textContent = "Submit ";
+  return hints.length > 0;
 }
 
 // Text that is not saved on the server yet is kept in the tab and survives a reload.
@@ -75,10 +80,14 @@ async function send(action, answer) {
   if (await round.submit(action, answer)) unsaved.forget(item);
 }
 
-function submit() {
+async function submit() {
   if (!text.value.trim()) notify("Please write a caption first.", true);
   else if (practice) round.act(practise);
-  else send("write", { text: text.value });
+  else if (text.value !== confirmed && (await hint().catch(() => false))) {
+    confirmed = text.value;
+    $("submit").firstChild.textContent = "Submit all the same ";
+    notify("Please read the hints. Submit again to send it as it is.");
+  } else send("write", { text: text.value });
 }
 
 async function practise() {

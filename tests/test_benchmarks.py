@@ -21,7 +21,7 @@ COMPARING = (
     "speed.caption_files, "
     "speed.datasets, speed.decoding, speed.explain, speed.explain_photo, speed.meteor, speed.metrics, speed.pool, "
     "speed.scale, "
-    "speed.selection, speed.semantic, speed.serving, speed.tokenizer, speed.toyworld, speed.training_step"
+    "speed.selection, speed.semantic, speed.serving, speed.tokenizer, speed.toyworld, speed.training_step, speed.vlm"
 )
 
 

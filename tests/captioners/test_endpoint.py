@@ -17,9 +17,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 from captrial.captioners.batch_captioning import caption_to_file
 from captrial.captioners.endpoint import KEY, EndpointCaptioner
+from captrial.cli.app import app
 from captrial.errors import CaptrialError, InputError
 from captrial.records import ImageRef
 
@@ -217,3 +219,16 @@ def test_endpoints_need_no_torch(server: Server, tmp_path: Path) -> None:
     assert ours.returncode == 2
     assert "captrial[models]" in ours.stderr
     assert "Traceback" not in ours.stderr
+
+
+def test_the_command_explains_an_endpoint_by_occlusion(server: Server, tmp_path: Path) -> None:
+    """Only captions are needed; words of the answer that stay whatever is covered score nothing."""
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "image.png")
+    source = f"http://127.0.0.1:{server.server_address[1]}/v1#tiny"
+    line = ["explain", str(tmp_path / "image.png"), "--model", source, "--method", "occlusion", "--regions", "none"]
+    done = CliRunner().invoke(app, [*line, "--out", str(tmp_path / "out"), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["method"] == "occlusion"
+    assert found["words"]
+    assert len(server.asked) == 26  # the image, and 5 x 5 covered cells

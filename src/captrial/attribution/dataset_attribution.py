@@ -12,13 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from captrial.attribution.attribution import Array, class_token, grid_of, tile
-from captrial.attribution.methods.registry import AttributionSettings, attribute, dataset_method
+from captrial.attribution.methods.registry import AttributionSettings, Needs, attribute, dataset_method
 from captrial.attribution.subject import Subject, from_features, from_pixels, word_targets
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.protocols import WordSpan
 from captrial.captioners.trained import generate
 from captrial.data.images import open_image
 from captrial.decoding.protocol import PAD
+from captrial.errors import InputError
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.features.visual_features import FeatureSource
 from captrial.vision.preprocess import Preprocess
@@ -82,6 +83,8 @@ class DatasetAttributor:
 
     def __post_init__(self) -> None:
         entry = dataset_method(self.method)
+        if entry.needs is Needs.IMAGE_TOKENS:
+            raise InputError(f"{self.method} follows the image tokens of a VLM, which {self.name} does not have")
         if entry.check is not None:  # before any work is done
             entry.function("check")(self.checkpoint.captioner)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from PIL import Image
 
 from captrial.attribution.attribution import Array, Attribution
 from captrial.attribution.explanation import END, Alternative, Explanation
+from captrial.attribution.language_prior import blank_images, prior_log_probabilities
 from captrial.attribution.methods.registry import (
     DEFAULT_METHOD,
     AttributionMethod,
@@ -22,17 +23,16 @@ from captrial.attribution.methods.registry import (
 from captrial.attribution.subject import (
     Subject,
     Targets,
+    explainable_subject,
     find_word,
-    from_explainable,
     from_features,
-    from_image_tokens,
     from_pixels,
     seen_window,
     word_targets,
 )
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.loading import load_captioner
-from captrial.captioners.protocols import AnyCaptioner, Explainable, ReadsImageTokens, WordSpan
+from captrial.captioners.protocols import AnyCaptioner, Explainable, WordSpan
 from captrial.captioners.trained import TrainedCaptioner, generate
 from captrial.data.images import open_image
 from captrial.errors import InputError
@@ -146,6 +146,10 @@ def _words(caption: str) -> list[str]:
     return tokenize(caption)
 
 
+def _no_image(other: Image.Image) -> Subject:
+    raise InputError("stored features have no other image to compare with")
+
+
 @dataclass(frozen=True, eq=False)
 class _TokenisedCaption:
     """A caption of one image: the model's function, the tokens and the words."""
@@ -154,6 +158,8 @@ class _TokenisedCaption:
     tokens: list[int]
     spans: list[WordSpan]
     tokenizer: CaptionTokenizer
+    behind: Callable[[Image.Image], Subject] = field(default=_no_image)  # the model's function of another image
+    others: Sequence[Image.Image] = ()  # blank or foreign ones, for the share of the language prior
 
 
 def _prepare(model: Any, image: Image.Image, caption: str | None, settings: AttributionSettings) -> _TokenisedCaption:
@@ -165,22 +171,35 @@ def _prepare(model: Any, image: Image.Image, caption: str | None, settings: Attr
             tokens = tokenizer.tokenize(caption)
         else:
             tokens = _generate(model.checkpoint, features, model.beam, model.max_words)
+        spans: list[WordSpan] = tokenizer.named_spans(tokens, caption)
         if settings.over == "pixels":
             subject = from_pixels(captioner, model.backbone, image)
         else:
             subject = from_features(captioner, features, seen_window(model.backbone.preprocess, *image.size))
-        return _TokenisedCaption(subject, tokens, tokenizer.named_spans(tokens, caption), tokenizer)
+
+        def behind(other: Image.Image) -> Subject:
+            return from_features(captioner, model.backbone.extract([other]).to(subject.inputs.device))
+
+        return _TokenisedCaption(subject, tokens, spans, tokenizer, behind, _others(image, settings))
     if isinstance(model, Explainable):
         tokens = model.tokenize(caption) if caption is not None else model.generate(image)
-        return _TokenisedCaption(_subject(model, image, settings), tokens, model.word_spans(tokens), model)
+        subject, spans = explainable_subject(model, image, settings), model.word_spans(tokens)
+        return _TokenisedCaption(
+            subject,
+            tokens,
+            spans,
+            model,
+            lambda other: explainable_subject(model, other, settings),
+            _others(image, settings),
+        )
     raise InputError(f"{type(model).__name__} gives captions but no gradients; use method='occlusion'")
 
 
-def _subject(model: Explainable, image: Image.Image, settings: AttributionSettings) -> Subject:
-    """Image tokens where the model has them, unless pixels are asked for."""
-    if settings.over == "elements" and isinstance(model, ReadsImageTokens):
-        return from_image_tokens(model, image)
-    return from_explainable(model, image)
+def _others(image: Image.Image, settings: AttributionSettings) -> Sequence[Image.Image]:
+    """The images behind which words are scored for their share of the language prior."""
+    if settings.foreign:
+        return [other.convert("RGB") for other in settings.foreign]
+    return blank_images(image) if settings.prior == "blank" else ()
 
 
 def _explain(
@@ -191,9 +210,18 @@ def _explain(
     against = {place: _known(caption.tokenizer, other, spans[:place]) for place, other in others.items()}
     attribution = attribute(subject, word_targets(tokens, spans, against, settings.score), method.name, settings)
     likely, alternatives = _probabilities(subject, tokens, spans, caption.tokenizer)
+    scored = word_targets(tokens, spans, kind="log_probability")
+    prior = prior_log_probabilities(map(caption.behind, caption.others), scored)
     named = {spans[place].text: other for place, other in others.items()}
     second = _second(subject, word_targets(tokens, spans), method.name, settings) if settings.second else None
-    return Explanation(attribution, log_probabilities=likely, contrast=named, alternatives=alternatives, second=second)
+    return Explanation(
+        attribution,
+        log_probabilities=likely,
+        contrast=named,
+        alternatives=alternatives,
+        second=second,
+        prior_log_probabilities=prior,
+    )
 
 
 def _black_box(model: Any) -> AnyCaptioner:

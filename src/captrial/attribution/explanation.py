@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from captrial.attribution.page import ExplanationView
 
+_LIKELY = ("log_probabilities", "prior_log_probabilities")
 END = "(end)"  # the alternative of ending the caption
 _ARRAYS = ("scores", "boxes", "signed", "changes", "errors")
 
@@ -44,6 +45,7 @@ class Explanation:
     contrast: Mapping[str, str] = field(default_factory=dict)  # word: the word it was compared with
     alternatives: tuple[tuple[Alternative, ...], ...] = ()  # of each word, the most likely first; empty for black boxes
     second: Attribution | None = None  # by another method, to compare with; only where it was asked for
+    prior_log_probabilities: Array | None = None  # (w,) as `log_probabilities`, behind blank or foreign images
 
     def __repr__(self) -> str:
         """The caption, the method and the number of elements; not the arrays."""
@@ -66,6 +68,15 @@ class Explanation:
         """The words that were explained."""
         return self.attribution.words
 
+    @property
+    def language_shares(self) -> Array | None:
+        """The share of each word's probability that stays without the image (w,); None where it was not measured."""
+        from captrial.attribution.language_prior import language_shares
+
+        if self.log_probabilities is None or self.prior_log_probabilities is None:
+            return None
+        return language_shares(self.log_probabilities, self.prior_log_probabilities)
+
     def to_numpy(self) -> Array:
         """Scores (words, elements), >= 0."""
         return self.attribution.scores
@@ -77,14 +88,23 @@ class Explanation:
 
     def view(self) -> ExplanationView:
         """The input of pages and figures; add regions and marks to it with `dataclasses.replace`."""
+        from captrial.attribution.language_prior import share_note
         from captrial.attribution.page import ExplanationView
 
         if self.image is None:
             raise InputError("this explanation was made from features: there is no image to draw on")
         shown = self.attribution.without_class_token()
-        against = tuple(f"“{word}” is explained by its lead over “{other}”" for word, other in self.contrast.items())
+        notes = [f"“{word}” is explained by its lead over “{other}”" for word, other in self.contrast.items()]
+        shares = self.language_shares
+        if shares is not None and (note := share_note(shares, self.words)):
+            notes.append(note)
         return ExplanationView(
-            self.image, shown, captioner=self.captioner, notes=against, alternatives=self.alternatives
+            self.image,
+            shown,
+            captioner=self.captioner,
+            notes=tuple(notes),
+            alternatives=self.alternatives,
+            language_shares=shares,
         )
 
     def save(self, path: Path | str) -> Path:
@@ -109,7 +129,8 @@ class Explanation:
         try:
             arrays = read_npz(path)
             about = orjson.loads(bytes(arrays.pop("about").item()))
-            log_probabilities = arrays.pop("log_probabilities", None)
+            likely, prior = (arrays.pop(name, None) for name in _LIKELY)
+            arrays.pop("language_shares", None)  # follow from both
             attribution = Attribution(
                 tuple(map(str, about["words"])),
                 method=str(about["method"]),
@@ -126,9 +147,10 @@ class Explanation:
                 attribution,
                 str(about["captioner"]),
                 None,
-                log_probabilities,
+                likely,
                 dict(about["contrast"]),
                 alternatives,
+                prior_log_probabilities=prior,
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
             raise InputError(f"{path}: not a saved explanation ({error})") from None
@@ -154,5 +176,5 @@ class Explanation:
 
     def _arrays(self) -> dict[str, Array]:
         arrays = {name: getattr(self.attribution, name) for name in _ARRAYS}
-        arrays["log_probabilities"] = self.log_probabilities
+        arrays |= {name: getattr(self, name) for name in _LIKELY} | {"language_shares": self.language_shares}
         return {name: np.ascontiguousarray(values) for name, values in arrays.items() if values is not None}

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
-from captrial.attribution.attribution import Attribution, region_scores, shared_areas
+from captrial.attribution.attribution import Array, Attribution, region_scores, shared_areas
 from captrial.attribution.region_rules import DEFAULT_RULE
 from captrial.attribution.word_maps import heat
 from captrial.data.images import image_data_url
@@ -89,6 +89,7 @@ class ExplanationView:
     scores: Sequence[tuple[str, float | None]] = ()  # GroundingScore by delta
     problem: str | None = "grounding was not measured: no labelled regions"  # why there are no scores
     rule: str = DEFAULT_RULE  # how the scores of elements become one a region
+    language_shares: Array | None = None  # (w,) of each word's probability without the image, where measured
     alternatives: Sequence[Sequence[Alternative]] = ()  # of each word, the most likely first
     warnings: Sequence[str] = ()  # reasons to distrust the maps
 
@@ -178,6 +179,7 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
                 "found": view.found.get(number),
                 "top": _top(scores[number]),
                 "error": None if found.errors is None else float(found.errors[number]),
+                "prior": None if view.language_shares is None else float(view.language_shares[number]),
             }
         )
     return words

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ from captrial.records import Box
 from captrial.vision.backbones.base import Backbone
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
+
+if TYPE_CHECKING:
+    from captrial.attribution.methods.registry import AttributionSettings
 
 ScoreKind = Literal["logit", "log_probability"]
 Encode = Callable[[Tensor], Any]
@@ -105,6 +108,13 @@ def from_explainable(captioner: Explainable, image: Image.Image) -> Subject:
     """Any captioner that implements `Explainable`: transformers models, VLMs, your own."""
     seen: VisualInput = captioner.visual_input(image)
     return Subject(seen.inputs, captioner.encode, captioner.decode, seen.cells, seen.window)
+
+
+def explainable_subject(captioner: Explainable, image: Image.Image, settings: AttributionSettings) -> Subject:
+    """By image tokens where the captioner has them, unless pixels are asked for."""
+    if settings.over == "elements" and isinstance(captioner, ReadsImageTokens):
+        return from_image_tokens(captioner, image)
+    return from_explainable(captioner, image)
 
 
 def from_image_tokens(captioner: ReadsImageTokens, image: Image.Image) -> Subject:

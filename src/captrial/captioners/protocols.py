@@ -67,6 +67,14 @@ class TokenLogits(NamedTuple):
     attention: Tensor | None = None  # (b, n, t, k) over the elements, rows summing to 1; None if there is none
 
 
+class LayerAttention(NamedTuple):
+    """Attention of a layer, between positions of the input: those from `row` on attend to those from `column` on."""
+
+    weights: Tensor  # (1, heads, rows, columns), or what a method left of it
+    row: int = 0
+    column: int = 0
+
+
 class ImageTokensLike(Protocol):
     """One image in front of a decoder that reads it as tokens; see `captrial.captioners.huggingface.image_tokens`."""
 
@@ -80,9 +88,13 @@ class ImageTokensLike(Protocol):
         ...
 
     def attend(
-        self, tokens: Tensor, keep: Callable[[Tensor], Tensor], gradients: bool = False
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Logits (1, 1, t, vocabulary) of `tokens` (t,), and `keep(weights (1, heads, length, length))` a layer."""
+        self, tokens: Tensor, keep: Callable[[LayerAttention], LayerAttention | None], gradients: bool = False
+    ) -> tuple[Tensor, list[LayerAttention]]:
+        """Logits (1, 1, t, vocabulary) of `tokens` (t,), and what `keep` leaves of every layer's attention."""
+        ...
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Values of the positions `places` (..., places) as values of the embeddings (..., k)."""
         ...
 
     def queries(self, count: int) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from captrial.cli import study_options as options
+from captrial.cli.engine_options import DeviceOption, DtypeOption
 from captrial.cli.output import JsonFlag, OverwriteFlag, SimilarityOption, VectorsOption, hold_folder
 from captrial.errors import InputError
 
@@ -49,6 +50,8 @@ def attend(
     over: options.OverOption = "elements",
     steps: options.StepsOption = None,
     beam: options.BeamOption = 5,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
     seed: options.SeedOption = 0,
@@ -59,6 +62,7 @@ def attend(
 
     captrial attend --data toyworld --split test --models runs/implicit,runs/strong --out attend
     """
+    from captrial.attribution.dataset_attribution import DatasetAttributor
     from captrial.data.datasets.coco import check_masks
     from captrial.grounding.attention_correctness import (
         check_reduction,
@@ -70,7 +74,7 @@ def attend(
     from captrial.grounding.attention_tables import all_tables
     from captrial.grounding.external_maps import map_attributors
     from captrial.grounding.figures import AttentionStudy
-    from captrial.grounding.study_data import DataSource, StudyAttribution, load_models, method_names
+    from captrial.grounding.study_data import DataSource, StudyAttribution, load_any_models, method_names
     from captrial.grounding.tables import write_tables
     from captrial.language.similarity import SimilaritySettings
 
@@ -86,13 +90,13 @@ def attend(
     settings = choose_settings(captions, samples)
     attributors: list[CaptionAttributor] = [*map_attributors(maps, samples, map_captions, settings)]
     stems, by_head = [attributor.name for attributor in attributors], []
-    for model in load_models(models) if models else []:
+    for model in load_any_models(models, device=device, dtype=dtype) if models else []:
         store = model.features(samples, features, out)
         for method in names:
-            measured = choice.attributor(model, store, method, samples)
+            measured = model.attributor(choice, store, method, samples)
             attributors.append(measured)
             stems.append(choice.file_stem(model.name, method))
-            if heads and method == names[0]:
+            if heads and method == names[0] and isinstance(measured, DatasetAttributor):
                 by_head.append(measure_heads(measured, samples, settings[0], similarity=words, masks=masks))
     results = []
     for attributor, stem in zip(attributors, stems, strict=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.engine_options import EngineName, EngineOptions, RayAddress, Workers
+from captrial.cli.engine_options import DeviceOption, DtypeOption, EngineName, EngineOptions, RayAddress, Workers
 from captrial.cli.output import JsonFlag, OverwriteFlag, print_json, print_table, print_warning
 from captrial.errors import InputError
 from captrial.files import check_writable, refuse_overwrite
@@ -38,6 +38,8 @@ def caption(
         int | None, typer.Option(min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False)
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="The prompt of a VLM or an endpoint.", show_default=False)] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run Python files that come with a transformers checkpoint.")
     ] = False,
@@ -71,7 +73,7 @@ def caption(
     in_parts = options.several or several  # an interrupted run continues
     _check_paths(images, out, in_parts, overwrite)  # before a model is loaded, which takes seconds
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
-    source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, **trust)
+    source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype, **trust)
     if in_parts:
         from captrial.engines.jobs.caption import CaptionSettings
 

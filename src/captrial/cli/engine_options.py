@@ -1,4 +1,4 @@
-"""Options of the commands that run on an engine."""
+"""Where commands run models: engines, devices and number formats."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ EngineName = Annotated[str, typer.Option("--engine", help="local (processes here
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Workers. \\[default: 1 local, 2 on Ray]")]
 RayAddress = Annotated[
     str | None, typer.Option("--ray-address", help="A Ray cluster, host:port or auto; by default one is started here.")
+]
+
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="auto, cpu, cuda, cuda:1 ... \\[default: auto, a GPU where there is one]")
+]
+DtypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="float32, bfloat16 or float16, of transformers models. \\[default: float32 on the CPU, else as stored]",
+    ),
 ]
 
 

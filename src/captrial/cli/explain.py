@@ -10,12 +10,15 @@ import typer
 
 from captrial.attribution.methods.registry import DEFAULT_METHOD, explain_methods, title_of
 from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
+from captrial.cli.engine_options import DeviceOption, DtypeOption
 from captrial.cli.output import JsonFlag, OverwriteFlag, console, print_json, print_table, print_warning
 from captrial.errors import InputError
 from captrial.folders import output_folder
 from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from captrial.attribution.page import WordMark
     from captrial.grounding.ground import GroundedExplanation
 
@@ -52,6 +55,18 @@ def explain(
         int | None, typer.Option("--layer", help="Of a VLM's attention, from 1, or from the last: -1; default: mean.")
     ] = None,
     head: Annotated[int | None, typer.Option("--head", help="Of a VLM's attention, from 1; default: mean.")] = None,
+    context: Annotated[
+        bool,
+        typer.Option(
+            "--context/--without-context", help="Take out of a word's map what those of earlier words explain."
+        ),
+    ] = True,
+    prior: Annotated[
+        str, typer.Option("--prior", help="Images behind which words need none: blank, off, or a folder of others.")
+    ] = "blank",
+    prompt: Annotated[str | None, typer.Option(help="The prompt of a VLM or an endpoint.", show_default=False)] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     beam: Annotated[
         int | None,
         typer.Option("--beam", min=1, help="Width of the beam search; 5, and 1 for chat models.", show_default=False),
@@ -68,7 +83,7 @@ def explain(
     from captrial.attribution.explain import check_request
     from captrial.attribution.methods.registry import AttributionSettings
     from captrial.attribution.page import save_figure, write_page
-    from captrial.captioners.loading import load_captioner
+    from captrial.captioners.loading import load_captioner, with_options
     from captrial.captioners.registry import DEFAULT_CAPTIONER
     from captrial.data.images import open_image
     from captrial.grounding.ground import ground
@@ -78,10 +93,22 @@ def explain(
     region_rule(rule)
     contrasts = _contrasts(contrast or [])
     check_request(method, contrasts)
-    settings = AttributionSettings(over=over, tolerance=tolerance, steps=steps, layer=layer, head=head)  # type: ignore[arg-type]
+    off = prior if prior in ("blank", "off") else "blank"
+    foreign = [] if prior in ("blank", "off") else _foreign(Path(prior))
+    settings = AttributionSettings(
+        over=over,  # type: ignore[arg-type]
+        tolerance=tolerance,
+        steps=steps,
+        layer=layer,
+        head=head,
+        prior=off,  # type: ignore[arg-type]
+        foreign=foreign,
+        context=context,
+    )
     opened = open_image(image)
     with output_folder(out, overwrite=overwrite) as folder:
-        captioner = load_captioner(model or DEFAULT_CAPTIONER, beam)
+        source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype)
+        captioner = load_captioner(source, beam)
         grounded = ground(
             captioner,
             opened,
@@ -104,6 +131,16 @@ def explain(
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
 
 
+def _foreign(folder: Path) -> list[Image.Image]:
+    """The images of a folder, behind which a word that needs its own image is unlikely."""
+    from captrial.data.images import open_image
+
+    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    if not files:
+        raise InputError(f"--prior {folder}: give blank, off, or a folder with images")
+    return [open_image(path) for path in files]
+
+
 def _contrasts(options: list[str]) -> dict[str | int, str]:
     chosen: dict[str | int, str] = {}
     for option in options:
@@ -119,12 +156,18 @@ def _wrong(mark: WordMark) -> str:
     return "" if mark.error is None else f" ({mark.error:.0%} wrong {mark.basis})"
 
 
+def _share(share: float | None) -> str | None:
+    """How much of a word's probability stays without the image."""
+    return None if share is None else f"{share:.0%}"
+
+
 def _print(grounded: GroundedExplanation) -> None:
     summary, view, found = grounded.to_dict(), grounded.view(), grounded.explanation.attribution
     rows = [
         (
             word["word"],
             _likely(word["alternatives"], word["word"]),
+            _share(word["language_share"]),
             word["top_region"],
             None if mark is None else f"{mark.symbol} {mark.text}{_wrong(mark)}",
         )
@@ -133,7 +176,7 @@ def _print(grounded: GroundedExplanation) -> None:
     ]
     print_table(
         f"{summary['caption']} ({title_of(summary['method'])})",
-        ["word", "probability (or else)", "top region", "verdict"],
+        ["word", "probability (or else)", "without image", "top region", "verdict"],
         rows,
         [view.marks[place].sentence for place in sorted(view.marks)],
     )

@@ -9,7 +9,7 @@ import typer
 
 from captrial.attribution.region_rules import DEFAULT_RULE, REGION_RULES, region_rule
 from captrial.cli import study_options as options
-from captrial.cli.engine_options import EngineName, EngineOptions, RayAddress, Workers
+from captrial.cli.engine_options import DeviceOption, DtypeOption, EngineName, EngineOptions, RayAddress, Workers
 from captrial.cli.output import JsonFlag, OverwriteFlag, SimilarityOption, VectorsOption, hold_folder
 from captrial.errors import InputError
 from captrial.vision.registry import detector_usages
@@ -37,6 +37,8 @@ def ground(
     over: options.OverOption = "elements",
     steps: options.StepsOption = None,
     beam: options.BeamOption = 5,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
     seed: options.SeedOption = 0,
@@ -55,7 +57,7 @@ def ground(
     from captrial.files import stamps
     from captrial.grounding.regions import DATA, ELEMENTS, check_regions
     from captrial.grounding.study import RegionChoice, grounding_summary, grounding_tables
-    from captrial.grounding.study_data import DataSource, StudyAttribution, load_models, method_names
+    from captrial.grounding.study_data import DataSource, StudyAttribution, load_any_models, method_names
     from captrial.grounding.tables import write_tables
     from captrial.grounding.verdict_evaluation import detection_table, verdict_accuracies
     from captrial.language.similarity import SimilaritySettings
@@ -69,7 +71,7 @@ def ground(
     for option, given in (("--over pixels", over == "pixels"), ("--steps", steps is not None)):
         if given and where.several:
             raise InputError(f"{option} works in one process; leave out --engine and --workers")
-    compared, loaded = SimilaritySettings(similarity, vectors), load_models(models)  # type: ignore[arg-type]
+    compared, loaded = SimilaritySettings(similarity, vectors), load_any_models(models, device=device, dtype=dtype)  # type: ignore[arg-type]
     hold_folder(out, overwrite)
     found = options.read_images(DataSource(data, images, boxes, split, limit))
     if masks:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 GROUNDING_METHODS = "saliency,guided_backprop,integrated_gradients"  # those of Cornia 2022
 
 DataOption = Annotated[Path, typer.Option("--data", help="Images with captions: a toy world, Karpathy JSON, COCO ...")]
-ModelsOption = Annotated[str, typer.Option("--models", help="Run folders or shipped names, with commas between.")]
+ModelsOption = Annotated[
+    str, typer.Option("--models", help="Run folders, shipped names, transformers folders or owner/model, with commas.")
+]
 ImagesOption = Annotated[
     Path | None, typer.Option("--images", help="Folder of the images, if not beside the annotations.")
 ]

@@ -301,6 +301,7 @@ class GroundedExplanation:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: caption, words with the label of their top region and their verdict, GroundingScores."""
         found, labels = self.explanation.attribution, self.grounding.labels
+        shares = self.explanation.language_shares
         alternatives = self.explanation.alternatives
         words = [
             {
@@ -309,6 +310,7 @@ class GroundedExplanation:
                 "verdict": None if noun is None else noun.verdict.value,
                 "absent": None if noun is None else noun.absent,
                 "error_by_eye": None if noun is None else self.error_by_eye(noun),
+                "language_share": None if shares is None else float(shares[number]),
                 "sentence": None if noun is None else self.sentence(noun),
                 "alternatives": {
                     one.word: one.probability for one in (alternatives[number] if number < len(alternatives) else ())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from captrial.attribution.dataset_attribution import DatasetAttributor, PixelSource
+from captrial.attribution.dataset_attribution import CaptionAttributor, DatasetAttributor, PixelSource
+from captrial.attribution.image_attribution import ExplainedCaptioner, ImageAttributor
 from captrial.attribution.methods.registry import AttributionSettings, dataset_method
 from captrial.captioners.checkpoint import Checkpoint
 from captrial.captioners.registry import shipped_captioners
@@ -92,8 +93,7 @@ def checkpoint_paths(models: str) -> dict[str, Path]:
         if not path.is_dir():
             raise InputError(
                 f"--models {source}: no such folder and no captioner of that name; there are: "
-                f"{', '.join(shipped_captioners())}; or give a run folder (captioners of the hub and endpoints give no "
-                "attention or gradients of stored features)"
+                f"{', '.join(shipped_captioners())}; or give a run folder"
             )
         best = path / "best"
         name = path.parent.name if path.name == "best" else path.name
@@ -110,6 +110,18 @@ class StudyModel:
     name: str
     path: Path
     checkpoint: Checkpoint
+
+    @property
+    def heading(self) -> str:
+        """What its features are, as a heading of tables."""
+        return features_heading(self.checkpoint.vision)
+
+    def attributor(
+        self, choice: StudyAttribution, store: FeatureStore | None, method: str, samples: Sequence[Sample]
+    ) -> CaptionAttributor:
+        """The captioner explained by one method."""
+        assert store is not None, "a captioner of stored features"
+        return choice.attributor(self, store, method, samples)
 
     def features(self, samples: Sequence[Sample], given: Path | None, folder: Path) -> FeatureStore:
         """The features that the captioner reads: the store `given`, else extracted in `folder`.
@@ -130,6 +142,61 @@ class StudyModel:
             except MismatchError:
                 continue
         return self.features(samples, None, folder)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageModel:
+    """A captioner of the transformers library under its name: it reads images, and stores no features."""
+
+    name: str
+    path: Path  # its folder; for a name on the hub that name
+    captioner: ExplainedCaptioner
+    captions: dict[str, str] = field(default_factory=dict)  # of images, for all methods
+
+    heading = "image tokens or pixels"
+
+    def features(self, samples: Sequence[Sample], given: Path | None, folder: Path) -> None:
+        """It needs none."""
+        if given is not None:
+            raise InputError(f"--features {given}: {self.name} reads images, not stored features; leave the option out")
+
+    def attributor(
+        self, choice: StudyAttribution, store: FeatureStore | None, method: str, samples: Sequence[Sample]
+    ) -> CaptionAttributor:
+        """The captioner explained by one method."""
+        images = {sample.id: sample.image.path for sample in samples if sample.image.path is not None}
+        over = PIXELS if choice.by_pixels(method) else ELEMENTS
+        settings = AttributionSettings(over=over, steps=choice.steps)  # type: ignore[arg-type]
+        return ImageAttributor(self.name, self.captioner, images, method, settings, self.captions)
+
+
+def load_any_models(models: str, **options: object) -> list[StudyModel | ImageModel]:
+    """The captioners of `--models`: trained ones, and captioners and VLMs of the transformers library.
+
+    `options` are those of a source (device, dtype, prompt), for the latter.
+    """
+    from captrial.captioners.loading import is_address, load_captioner, split_source, with_options
+    from captrial.vision.hub_checkpoints import is_transformers
+
+    sources: dict[str, tuple[str, Path | None]] = {}  # by name: the source, and its folder if it reads stored features
+    for source in models.split(","):
+        folder = Path(split_source(source)[0]).expanduser()
+        if is_address(source):
+            raise InputError(f"--models {source}: an endpoint gives no attention or gradients; explain it by occlusion")
+        reads_images = is_transformers(folder) if folder.is_dir() else "/" in source
+        named = {folder.name: None} if reads_images else checkpoint_paths(source)
+        for name, path in named.items():
+            if name in sources:
+                raise InputError(f"--models: two captioners are called {name}; rename one of the folders")
+            sources[name] = source, path
+    found: list[StudyModel | ImageModel] = []
+    for name, (source, path) in sources.items():
+        if path is not None:
+            found.append(StudyModel(name, path, Checkpoint.from_pretrained(path)))
+        else:
+            captioner: Any = load_captioner(with_options(source, **options))
+            found.append(ImageModel(name, Path(split_source(source)[0]).expanduser(), captioner))
+    return found
 
 
 def load_models(models: str) -> list[StudyModel]:

@@ -13,7 +13,7 @@ A method has at least one of three functions:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from captrial.errors import InputError
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from captrial.attribution.attribution import Array, Attribution
     from captrial.attribution.subject import ScoreKind, Subject, Targets
 
 Over = Literal["elements", "pixels"]
 RuleName = Literal["averaged", "gauss_legendre"]
+PriorName = Literal["blank", "off"]
 DEFAULT_METHOD = "integrated_gradients"
 CHUNK_ELEMENTS, CHUNK_PIXELS = 192, 32  # pairs of a point and a word in flight, over elements and through a backbone
 _FUNCTIONS = "captrial.attribution.methods"
@@ -48,11 +51,16 @@ class AttributionSettings:
     beam: int = 5  # beam width of the caption that `explain_features` generates
     layer: int | None = None  # of a VLM's decoder, from 1 (negative: from the last), for attention; None: mean
     head: int | None = None  # of that layer or of all layers, from 1; None: mean
+    prior: PriorName = "blank"  # score the words behind blank images too, for their share of the language prior
+    foreign: Sequence[Image.Image] = field(default=(), compare=False)  # behind these instead of blank ones
+    context: bool = True  # False: without what the maps of earlier words already explain
     second: bool = False  # also explain by a method of another kind, to compare with
 
     def __post_init__(self) -> None:
         if self.over not in get_args(Over):
             raise InputError(f"nothing can be explained over {self.over!r}; there are: {', '.join(get_args(Over))}")
+        if self.prior not in get_args(PriorName):
+            raise InputError(f"prior {self.prior!r}: there are {', '.join(get_args(PriorName))}")
         if not 0 < self.tolerance < math.inf:
             raise InputError(f"a tolerance of {self.tolerance}: give a share of a word's score above 0, e.g. 0.01")
 
@@ -91,7 +99,7 @@ class AttributionMethod:
     @property
     def on_datasets(self) -> bool:
         """Whether `captrial ground` and `captrial attend` offer it."""
-        return (self.attribute is not None or self.attend is not None) and self.needs is not Needs.IMAGE_TOKENS
+        return self.attribute is not None or self.attend is not None
 
     @property
     def by_gradients(self) -> bool:
@@ -217,4 +225,10 @@ def attribute(
     """
     known = [entry.name for entry in METHODS.values() if entry.attribute is not None]
     entry = _find(method, known, f"no attribution method {method!r} here")
-    return entry.function("attribute")(subject, targets, settings or AttributionSettings())  # type: ignore[no-any-return]
+    settings = settings or AttributionSettings()
+    found: Attribution = entry.function("attribute")(subject, targets, settings)
+    if settings.context:
+        return found
+    from captrial.attribution.context_correction import without_context
+
+    return without_context(found)

@@ -15,7 +15,7 @@ from torch import Tensor
 from captrial.attribution.attribution import Attribution
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.attribution.subject import Subject, Targets, empty_attribution, is_empty
-from captrial.captioners.protocols import ImageTokensLike
+from captrial.captioners.protocols import ImageTokensLike, LayerAttention
 from captrial.errors import InputError
 
 
@@ -26,10 +26,16 @@ def attribute_attention(subject: Subject, targets: Targets, settings: Attributio
         return empty_attribution(subject, targets, "attention")
     targets = targets.to(subject.inputs.device)
     queries, places = seen.queries(targets.tokens.shape[1]), seen.places
-    _, layers = seen.attend(targets.tokens[0], lambda weights: weights[0][:, queries][..., places])
-    chosen = torch.stack(_pick(layers, settings.layer, "layer"))  # (layers, heads, t, k)
-    heads = torch.stack(_pick(list(chosen.unbind(1)), settings.head, "head"))
-    return _attribution(subject, targets, "attention", targets.merge(heads.mean((0, 1)).float()))
+
+    def keep(layer: LayerAttention) -> LayerAttention | None:
+        if not _covers(layer, queries, places):
+            return None  # attention within an encoder, or within the caption
+        chosen = torch.stack(_pick(list(layer.weights[0]), settings.head, "head")).mean(0)
+        return LayerAttention(chosen[queries - layer.row][:, places - layer.column])
+
+    _, layers = seen.attend(targets.tokens[0], keep)
+    chosen = torch.stack(_pick([layer.weights for layer in layers], settings.layer, "layer"))  # (layers, t, places)
+    return _attribution(subject, targets, "attention", targets.merge(chosen.mean(0).float()))
 
 
 def attribute_rollout(subject: Subject, targets: Targets, settings: AttributionSettings) -> Attribution:
@@ -38,10 +44,13 @@ def attribute_rollout(subject: Subject, targets: Targets, settings: AttributionS
     if is_empty(subject, targets):
         return empty_attribution(subject, targets, "rollout")
     targets = targets.to(subject.inputs.device)
-    _, layers = seen.attend(targets.tokens[0], lambda weights: weights[0].mean(0))
-    rows = _start(seen.queries(targets.tokens.shape[1]), layers[0])  # (t, length)
-    for weights in reversed(layers):
-        rows = (rows + rows @ weights.to(rows)) / 2
+    _, layers = seen.attend(targets.tokens[0], lambda layer: layer._replace(weights=layer.weights[0].mean(0)))
+    rows = _start(seen.queries(targets.tokens.shape[1]))  # (t, length)
+    for layer in reversed(layers):
+        own, attended = _spans(layer)
+        half = rows[:, own] / 2
+        rows[:, own] = half
+        rows[:, attended] += half @ layer.weights.to(rows)
     return _attribution(subject, targets, "rollout", targets.merge(rows[:, seen.places]))
 
 
@@ -52,15 +61,18 @@ def attribute_relevance(subject: Subject, targets: Targets, settings: Attributio
     if is_empty(subject, targets):
         return empty_attribution(subject, targets, name)
     targets = targets.to(subject.inputs.device)
-    logits, layers = seen.attend(targets.tokens[0], lambda weights: weights, gradients=True)
+    logits, layers = seen.attend(targets.tokens[0], lambda layer: layer, gradients=True)
+    layers = [layer for layer in layers if layer.weights.requires_grad]  # a decoder's first sees the caption only
+    weights = [layer.weights for layer in layers]
     scores = targets.scores(logits)[0]
-    start = _start(seen.queries(targets.tokens.shape[1]), layers[0])
+    start = _start(seen.queries(targets.tokens.shape[1]))
     found = []
     for word, row in enumerate(targets.merge(start)):
-        gradients = torch.autograd.grad(scores[word], layers, retain_graph=word + 1 < len(targets))
-        for weights, gradient in zip(reversed(layers), reversed(gradients), strict=True):
-            relevant = (weights.detach() * gradient)[0].clamp(min=0).mean(0)  # (length, length)
-            row = row + row @ relevant.to(row)
+        gradients = torch.autograd.grad(scores[word], weights, retain_graph=word + 1 < len(targets))
+        for layer, gradient in zip(reversed(layers), reversed(gradients), strict=True):
+            own, attended = _spans(layer)
+            relevant = (layer.weights.detach() * gradient)[0].clamp(min=0).mean(0)  # (rows, columns)
+            row[attended] += row[own] @ relevant.to(row)
         found.append(row[seen.places])
     return _attribution(subject, targets, name, torch.stack(found))
 
@@ -74,11 +86,23 @@ def _tokens(subject: Subject, method: str) -> ImageTokensLike:
     return subject.image_tokens
 
 
-def _start(queries: Tensor, like: Tensor) -> Tensor:
+def _start(queries: Tensor) -> Tensor:
     """One row (t, length) for every token: 1 at the position that predicts it."""
-    rows = torch.zeros(len(queries), like.shape[-1], device=like.device)
+    rows = torch.zeros(len(queries), int(queries[-1]) + 1, device=queries.device)
     rows[torch.arange(len(queries)), queries] = 1
     return rows
+
+
+def _spans(layer: LayerAttention) -> tuple[slice, slice]:
+    """The positions that attend in a layer, and those that are attended to."""
+    rows, columns = layer.weights.shape[-2:]
+    return slice(layer.row, layer.row + rows), slice(layer.column, layer.column + columns)
+
+
+def _covers(layer: LayerAttention, queries: Tensor, places: Tensor) -> bool:
+    """Whether the caption attends to the image in a layer."""
+    own, attended = _spans(layer)
+    return bool(own.start <= int(queries[0]) < own.stop and attended.start <= int(places[0]) < attended.stop)
 
 
 def _pick(parts: Sequence[Tensor], number: int | None, kind: str) -> list[Tensor]:
@@ -91,6 +115,7 @@ def _pick(parts: Sequence[Tensor], number: int | None, kind: str) -> list[Tensor
 
 
 def _attribution(subject: Subject, targets: Targets, method: str, scores: Tensor) -> Attribution:
+    assert subject.image_tokens is not None
     boxes, grid = subject.input_boxes()
-    values = scores.detach().float().cpu().numpy()
+    values = subject.image_tokens.spread(scores.detach().float()).cpu().numpy()
     return Attribution(targets.words, values, boxes, method, grid=grid, window=subject.window)

@@ -10,6 +10,8 @@ const VERDICTS = {
   "not in the image": ["wrong", "nothing of this name was found in the image"],
 };
 
+const NEEDED_NO_IMAGE = 0.8;  // that of captrial.attribution.language_prior
+
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -34,6 +36,7 @@ function explanationPanel(data) {
       button.title = `${word.verdict}: ${meaning}${errorRate(word)}`;
       button.append(element("span", { class: "mark", "aria-label": word.verdict }, word.mark));
     }
+    if (word.prior != null && word.prior >= NEEDED_NO_IMAGE) button.classList.add("unneeded");
     for (const event of ["mouseenter", "focus", "click"]) button.addEventListener(event, () => show(number));
     button.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -52,7 +55,7 @@ function explanationPanel(data) {
     about.replaceChildren(
       element("h3", {}, `“${word.text}”`),
       ...verdict(data, word), ...(word.sentence ? [element("p", { class: "sentence" }, word.sentence)] : []),
-      ...alternatives(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
+      ...alternatives(word), ...prior(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
     );
     error.replaceChildren(...numericalError(word));
   }
@@ -142,6 +145,12 @@ function listOfRegions(data, word) {
   if (!word.top.length) return element("p", { class: "soft" }, "the image has no labelled region");
   return element("ol", {}, ...word.top.map(({ region, share }) =>
     element("li", {}, named(data.regions[region]), element("span", { class: "soft" }, ` · ${percent(share)} of the weight`))));
+}
+
+function prior(word) {
+  if (word.prior == null) return [];
+  const share = `${Math.round(100 * word.prior)}% of the word’s probability stays without the image`;
+  return [element("p", { class: "soft small" }, word.prior >= NEEDED_NO_IMAGE ? `this word needed no image: ${share}` : share)];
 }
 
 function numericalError(word) {

@@ -19,6 +19,7 @@ from torch import Tensor
 from captrial.captioners.endpoint import PROMPT
 from captrial.captioners.huggingface.adapter import HfCaptioner, HfOptions
 from captrial.captioners.huggingface.image_tokens.layouts import find_layout
+from captrial.captioners.huggingface.image_tokens.text_stacks import continued, text_stack
 from captrial.captioners.huggingface.image_tokens.tokens import ImageTokens, image_tokens
 from captrial.captioners.huggingface.processors import load_processor
 from captrial.captioners.protocols import TokenLogits, VisualInput
@@ -26,7 +27,13 @@ from captrial.errors import InputError, MissingExtraError
 from captrial.vision.hub_checkpoints import find_checkpoint, quiet_transformers
 
 # The prompts that models without a chat template were trained with.
-PLAIN_PROMPTS = {"paligemma": "<image>caption en", "florence2": "<CAPTION>", "kosmos-2": "An image of"}
+PLAIN_PROMPTS = {
+    "paligemma": "<image>caption en",
+    "florence2": "<CAPTION>",
+    "kosmos-2": "An image of",
+    "blip-2": "a photo of",
+    "instructblip": "A short image description:",
+}
 
 
 class Blip(HfCaptioner):
@@ -133,7 +140,7 @@ class Chat(HfCaptioner):
             return_tensors="pt",
             **({"add_special_tokens": False} if begins else {}),
         )
-        return self._to_model(inputs)
+        return self._to_model({name: value for name, value in inputs.items() if name != "labels"})  # of PaliGemma
 
     def image_tokens(self, image: Image.Image) -> ImageTokens:
         """The tokens of an image behind the prompt, with the part of the image that each shows."""
@@ -149,7 +156,8 @@ class Chat(HfCaptioner):
         """The pixels, where they are one tensor of fixed size an image."""
         visual = super().visual_input(image)
         whole = visual.inputs.ndim >= 3 and visual.inputs.shape[:-3].numel() == 1
-        if not whole or visual.inputs.shape != self._blank["pixel_values"].shape[1:]:
+        found = self.prepare([image.convert("RGB")])["pixel_values"].shape  # with tiles, one after the other, if any
+        if not whole or found != self._blank["pixel_values"].shape:
             raise InputError(
                 f"a {self.model.config.model_type} model cuts images into pieces that depend on their size; "
                 "over='pixels' needs one tensor of fixed size (as in BLIP, GIT, vision-encoder-decoder, LLaVA): use "
@@ -168,26 +176,24 @@ class Chat(HfCaptioner):
 
     def decode(self, memory: Tensor, tokens: Tensor) -> TokenLogits:
         """The language model on every pair, after the prompt."""
-        rows, read = _pairs(memory, tokens, self._blank["input_ids"][0].tolist())
+        rows, captions = memory.repeat_interleave(len(tokens), 0), tokens.to(memory.device).repeat(len(memory), 1)
+        read = text_stack(self.model, self._blank["input_ids"][0]).read(captions)
         if self._separable:
-            words = self.model.get_input_embeddings()(read)
-            places = (read == self.model.config.image_token_id).unsqueeze(-1).expand_as(words)
+            words = self.model.get_input_embeddings()(read["input_ids"])
+            places = (read["input_ids"] == self.model.config.image_token_id).unsqueeze(-1).expand_as(words)
             logits = self.model(
                 inputs_embeds=words.masked_scatter(places, rows.to(words.dtype)), use_cache=False
             ).logits
         else:
-            logits = self.model(input_ids=read, use_cache=False, **self._beside(rows, read)).logits
+            logits = self.model(**self._beside(rows, read["input_ids"]), **read, use_cache=False).logits
         return TokenLogits(_last(logits, memory, tokens))
 
     def _beside(self, rows: Tensor, read: Tensor) -> dict[str, Tensor]:
-        """The model's other inputs for a longer text: masks go on with what they end with."""
-        inputs = {"pixel_values": rows.view(-1, *self._blank["pixel_values"].shape[1:])}
-        for name, value in self._blank.items():
-            if name not in ("pixel_values", "input_ids"):
-                more = read.shape[1] - value.shape[-1] if value.shape == self._blank["input_ids"].shape else 0
-                grown = torch.cat([value, value[:, -1:].expand(-1, more)], -1) if more > 0 else value
-                inputs[name] = grown.repeat_interleave(len(read), 0)
-        return inputs
+        """The model's other inputs: pixels, masks that go on for the caption, and others once a row."""
+        own = {name: value for name, value in self._blank.items() if name not in ("pixel_values", "input_ids")}
+        repeated = {name: value.repeat_interleave(len(read), 0) for name, value in own.items()}
+        pixels = rows.view(-1, *self._blank["pixel_values"].shape[1:])
+        return {**repeated, **continued(self.model, own, read), "pixel_values": pixels}
 
     @cached_property
     def _question(self) -> str:

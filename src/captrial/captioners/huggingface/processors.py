@@ -17,6 +17,7 @@ from captrial.captioners.protocols import WHOLE, WordSpan
 from captrial.errors import InputError
 
 Window = tuple[float, float, float, float]
+Q_FORMER = "qformer_tokenizer"  # of a processor, and its folder
 UNFINISHED = "\ufffd"  # what decoders write for a part of a letter
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")  # a word with inner apostrophes and hyphens, or one other sign
 
@@ -35,7 +36,10 @@ def load_processor(folder: Path, config: Any, code: bool) -> Any:
         return PlainProcessor(image_processor, tokenizer)
     if not issubclass(kind, library.ProcessorMixin):
         raise InputError(f"{folder}: its processor {kind.__name__} is of an unknown kind")
-    return _join(kind, folder, {"image_processor": image_processor, "tokenizer": tokenizer})
+    parts = {"image_processor": image_processor, "tokenizer": tokenizer}
+    if (folder / Q_FORMER).is_dir():  # InstructBLIP: its Q-Former reads the prompt, too
+        parts[Q_FORMER] = library.AutoTokenizer.from_pretrained(folder / Q_FORMER, trust_remote_code=code)
+    return _join(kind, folder, parts)
 
 
 class PlainProcessor:

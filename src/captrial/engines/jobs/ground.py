@@ -17,14 +17,14 @@ from captrial.engines.engine import Engine, run
 from captrial.engines.inputs import entry_parts
 from captrial.engines.job import Job, JobSpec, Row
 from captrial.engines.shards import REMAKE, OutputFolder
-from captrial.errors import DatasetError, damage_named
+from captrial.errors import DatasetError, InputError, damage_named
 from captrial.files import stamps
 from captrial.grounding.error_rates import error_note
 from captrial.grounding.presence import ABSENCE, NOUN_ODDS
 from captrial.grounding.regions import DATA, ELEMENTS, calibration_of, dataset_regions, element_regions
 from captrial.grounding.score import Grounder
 from captrial.grounding.study import BATCH, GroundedImage, GroundingResult, RegionChoice, ground_batch, ground_dataset
-from captrial.grounding.study_data import StudyAttribution, StudyImages, StudyModel, features_heading
+from captrial.grounding.study_data import ImageModel, StudyAttribution, StudyImages, StudyModel
 from captrial.language.similarity import SimilaritySettings
 from captrial.records import Box, ImageRef, Region, Sample
 from captrial.vision.registry import load_detector
@@ -143,7 +143,7 @@ class GroundingStudy:
     def run(
         self,
         found: StudyImages,
-        models: Sequence[StudyModel],
+        models: Sequence[StudyModel | ImageModel],
         methods: Sequence[str],
         features: Path | None = None,
         engine: Engine | None = None,
@@ -155,15 +155,18 @@ class GroundingStudy:
         results = []
         for model in models:
             store = model.features(found.samples, features, self.out)
-            samples, labels = detected or element_regions(found.samples, store)
+            if store is None and (detected is None or engine is not None):
+                option = "--regions elements" if detected is None else "--engine and --workers"
+                raise InputError(f"{option}: {model.name} reads images and has no stored features; leave it out")
+            samples, labels = detected or element_regions(found.samples, store)  # type: ignore[arg-type]
             for method in methods:
-                heading = features_heading(model.checkpoint.vision) + ", pixels" * self.attribution.by_pixels(method)
+                heading = model.heading + ", pixels" * self.attribution.by_pixels(method)
                 keep = self.out / "nouns" / f"{self.attribution.file_stem(model.name, method)}.jsonl"
-                if engine is not None:
+                if engine is not None and store is not None:
                     job = self._job(model, store, method, labels)
                     results.append(ground_all(model.name, heading, samples, job, keep.with_suffix(".parts"), engine))
                     continue
-                attributor = self.attribution.attributor(model, store, method, found.samples)
+                attributor = model.attributor(self.attribution, store, method, found.samples)
                 grounder = Grounder(labels, self.similarity.load(), self.threshold)
                 results.append(
                     ground_dataset(attributor, samples, grounder, heading, keep, self._made_with(model), self.choice)
@@ -178,14 +181,16 @@ class GroundingStudy:
             return None
         return error_note(calibration_of(load_detector(self.regions)), method)
 
-    def _job(self, model: StudyModel, store: FeatureStore, method: str, labels: Sequence[str]) -> GroundJobSettings:
+    def _job(
+        self, model: StudyModel | ImageModel, store: FeatureStore, method: str, labels: Sequence[str]
+    ) -> GroundJobSettings:
         checkpoint, folder = (str(path.absolute()) for path in (model.path, store.directory))
         beam = self.attribution.beam
         return GroundJobSettings(
             checkpoint, folder, method, beam, tuple(labels), self.similarity, self.threshold, self.choice
         )
 
-    def _made_with(self, model: StudyModel) -> dict[str, Any]:
+    def _made_with(self, model: StudyModel | ImageModel) -> dict[str, Any]:
         return {
             "regions": self.regions,
             "beam": self.attribution.beam,

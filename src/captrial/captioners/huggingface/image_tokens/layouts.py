@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from captrial.errors import InputError
 
@@ -25,13 +25,15 @@ class TokenLayout:
     description: str
     model_types: tuple[str, ...]  # of `config.json`
     boxes: str | Callable[..., Any]  # `module:function`
-    beside: tuple[str, ...] = ()  # inputs, one row an image, that the decoder needs beside token ids and masks
+    beside: tuple[str, ...] = ()  # inputs, one row an image, that the model needs beside token ids and masks
+    tokens: str | Callable[..., Any] = f"{_HERE}.tokens:ImageTokens"  # how they enter the language model
 
-    def function(self) -> Callable[..., Any]:
-        """Its function, imported."""
-        if not isinstance(self.boxes, str):
-            return self.boxes
-        module, _, name = self.boxes.partition(":")
+    def function(self, kind: Literal["boxes", "tokens"]) -> Callable[..., Any]:
+        """The function of the boxes, or the class of the tokens, imported."""
+        found: str | Callable[..., Any] = getattr(self, kind)
+        if not isinstance(found, str):
+            return found
+        module, _, name = found.partition(":")
         return getattr(import_module(module), name)  # type: ignore[no-any-return]
 
 
@@ -39,7 +41,7 @@ LAYOUTS = [
     TokenLayout(
         "Qwen-VL",
         "the stretched image in packed patches, 2 x 2 of them merged into a token",
-        ("qwen2_vl", "qwen2_5_vl"),
+        ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"),
         f"{_HERE}.qwen_vl:token_boxes",
         beside=("image_grid_thw",),
     ),
@@ -47,12 +49,38 @@ LAYOUTS = [
         "SmolVLM and Idefics3",
         "rows of tiles, then a thumbnail of the image; pixel-shuffled patches of each",
         ("smolvlm", "idefics3"),
-        f"{_HERE}.idefics3:token_boxes",
+        f"{_HERE}.tiles:idefics3_boxes",
     ),
     TokenLayout(
-        "LLaVA and PaliGemma",
+        "LLaVA, PaliGemma and Gemma 3",
         "one square of the image, stretched or cropped, in a fixed grid",
-        ("llava", "vipllava", "paligemma"),
+        ("llava", "vipllava", "paligemma", "gemma3"),
+        f"{_HERE}.fixed_grid:token_boxes",
+    ),
+    TokenLayout(
+        "LLaVA-NeXT and LLaVA-OneVision",
+        "the stretched image in a grid, then tiles of the image at its own aspect ratio, row by row with line ends",
+        ("llava_next", "llava_onevision"),
+        f"{_HERE}.any_resolution:token_boxes",
+    ),
+    TokenLayout(
+        "InternVL",
+        "rows of tiles of the stretched image, then a thumbnail; pixel-shuffled patches of each",
+        ("internvl",),
+        f"{_HERE}.tiles:internvl_boxes",
+    ),
+    TokenLayout(
+        "BLIP-2 and InstructBLIP",
+        "the patches of the stretched image, which a Q-Former reads and writes tokens from",
+        ("blip-2", "instructblip"),
+        f"{_HERE}.q_former:patch_boxes",
+        beside=("pixel_values", "qformer_input_ids", "qformer_attention_mask"),
+        tokens=f"{_HERE}.q_former:QFormerTokens",
+    ),
+    TokenLayout(
+        "Florence-2",
+        "a token of the whole stretched image, then its cells row by row, read by an encoder",
+        ("florence2",),
         f"{_HERE}.fixed_grid:token_boxes",
     ),
 ]

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -293,6 +294,12 @@ def log_archive() -> bytes:
     return target.getvalue()
 
 
+def workbook() -> bytes:
+    target = io.BytesIO()
+    pd.DataFrame({"index": [42, 7], "prediction": ["a dog", "a cat"]}).to_excel(target, index=False, engine="openpyxl")
+    return target.getvalue()
+
+
 VECTORS = b"dog 0.1 0.2 0.5\ncat 0.3 -1.5 0.5\nsofa 1e-3 2 3\nbus 1 1 0\n"
 BINARY = b"3 2\n" + b"".join(word + b" " + struct.pack("<2f", 1.5, -2) + b"\n" for word in (b"dog", b"cat", b"bus"))
 ROWS = [{"image_id": 42, "caption": "a dog"}, {"image_id": 7, "caption": "a cat"}]
@@ -310,6 +317,7 @@ CAPTION_FILES = {
     "token.txt": b"a.jpg#0\tA dog .\na.jpg#1\tA cat .\n",
     "table.parquet": parquet({"id": list(CAPTIONS), "caption": list(CAPTIONS.values()), "split": ["a", "b", "a"]}),
     "log.eval": log_archive(),
+    "table.xlsx": workbook(),
     "log.jsonl": dumps({"doc_id": 1, "doc": {"img_id": 42}, "filtered_resps": ["a dog"], "c": {"pred": "x"}}) + b"\n",
     "lists.parquet": parquet({"id": [1, 2], "captions": [["a"], ["b", "c"]]}),
 }

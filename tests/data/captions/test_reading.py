@@ -8,9 +8,10 @@ import json
 import string
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import openpyxl
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -18,9 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.cell.text import InlineFont
 
 from captrial.data import CaptionSet, read_captions, read_references, write_captions, write_references
-from captrial.data.captions import evaluation_logs, table_rows
+from captrial.data.captions import table_rows, zip_members
 from captrial.errors import CaptionFileError
 
 
@@ -78,6 +81,20 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+VLMEVALKIT = pd.DataFrame(
+    {"index": map(int, EXPECTED), "question": "Describe it.", "answer": "['a dog']", "prediction": EXPECTED.values()}
+)
+
+
+def workbook(table: pd.DataFrame, engine: Literal["openpyxl", "xlsxwriter"], sheets: int = 1) -> bytes:
+    """A workbook as pandas writes it."""
+    target = io.BytesIO()
+    with pd.ExcelWriter(target, engine=engine) as writer:
+        for number in range(sheets):
+            table.to_excel(writer, sheet_name=f"sheet {number}", index=False)
+    return target.getvalue()
+
+
 FORMS: dict[str, bytes] = {
     "coco results": orjson.dumps([{"image_id": int(i), "caption": text} for i, text in EXPECTED.items()]),
     "mapping": orjson.dumps(EXPECTED),
@@ -104,11 +121,9 @@ FORMS: dict[str, bytes] = {
     "lmms-eval, one document": orjson.dumps({"args": {}, "logs": lmms_samples()}),
     "inspect": orjson.dumps(inspect_log()),
     "inspect, archive": inspect_archive(),
-    "VLMEvalKit": pd.DataFrame(
-        {"index": list(EXPECTED), "question": "Describe it.", "answer": "['a dog']", "prediction": EXPECTED.values()}
-    )
-    .to_csv(sep="\t", index=False)
-    .encode(),
+    "VLMEvalKit": VLMEVALKIT.to_csv(sep="\t", index=False).encode(),
+    "VLMEvalKit, workbook by openpyxl": workbook(VLMEVALKIT, "openpyxl"),
+    "VLMEvalKit, workbook by xlsxwriter": workbook(VLMEVALKIT, "xlsxwriter"),
 }
 
 
@@ -118,6 +133,34 @@ def test_every_format_is_recognised_from_content(form: str, tmp_path: Path) -> N
     assert captions.to_dict() == EXPECTED
     assert captions.problems == ()
     assert len(captions) == 2
+
+
+def test_a_workbook_keeps_gaps_runs_and_places_of_rows(tmp_path: Path) -> None:
+    """Empty cells are left out of the file, and a text in several fonts is in parts."""
+    made = openpyxl.Workbook()
+    assert made.active is not None
+    for row in (["note", "prediction", "index"], [None, "a dog", 1.0], [], ["x", None, 2], [None, 7.5, "b.jpg"]):
+        made.active.append(row)
+    made.active["B2"] = CellRichText("a ", TextBlock(InlineFont(b=True), "black"), " dog")
+    made.save(tmp_path / "a.xlsx")
+    captions = read_captions(tmp_path / "a.xlsx")
+    assert captions.to_dict() == {"1": "a black dog"}
+    first = {problem.kind: problem.first for problem in captions.problems}
+    assert first == {
+        "incomplete": ("row 4 (id 2) has no caption",),
+        "wrong type": ("row 5 (id b.jpg): the caption is the number 7.5",),
+    }
+
+
+def test_a_workbook_that_cannot_be_used_names_the_way_out(tmp_path: Path) -> None:
+    for content in (workbook(VLMEVALKIT, "openpyxl", 2), workbook(VLMEVALKIT.iloc[:0, :0], "openpyxl")):
+        with pytest.raises(CaptionFileError, match=r"2 sheets; export|columns are"):
+            read_captions(put(tmp_path, "a.xlsx", content))
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b"<!DOCTYPE x><x/>" + b" " * 2000)
+    with pytest.raises(CaptionFileError, match=r"document type .* export it as CSV"):
+        read_captions(put(tmp_path, "b.xlsx", bomb.getvalue()))
 
 
 def test_answers_of_a_model_are_no_references(tmp_path: Path) -> None:
@@ -135,7 +178,7 @@ def test_a_sample_that_failed_has_no_caption(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation_logs, "_LARGEST_SAMPLE", 20)
+    monkeypatch.setattr(zip_members, "_LARGEST_MEMBER", 20)
     with pytest.raises(CaptionFileError, match="inspect log dump"):
         read_captions(put(tmp_path, "log.eval", inspect_archive()))
 

@@ -3,25 +3,21 @@
 - lmms-eval (`--log_samples`): JSON lines, or `{"logs": [...]}`, with `doc_id`, `doc`, `resps` and `filtered_resps`. The
   id is the `image_id` that a captioning task keeps with its prediction, else an id of the document, else `doc_id`.
 - inspect: a log `{"eval": ..., "samples": [...]}`, or the `.eval` archive of one file a sample. The id is the sample's.
-- VLMEvalKit writes tables with the columns `index` and `prediction`, which need nothing of their own.
+- VLMEvalKit writes workbooks or tables with the columns `index` and `prediction`, which need nothing of their own.
 """
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from captrial.data.captions.rows import CAPTION_NAMES, ID_NAMES, Rows, records_to_rows
+from captrial.data.captions.zip_members import unpack
 from captrial.errors import CaptionFileError
 
 _DOCUMENT_IDS = (*ID_NAMES, "img_id", "question_id")
-_LARGEST_SAMPLE = 32 << 20  # bytes, unpacked; logs hold images
-_LARGEST_RATIO = 200  # of all samples to the archive; texts and images have far less
 _DUMP = "write it as JSON with `inspect log dump`"
 
 
@@ -69,26 +65,9 @@ def read_log_archive(content: bytes, source: str, caption_names: Sequence[str]) 
 def _archive_records(content: bytes, source: str) -> list[Any]:
     """Records of the samples, one of which is unpacked at a time."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = [one for one in archive.infolist() if _is_sample(one.filename)]
-            if sum(one.file_size for one in members) > _LARGEST_RATIO * len(content):
-                raise CaptionFileError(f"{source}: unpacks to more than {_LARGEST_RATIO} times its size; {_DUMP}")
-            return [_inspect_record(orjson.loads(_unpacked(archive, one))) for one in members]
+        return [_inspect_record(orjson.loads(sample)) for _, sample in unpack(content, source, _is_sample, _DUMP)]
     except orjson.JSONDecodeError as error:
         raise CaptionFileError(f"{source}: a sample is not JSON ({error}); {_DUMP}") from None
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
-        raise CaptionFileError(f"{source}: cannot be unpacked ({error}); {_DUMP}") from None
-
-
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The bytes of a member; the size that it states may be wrong."""
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others allocate what a file asks for
-        raise ValueError(f"{member.filename[:100]} is compressed by another method than deflate")
-    with archive.open(member) as file:
-        content = file.read(_LARGEST_SAMPLE + 1)
-    if len(content) > _LARGEST_SAMPLE:
-        raise ValueError(f"{member.filename[:100]} has more than {_LARGEST_SAMPLE} bytes")
-    return content
 
 
 def _is_sample(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Reading caption files: `read_captions` (one caption per image id) and `read_references` (several per id).
 
 The format is recognised from the content, never from the file name: COCO results, `{"id": "caption"}`, COCO captions,
-Karpathy split files, JSON lines, CSV, TSV and Parquet; also what lmms-eval, VLMEvalKit and inspect write.
+Karpathy split files, JSON lines, CSV, TSV, Parquet and .xlsx; also what lmms-eval, VLMEvalKit and inspect write.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from captrial.data.captions.rows import (
     is_log_archive,
     is_parquet,
     is_unicode,
+    is_workbook,
     load,
     looks_like_json,
 )
 from captrial.data.captions.table_rows import read_delimited, read_parquet
+from captrial.data.captions.workbook_rows import read_workbook
 from captrial.data.image_ids import ImageIds, two_styles
 from captrial.errors import CaptionFileError
 
@@ -177,6 +179,8 @@ def read_rows(path: Path, caption_names: Sequence[str]) -> Rows:
         return read_parquet(content, path.name, caption_names)
     if is_log_archive(content):
         return read_log_archive(content, path.name, caption_names)
+    if is_workbook(content):
+        return read_workbook(content, path.name, caption_names)
     if looks_like_json(content):
         return read_json(content, path.name, caption_names)
     return read_delimited(content, path.name, caption_names)

@@ -18,7 +18,7 @@ from captrial.errors import CaptionFileError
 BOM = b"\xef\xbb\xbf"
 FOREIGN = {  # first bytes of files that are often given by mistake
     b"\x1f\x8b": "is compressed (gzip); unpack it first",
-    b"PK\x03\x04": "is a ZIP archive or a spreadsheet; unpack it, or export it as CSV (VLMEvalKit: PRED_FORMAT=tsv)",
+    b"PK\x03\x04": "is a ZIP archive or a spreadsheet, but not .xlsx; unpack it, or export it as CSV",
     b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
 }
@@ -220,6 +220,11 @@ def is_log_archive(content: bytes) -> bool:
     return content.startswith(b"PK\x03\x04") and b"samples/" in content and b"header.json" in content
 
 
+def is_workbook(content: bytes) -> bool:
+    """Whether these are the bytes of an Excel workbook (.xlsx)."""
+    return content.startswith(b"PK\x03\x04") and b"xl/worksheets/" in content
+
+
 def looks_like_json(content: bytes) -> bool:
     """Whether the text opens as a JSON array or object."""
     return content[:4096].lstrip()[:1] in (b"[", b"{")
@@ -249,7 +254,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _refuse_foreign(content: bytes, name: str) -> None:
-    if is_parquet(content) or is_log_archive(content):
+    if is_parquet(content) or is_log_archive(content) or is_workbook(content):
         return
     for opening, what in FOREIGN.items():
         if content.startswith(opening):

@@ -12,7 +12,7 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from captrial.data.datasets.base import (
     DatasetReader,
@@ -27,6 +27,7 @@ from captrial.data.datasets.base import (
 from captrial.data.datasets.karpathy import read_karpathy
 from captrial.data.datasets.samples import select_split
 from captrial.data.images import image_size
+from captrial.data.xml_documents import parse_xml
 from captrial.errors import DatasetError
 from captrial.records import Box, ImageRef, Phrase, Region, Sample
 
@@ -244,23 +245,11 @@ def _link(phrase: Phrase, annotations: _Annotations) -> Phrase:
     return Phrase(phrase.text, phrase.start, phrase.end, regions, phrase.entity, kinds)
 
 
-class _Builder(ElementTree.TreeBuilder):
-    """Builds a tree, and refuses a document type in any encoding: entities may expand to gigabytes."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self._source = source
-
-    def doctype(self, *_: object) -> None:
-        """Called when the parser comes to a document type, before it reads any entity."""
-        raise DatasetError(f"{self._source}: a document type is not expected here and is refused")
-
-
 def _annotations(path: Path, stem: str) -> _Annotations:
     try:
-        tree = ElementTree.fromstring(read_bytes(path), ElementTree.XMLParser(target=_Builder(str(path))))
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise DatasetError(f"{path}: not XML: {error}") from None
+        tree = parse_xml(read_bytes(path))
+    except ValueError as error:
+        raise DatasetError(f"{path}: {error}") from None
     found = _Annotations(tree.findtext("filename") or f"{stem}.jpg")
     found.width, found.height = (_number(tree, f"size/{side}", path) for side in ("width", "height"))
     for index, item in enumerate(tree.findall("object")):
@@ -268,7 +257,7 @@ def _annotations(path: Path, stem: str) -> _Annotations:
     return found
 
 
-def _add_object(found: _Annotations, item: ElementTree.Element, where: str) -> None:
+def _add_object(found: _Annotations, item: Element, where: str) -> None:
     names = [(name.text or "").strip() for name in item.findall("name")]
     if not names or not all(name.isdecimal() for name in names):
         raise DatasetError(f"{where}: every object needs the number of an entity as its <name>, found {names}")
@@ -289,7 +278,7 @@ def _add_object(found: _Annotations, item: ElementTree.Element, where: str) -> N
             group.update(names)
 
 
-def _number(item: ElementTree.Element, name: str, where: object) -> int | None:
+def _number(item: Element, name: str, where: object) -> int | None:
     text = item.findtext(name)
     if text is None:
         return None

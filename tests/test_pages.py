@@ -70,7 +70,7 @@ def test_explanation(browser: Browser, tmp_path: Path) -> None:
             tab.goto(page.as_uri())
             assert "large numerical error: “flag” 103%" in tab.inner_text(".warning")
             tab.locator(".word").nth(4).click()
-            assert tab.inner_text(".sentence").startswith("helmet: no helmet was found in the image")
+            assert "not in the image: no helmet was found in the image" in tab.inner_text(".verdict")
             assert "person\n20%" in tab.inner_text(".bars").replace("\n\n", "\n")
             assert not tab.get_by_text("GroundingScore").first.is_visible()  # under "Details"
             tab.locator("summary").click()

@@ -140,7 +140,7 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         assert opened.get_attribute("img.map", "alt") == "map of the word dog"
         assert opened.get_attribute("img.map", "src") != first
         assert opened.text_content("svg text") == "1 dog"
-        assert "✗ not in the image: nothing of this name was found" in opened.inner_text(".verdict")
+        assert "✗ not in the image: no dog was found in the image" in opened.inner_text(".verdict")
         assert opened.inner_text(".side li").startswith("dog, detector's score 0.80")
         assert opened.locator("svg rect.missed").count() == 0
         opened.keyboard.press("Tab")

@@ -65,14 +65,14 @@ source = _templates.source  # style sheet and script, for other pages that show 
 
 
 class WordMark(NamedTuple):
-    """How a word is marked: verdict, symbol, colour; how often such a verdict is wrong, by what; and one sentence."""
+    """How a word is marked: verdict, symbol, colour; how often such a verdict is wrong, by what; and why."""
 
     text: str
     symbol: str
     colour: str
     error: float | None = None
     basis: str = ""  # how the error was measured: by eye, or by references
-    sentence: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def _words(view: ExplanationView) -> list[dict[str, Any]]:
                 "verdict": mark and mark.text,
                 "mark": mark and mark.symbol,
                 "wrong": mark and mark.error,
-                "sentence": mark.sentence if mark else "",
+                "reason": mark.reason if mark else "",
                 "alternatives": [
                     {"text": word, "probability": value}
                     for word, value in (view.alternatives[number] if number < len(view.alternatives) else ())

@@ -178,7 +178,7 @@ def _print(grounded: GroundedExplanation) -> None:
         f"{summary['caption']} ({title_of(summary['method'])})",
         ["word", "probability (or else)", "without image", "top region", "verdict"],
         rows,
-        [view.marks[place].sentence for place in sorted(view.marks)],
+        [word["sentence"] for word in summary["words"] if word["sentence"]],
     )
     for warning in view.warnings:
         print_warning(warning)

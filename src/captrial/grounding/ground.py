@@ -54,7 +54,7 @@ MARKS = {
 }
 
 
-SENTENCES = {  # after the noun
+REASONS = {  # after the noun
     Verdict.GROUNDED: "its top region is {label}",
     Verdict.EARLY: "it is in the image, but only an earlier word has a top region of that class",
     Verdict.NOT_LOOKED_AT: "it is in the image, but the word's top region is {label}",
@@ -231,12 +231,10 @@ class GroundedExplanation:
         """How often *not in the image* is wrong by eye for nouns of this kind; None for other verdicts."""
         return absence_error(self.calibration, noun.name) if noun.verdict is Verdict.NOT_IN_IMAGE else None
 
-    def sentence(self, noun: GroundedNoun) -> str:
-        """The verdict on a noun as one sentence."""
+    def reason(self, noun: GroundedNoun) -> str:
+        """What the verdict on a noun rests on."""
         label = self.grounding.labels[noun.position] if self.grounding.labels else ""
-        said = f"{noun.name}: {SENTENCES[noun.verdict].format(noun=noun.name, label=_with_article(label))}"
-        error = self.error_by_eye(noun)
-        return f"{said}." if error is None else f"{said} (wrong in {error:.0%} of such cases, judged by eye)."
+        return REASONS[noun.verdict].format(noun=noun.name, label=_with_article(label))
 
     def warnings(self) -> list[str]:
         """Reasons to distrust the maps: a large numerical error, or methods that name other regions."""
@@ -289,8 +287,7 @@ class GroundedExplanation:
             ),
             rule=self.rule,
             marks={
-                noun.position: self._mark(noun)._replace(sentence=self.sentence(noun))
-                for noun in reversed(grounding.nouns)
+                noun.position: self._mark(noun)._replace(reason=self.reason(noun)) for noun in reversed(grounding.nouns)
             },
             found=self.found,
             warnings=self.warnings(),
@@ -311,7 +308,7 @@ class GroundedExplanation:
                 "absent": None if noun is None else noun.absent,
                 "error_by_eye": None if noun is None else self.error_by_eye(noun),
                 "language_share": None if shares is None else float(shares[number]),
-                "sentence": None if noun is None else self.sentence(noun),
+                "sentence": None if noun is None else f"{noun.name}: {self.reason(noun)}.",
                 "alternatives": {
                     one.word: one.probability for one in (alternatives[number] if number < len(alternatives) else ())
                 },

@@ -54,8 +54,7 @@ function explanationPanel(data) {
     boxes.replaceChildren(...drawBoxes(data, word));
     about.replaceChildren(
       element("h3", {}, `“${word.text}”`),
-      ...verdict(data, word), ...(word.sentence ? [element("p", { class: "sentence" }, word.sentence)] : []),
-      ...alternatives(word), ...prior(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
+      ...verdict(data, word), ...alternatives(word), ...prior(word), element("h3", {}, "Regions behind it"), listOfRegions(data, word),
     );
     error.replaceChildren(...numericalError(word));
   }
@@ -88,7 +87,7 @@ function verdict(data, word) {
   const [style, meaning] = VERDICTS[word.verdict];
   const where = word.found == null ? "no region is of it, the image as a whole suggests it" : `dashed: ${named(data.regions[word.found])}`;
   const place = word.verdict === NOT_LOOKED_AT ? ` (${where})` : "";
-  return [element("p", { class: "verdict" }, element("strong", { class: style }, `${word.mark} ${word.verdict}`), `: ${meaning}${place}${errorRate(word)}`)];
+  return [element("p", { class: "verdict" }, element("strong", { class: style }, `${word.mark} ${word.verdict}`), `: ${word.reason || meaning}${place}${errorRate(word)}`)];
 }
 
 function named({ label, score }) {

@@ -29,7 +29,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),  # PaliGemma's processor
 ]
 Vlm = Callable[..., Path]
-QUICK = ("qwen2_5_vl", "smolvlm", "llava", "blip-2")  # trained in `make test`; the others in `make test-full`
+QUICK = ("qwen2_5_vl", "smolvlm", "llava", "blip-2")  # other families only in `make test-full`
+    "qwen2_5_vl",
+    "smolvlm",
+    "llava",
+    "blip-2",
+)  # the kinds of image tokens; the other families in `make test-full`
+FAMILIES = [*QUICK, *(pytest.param(name, marks=pytest.mark.full) for name in VLMS if name not in QUICK)]
 ONE_TENSOR = ("llava", "blip-2", "instructblip", "gemma3", "paligemma", "florence2")
 ENCODED = ("instructblip", "florence2")  # an encoder reads their prompt
 
@@ -71,7 +77,7 @@ def test_forced_words_have_the_logits_of_the_whole_model(vlm: Vlm, lesson: Lesso
     assert captioner.model.get_decoder().config._attn_implementation == "sdpa"  # as before
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.full) for n in VLMS if n not in QUICK)])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_trained_checkpoint_captions_and_is_explained(vlm: Vlm, lesson: Lesson, name: str) -> None:
     """Its own captions, one by one and together, and the words of one of them by integrated gradients."""
     captioner = load(vlm, name, trained=True, max_tokens=30)
@@ -101,7 +107,7 @@ def test_pixels_are_explained_where_an_image_is_one_tensor(vlm: Vlm, lesson: Les
     assert torch.allclose(logits, wanted, atol=1e-4 * float(wanted.abs().max()))
 
 
-@pytest.mark.parametrize("name", VLMS)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_gradients_are_captums(vlm: Vlm, lesson: Lesson, name: str) -> None:
     """Saliency, input x gradient and integrated gradients, one word after the other with captum, within 1e-6."""
     captum = pytest.importorskip("captum.attr")
@@ -134,7 +140,7 @@ def test_gradients_are_captums(vlm: Vlm, lesson: Lesson, name: str) -> None:
             assert float((own[word] - reference[0]).abs().max()) < 1e-6 * min(1.0, largest)
 
 
-@pytest.mark.parametrize("name", VLMS)
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("method", explain_methods())
 def test_every_method_explains_every_family(vlm: Vlm, lesson: Lesson, name: str, method: str) -> None:
     captioner = load(vlm, name, max_tokens=6)

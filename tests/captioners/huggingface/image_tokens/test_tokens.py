@@ -30,11 +30,6 @@ pytestmark = [
 ]
 Vlm = Callable[..., Path]
 QUICK = ("qwen2_5_vl", "smolvlm", "llava", "blip-2")  # other families only in `make test-full`
-    "qwen2_5_vl",
-    "smolvlm",
-    "llava",
-    "blip-2",
-)  # the kinds of image tokens; the other families in `make test-full`
 FAMILIES = [*QUICK, *(pytest.param(name, marks=pytest.mark.full) for name in VLMS if name not in QUICK)]
 ONE_TENSOR = ("llava", "blip-2", "instructblip", "gemma3", "paligemma", "florence2")
 ENCODED = ("instructblip", "florence2")  # an encoder reads their prompt

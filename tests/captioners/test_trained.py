@@ -245,7 +245,7 @@ def test_a_grid_is_refused_with_the_way_out(tmp_path: Path) -> None:
         extract_for(captioner, vocabulary, EfficientNetLite(0, 64), [Image.new("RGB", (64, 64))])
     with FeatureWriter(tmp_path, {"backbone": "x", "width": 2}) as writer:
         writer.add(["a"], Features(torch.ones(1, 2, 2), torch.ones(1, 2, dtype=torch.bool), torch.rand(1, 2, 4)))
-    with pytest.raises(DatasetError, match="no labelled regions"):
+    with pytest.raises(DatasetError, match="are not labelled regions"):
         with_graphs(captioner, vocabulary, FeatureStore(tmp_path)).get(["a"])
 
 

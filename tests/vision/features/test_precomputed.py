@@ -234,7 +234,7 @@ def test_tsv_in_parts_with_repeated_lines(tmp_path: Path) -> None:
 
 def test_damaged_tsv(tmp_path: Path) -> None:
     (tmp_path / "cut.tsv").write_text(tsv_line("42") + tsv_line("7")[:20])
-    with pytest.raises(DatasetError, match=r"cut.tsv, line 2: \d columns instead of 6 or 10"):
+    with pytest.raises(DatasetError, match=r"cut.tsv, line 2: \d columns, not 6 or 10"):
         len(TsvFeatures(tmp_path / "cut.tsv"))
     (tmp_path / "short.tsv").write_text(tsv_line("42").rstrip("\n")[:-8] + "\n")
     with pytest.raises(DatasetError, match="line of image 42 is damaged"):

@@ -152,7 +152,7 @@ def vlm_table() -> str:
         cells = [f"{(1 if column == 'length' else 100) * found['scores'][name][column][0]:.1f}" for column in columns]
         ranks = [_rank(found["ranking"].get(column, []), name) for column in columns]
         rows.append([name, *(cell + rank for cell, rank in zip(cells, ranks, strict=True))])
-    heads = ["", "CIDEr", "METEOR", "SPICE", "semantic", "precision", "recall", "facts", "words a caption"]
+    heads = ["", "CIDEr", "METEOR", "SPICE", "semantic", "precision", "recall", "facts", "words per caption"]
     return table(heads, rows)
 
 

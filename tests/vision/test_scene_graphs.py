@@ -95,7 +95,7 @@ def test_a_store_gives_graphs(tmp_path: Path) -> None:
 
 
 def test_a_grid_store_has_no_graph(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no labelled regions"):
+    with pytest.raises(DatasetError, match="are not labelled regions"):
         GraphSource(store_of(tmp_path, [{}]), WORDS.get).get(["0"])
 
 

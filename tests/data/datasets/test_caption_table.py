@@ -60,7 +60,7 @@ def test_a_folder_with_metadata(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("image,model,output\na.jpg,m,A dog.\n", "the columns are|3 columns and no header"),
+        ("image,model,output\na.jpg,m,A dog.\n", "columns image, model, output; which is the caption"),
         ("file_name,caption\n../a.jpg,A dog.\n", "leads out of the image folder"),
         ("file_name,caption\n/etc/a.jpg,A dog.\n", "leads out of the image folder"),
         ("file_name,caption,split\na.jpg,A dog.,train\na.jpg,A cat.,val\n", "in the splits train and val; keep it in"),

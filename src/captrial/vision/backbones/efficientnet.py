@@ -105,10 +105,8 @@ def restore_lite(vision: Mapping[str, Any]) -> EfficientNetLite:
 
 
 def _load(version: int) -> torch.nn.Module:
-    """A network of its own, with parameters that share the memory of others of this version: none is ever trained."""
-    network = _read(version)
-    shared = {id(one): torch.nn.Parameter(one.detach(), requires_grad=False) for one in network.parameters()}
-    return copy.deepcopy(network, shared)
+    """A network of its own: the weights are read once a process and copied, since detectors tune theirs."""
+    return copy.deepcopy(_read(version))
 
 
 @cache

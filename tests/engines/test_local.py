@@ -160,7 +160,7 @@ def test_batches_are_made_ready_one_ahead_and_no_further(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_progress_counts_the_parts_of_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_the_rows_of_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bars: list[Progress] = []
 
     @contextmanager
@@ -174,9 +174,9 @@ def test_progress_counts_the_parts_of_all_workers(tmp_path: Path, monkeypatch: p
     (tmp_path / "out" / "part-000002.parquet").unlink()
     run(JobSpec(Shout), parts(), tmp_path / "out", LocalEngine())
     first, again = (bar.tasks[0] for bar in bars)
-    assert (first.completed, first.total, first.time_remaining) == (6, 6, 0)
-    assert (again.completed, again.total) == (6, 6)
-    assert len(again._progress) == 1  # the rate is that of this run: parts of an earlier one do not count
+    assert (first.completed, first.total, first.time_remaining) == (23, 23, 0)
+    assert (again.completed, again.total) == (23, 23)
+    assert len(again._progress) == 1  # the rate is that of this run: rows of an earlier one do not count
 
 
 @pytest.mark.full

@@ -187,7 +187,7 @@ def test_a_checkpoint_ranks_captions_by_its_own_length_power(power: float, tmp_p
     ).eval()
     with torch.no_grad():  # words of equal weight: every caption is likely, and how long it is decides
         for parameter in captioner.parameters():
-            parameter.mul_(0.7)
+            parameter.mul_(0.05)
     Checkpoint(captioner, VOCABULARY, backbone.describe(), length_power=power).save_pretrained(tmp_path / "best")
     model = TrainedCaptioner.load(tmp_path)
     assert model.checkpoint.length_power == power

@@ -2,9 +2,9 @@
 
 python -m studies.results_page FOLDER ... [--out docs] [--instead OLD=NEW ...]
 
-The paper of a folder is read from its `settings.json`. Its part of the page, between `<!-- paper NAME -->` and the mark
-of its end, is replaced; several folders of one paper follow each other there. `--instead` replaces parts of paths in the
-commands that are shown.
+The paper of a folder is read from its `settings.json`. Its part of the page, between `<!-- paper NAME -->` and the
+mark of its end, is replaced; several folders of one paper follow each other there. `--instead` replaces parts of paths
+in the commands that are shown.
 """
 
 from __future__ import annotations

@@ -64,10 +64,12 @@ def measure(best: Checkpoint, store: Path) -> dict[str, Any]:
     }
 
 
-def update_card(text: str, found: dict[str, Any]) -> str:
-    """The card with the test scores at the chosen power, and the power itself."""
+def update_card(text: str, name: str, found: dict[str, Any]) -> str:
+    """The card with the test scores at the chosen power, the power itself, and the command that they come from."""
     values = found["test"][str(found["chosen"])]
     cells = " | ".join(f"{100 * values[metric]:.1f}" for metric in METRICS)
+    scored = f"scores: `python -m studies.length_power {name}`"
+    text = text.replace("every figure below comes from that run", scored)
     text = re.sub(r"(\| BLEU-4 .*\n\| ---.*\n)\|.*\|", lambda match: f"{match[1]}| {cells} |", text)
     row = f"| decoding | hypotheses ranked by log-probability / length ** {found['chosen']} (chosen on validation) |"
     return re.sub(r"(\n\| training \|.*)(\n\| decoding \|.*)?", lambda match: f"{match[1]}\n{row}", text)
@@ -89,7 +91,7 @@ def main() -> None:
     atomic_write(RESULTS / f"{arguments.name}.json", orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
     test = {metric: round(100 * value, 1) for metric, value in found["test"][str(found["chosen"])].items()}
     notes = {**best.notes, "scores": f"Flickr8k test: CIDEr {test['cider']}, BLEU-4 {test['bleu_4']}"}
-    card = update_card((folder / "README.md").read_text(), found)
+    card = update_card((folder / "README.md").read_text(), arguments.name, found)
     replace(best, length_power=found["chosen"], notes=notes).save_pretrained(folder, torch.float16)
     atomic_write(folder / "README.md", card)
     print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())

@@ -188,7 +188,7 @@ def test_the_results_page_says_what_the_length_power_changes() -> None:
 
 
 def test_a_card_with_another_power_is_written_once() -> None:
-    card = "| --- | --- |\n| training | XE |\n| made by | x, seed 0; every figure below comes from that run |\n\n## Scores\n"
+    card = "| --- | --- |\n| training | XE |\n| made by | x; every figure below comes from that run |\n\n## Scores\n"
     card += "| BLEU-4 | METEOR | CIDEr | SPICE |\n| --- | --- | --- | --- |\n| 1 | 2 | 3 | 4 |\n"
     found = {"chosen": 1.0, "test": {"1.0": {"bleu_4": 0.25, "meteor": 0.2, "cider": 0.7, "spice": 0.16}}}
     once = length_power.update_card(card, "m2-regions", found)

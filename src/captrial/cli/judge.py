@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from captrial.cli.compete_preferences import PreferenceFile
-from captrial.cli.output import JsonFlag, console, console_err, interval_text, print_json, print_table
+from captrial.cli.output import JsonFlag, console, console_err, interval_text, print_json, print_table, ranking_cells
 from captrial.errors import InputError
 from captrial.progress import progress_bar
 
@@ -175,16 +175,7 @@ def _print_ranking(result: JudgeResult, json: bool) -> None:
 
 def print_judge_ranking(result: JudgeResult, notes: Sequence[str] = ()) -> None:
     """The table of the models by a judge's verdicts, corrected by votes of people."""
-    rows = [
-        [
-            row["rank"],
-            row["model"],
-            row["score"],
-            interval_text(row["low"], row["high"]),
-            f"{row['rank_low']}-{row['rank_high']}",
-        ]
-        for row in (result.ranking.rows() if result.ranking is not None else [])
-    ]
+    rows = [ranking_cells(row) for row in (result.ranking.rows() if result.ranking is not None else [])]
     title = f"{result.judge}, votes on {result.votes} of {result.items} judged items"
     print_table(
         f"JUDGE ONLY: {title}" if result.judge_only else title,

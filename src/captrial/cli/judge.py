@@ -94,7 +94,7 @@ def rank(
         bool, typer.Option("--judge-only", help="Show the judge's own ranking where nobody has voted.")
     ] = False,
     risk: Annotated[
-        float, typer.Option("--risk", help="Of intervals (5%: 95% intervals) and of the stop rule.")
+        float, typer.Option("--risk", help="Risk of the intervals (0.05: 95% intervals) and of the stop rule.")
     ] = 0.05,
     json: JsonFlag = False,
 ) -> None:
@@ -142,7 +142,7 @@ def compare(
 @app.command()
 def rubric(
     mode: Annotated[
-        Literal["pairs", "grade"], typer.Option(help="Of comparing two captions, or grading one.")
+        Literal["pairs", "grade"], typer.Option(help="For comparing two captions, or grading one.")
     ] = "pairs",
 ) -> None:
     """Print the default rubric; save it, edit it, and give it by `captrial judge run --rubric FILE`."""

@@ -95,7 +95,7 @@ def score(
     ] = None,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resampling behind intervals and tests.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the resampling behind intervals and tests.")] = 0,
     engine: EngineName = "local",
     workers: Annotated[
         int | None,

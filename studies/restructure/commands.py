@@ -64,7 +64,7 @@ RENAMED_VALUES: dict[str, dict[str, str]] = {  # whole strings
 }
 RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {
     ALL: {"--pictures": "--images"},
-    "annotate": {"sentences": "captions", "{work}/trial": "{work}/labelled"},  # simulate labels a copy now
+    "annotate": {"--as": "--format", "sentences": "captions", "{work}/trial": "{work}/labelled"},  # of a copy now
 }  # whole words of a command line
 
 # ---- options that the new tree is given beside those of the old one: the default detector of explain is another

@@ -35,9 +35,10 @@ from captrial.training.attention_supervision import (
     weak_targets,
 )
 from captrial.training.data import CaptionData, tokenize_captions
-from captrial.training.loop import STATE, Trainer
+from captrial.training.loop import Trainer
 from captrial.training.recipe import Recipe
 from captrial.training.run import REGIONS, TrainingData, train
+from captrial.training.state import STATE
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.features.feature_store import FeatureWriter
 from captrial.vision.features.visual_features import Features

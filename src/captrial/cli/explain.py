@@ -52,9 +52,12 @@ def explain(
         typer.Option("--steps", min=1, help="Steps of integrated gradients; fewer are faster, mostly over pixels."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option("--layer", help="Of a VLM's attention, from 1, or from the last: -1; default: mean.")
+        int | None,
+        typer.Option("--layer", help="Layer of a VLM's attention, from 1, or from the last: -1. \\[default: mean]"),
     ] = None,
-    head: Annotated[int | None, typer.Option("--head", help="Of a VLM's attention, from 1; default: mean.")] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", help="Head of a VLM's attention, from 1. \\[default: mean]")
+    ] = None,
     context: Annotated[
         bool,
         typer.Option(

@@ -82,7 +82,7 @@ _GROUNDED = frozenset(  # see docs/explain.md and docs/ground.md
     {"absent", "rule", "error_rates", "error_by_eye", "error_rates_by_eye", "error_by_references", "reason", "warnings"}
     | {"alternatives", "language_share", "language_shares", "prior_log_probabilities"}
 )
-_RANKED = frozenset({"f_low", "f_high", "population", "document_frequencies"})
+_RANKED = frozenset({"f_low", "f_high", "population", "document_frequencies", "value"})
 ADDED: dict[str, frozenset[str]] = {
     "annotate": _RANKED | {"unfinished", "ranking", "missing_people"},
     "attend": frozenset({"kind-forced-classes", "kind-generated-classes"}),

@@ -24,6 +24,7 @@ MOST_REPEATED_NAMES = 8
 MOST_LONG_PARAMETER_LISTS = 20  # kernels, which numba gives no other way, and a few that settings objects are made of
 MOST_MODULES = 16  # side by side in a package; the commands of cli are one file each
 TESTS = Path(__file__).resolve().parent
+NAME = r"captrial(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?"
 # Tests of several modules together: what they try is in their first line. All others have the name of a module.
 OF_SEVERAL_MODULES = {
     "annotate/test_browser", "annotate/test_kill", "captioners/architectures/test_contract",
@@ -161,3 +162,26 @@ def test_tests_have_the_names_of_modules() -> None:
         if place.replace("test_", "", 1) not in of_modules and not place.startswith("parity/"):
             unknown.add(place)
     assert unknown == OF_SEVERAL_MODULES
+
+
+def names_something(name: str) -> bool:
+    """Whether `captrial.a.b.c` is a module, or stands in the text of the longest module that it begins with."""
+    parts = name.split(".")
+    module = next(".".join(parts[:end]) for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in MODULES)
+    rest = name.removeprefix(module).lstrip(".").partition(".")[0]
+    return not rest or re.search(rf"\b{rest}\b", MODULES[module].read_text()) is not None
+
+
+def test_modules_that_texts_name_are_there() -> None:
+    """Docstrings, comments and pages; a module that was renamed is not left behind in them."""
+    files_of_folders = {"captrial.lock", "captrial.staging"}
+    pages = [*(TESTS.parent / "docs").glob("*.md"), TESTS.parent / "README.md", TESTS.parent / "CONTRIBUTING.md"]
+    named = {(path.name, name) for path in [*TREES, *pages] for name in re.findall(NAME, path.read_text())}
+    assert len(named) > 1000
+    assert [one for one in sorted(named) if one[1] not in files_of_folders and not names_something(one[1])] == []
+
+
+def test_a_module_that_is_not_there_would_be_found() -> None:
+    assert names_something("captrial.metrics.scoring.ScoreTable")
+    assert not names_something("captrial.metrics.standing")
+    assert not names_something("captrial.training.supervision")

@@ -481,7 +481,7 @@ def test_regions_without_overlap_fall_back_to_the_nearest_box() -> None:
     assert to_elements(None, GRID).tolist() == [0.25] * 4
 
 
-def test_a_image_without_elements_has_no_shares() -> None:
+def test_an_image_without_elements_has_no_shares() -> None:
     for square in (np.ones((224, 224)), None):
         assert to_elements(square, np.zeros((0, 4))).tolist() == []
 

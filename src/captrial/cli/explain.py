@@ -181,7 +181,7 @@ def _print(grounded: GroundedExplanation) -> None:
         f"{summary['caption']} ({title_of(summary['method'])})",
         ["word", "probability (or else)", "without image", "top region", "verdict"],
         rows,
-        [word["sentence"] for word in summary["words"] if word["sentence"]],
+        [word["reason"] for word in summary["words"] if word["reason"]],
     )
     for warning in view.warnings:
         print_warning(warning)

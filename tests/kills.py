@@ -50,8 +50,8 @@ from captrial.judges.machine_verdicts import verify_verdicts
 from captrial.judges.simulated_judge import ServerFault
 from captrial.records import ImageRef, Sample
 from captrial.training.feature_extraction import extract
-from captrial.training.loop import STATE
 from captrial.training.run import TrainingData, train, verify_run
+from captrial.training.state import STATE
 from captrial.vision.features.feature_store import FeatureStore, verify_store
 from captrial.vision.features.visual_features import Features
 from judges.judged_competition import make_competition

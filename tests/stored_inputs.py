@@ -36,8 +36,8 @@ from captrial.errors import CaptrialError
 from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.score_inputs import ScoreFiles, read_inputs
 from captrial.records import ImageRef, Sample
-from captrial.training.loop import STATE, read_counters
 from captrial.training.run import TrainingData, train, verify_run
+from captrial.training.state import STATE, read_counters
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter, verify_store
 from captrial.vision.features.hdf5 import Hdf5Features
 from captrial.vision.features.npz import NpzFeatures

@@ -21,6 +21,18 @@ FORBIDDEN = {
 }  # fmt: skip
 NOT_IN_THE_GLOSSARY = {"hearing", "picture", "pictures", "resemblance", "resembles", "speaks", "spoken", "utterance"}
 MOST_REPEATED_NAMES = 8
+MOST_LONG_PARAMETER_LISTS = 20  # kernels, which numba gives no other way, and a few that settings objects are made of
+MOST_MODULES = 16  # side by side in a package; the commands of cli are one file each
+TESTS = Path(__file__).resolve().parent
+NAME = r"captrial(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?"
+# Tests of several modules together: what they try is in their first line. All others have the name of a module.
+OF_SEVERAL_MODULES = {
+    "annotate/test_browser", "annotate/test_kill", "captioners/architectures/test_contract",
+    "captioners/architectures/test_equations", "captioners/architectures/test_golden_values",
+    "captioners/huggingface/image_tokens/test_commands", "cli/test_compete_interrupted", "cli/test_first_visits",
+    "cli/test_hand_made_files", "cli/test_hostile_options", "cli/test_outputs", "cli/test_two_at_once",
+    "metrics/test_fuzz", "studio/test_browser",
+}  # fmt: skip
 
 
 def module_name(path: Path) -> str:
@@ -121,3 +133,55 @@ def test_no_import_cycles_also_inside_functions() -> None:
 def test_a_cycle_would_be_found() -> None:
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a -> b -> c -> a"]
     assert cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_packages_are_no_heaps_of_files() -> None:
+    """At most so many modules side by side; more are divided into packages."""
+    sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in TREES if path.name != "__init__.py")
+    assert {package: size for package, size in sizes.items() if size > MOST_MODULES} == {"cli": sizes["cli"]}
+
+
+def test_settings_objects_take_the_place_of_long_parameter_lists() -> None:
+    """At most six parameters, but for commands, whose options typer reads from the signature."""
+    long = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree) if "cli" not in path.relative_to(ROOT).parts else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                if len(names) - (names[:1] in (["self"], ["cls"])) > 6:
+                    long.append(f"{module_name(path)}:{node.lineno} {node.name}")
+    assert len(long) <= MOST_LONG_PARAMETER_LISTS, "\n".join(long)
+
+
+def test_tests_have_the_names_of_modules() -> None:
+    """`tests/a/test_b.py` is of `captrial.a.b`, whole packages and the whole tree aside."""
+    of_modules = {"/".join(name.split(".")[1:]) for name in MODULES}
+    unknown = set()
+    for path in TESTS.glob("*/**/test_*.py"):
+        place = path.relative_to(TESTS).with_suffix("").as_posix()
+        if place.replace("test_", "", 1) not in of_modules and not place.startswith("parity/"):
+            unknown.add(place)
+    assert unknown == OF_SEVERAL_MODULES
+
+
+def names_something(name: str) -> bool:
+    """Whether `captrial.a.b.c` is a module, or stands in the text of the longest module that it begins with."""
+    parts = name.split(".")
+    module = next(".".join(parts[:end]) for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in MODULES)
+    rest = name.removeprefix(module).lstrip(".").partition(".")[0]
+    return not rest or re.search(rf"\b{rest}\b", MODULES[module].read_text()) is not None
+
+
+def test_modules_that_texts_name_are_there() -> None:
+    """Docstrings, comments and pages; a module that was renamed is not left behind in them."""
+    files_of_folders = {"captrial.lock", "captrial.staging"}
+    pages = [*(TESTS.parent / "docs").glob("*.md"), TESTS.parent / "README.md", TESTS.parent / "CONTRIBUTING.md"]
+    named = {(path.name, name) for path in [*TREES, *pages] for name in re.findall(NAME, path.read_text())}
+    assert len(named) > 1000
+    assert [one for one in sorted(named) if one[1] not in files_of_folders and not names_something(one[1])] == []
+
+
+def test_a_module_that_is_not_there_would_be_found() -> None:
+    assert names_something("captrial.metrics.scoring.ScoreTable")
+    assert not names_something("captrial.metrics.standing")
+    assert not names_something("captrial.training.supervision")

@@ -59,9 +59,9 @@ def test_an_experiment_without_a_browser(directory: Path, run: Any, references: 
     assert {"items", "seconds", "stands_out"} <= set(status["people"][0])
     assert "accepted captions" in run("status")
     for form, part in (("coco", CAPTION), ("jsonl", CAPTION), ("csv", CAPTION), ("audit", "import")):
-        run("export", str(tmp_path / "out"), "--as", form)
+        run("export", str(tmp_path / "out"), "--format", form)
         assert part in (tmp_path / "out").read_text()
-    assert "there is no export" in run("export", str(tmp_path / "out"), "--as", "pdf", code=2)
+    assert "there is no export" in run("export", str(tmp_path / "out"), "--format", "pdf", code=2)
 
 
 def test_a_folder_that_is_not_a_competition_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,9 +79,9 @@ def test_names_are_exported_only_when_asked_for(directory: Path, run: Any, tmp_p
     service.close()
     out = tmp_path / "out.csv"
     for form in ("captions", "audit"):
-        run("export", str(out), "--as", form)
+        run("export", str(out), "--format", form)
         assert "Ada" not in out.read_text()
-        run("export", str(out), "--as", form, "--names")
+        run("export", str(out), "--format", form, "--names")
         assert "Ada Lovelace" in out.read_text()
 
 

@@ -184,7 +184,7 @@ OPTION_WORDS = {
     "--captions": {"--sentences"},
     "--concurrency": {"--in-flight", "--parallel"},
     "--external-scores": {"--against", "--scores"},
-    "--format": {"--form", "--as-format"},
+    "--format": {"--form", "--as", "--as-format"},
     "--frequencies": {"--df"},
     "--images": {"--pictures", "--photos"},
 }

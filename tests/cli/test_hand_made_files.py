@@ -72,10 +72,10 @@ annotate settings {d}
 annotate status {d}
 annotate status {d} --json
 annotate export {d} {o}/out.json
-annotate export {d} {d}/references.jsonl --as jsonl
-annotate export {d} {d}/references.jsonl --as jsonl --overwrite
+annotate export {d} {d}/references.jsonl --format jsonl
+annotate export {d} {d}/references.jsonl --format jsonl --overwrite
 annotate export {d} {d}/annotations.sqlite --overwrite
-annotate export {d} {d}/mine/refs.json --as nonsense
+annotate export {d} {d}/mine/refs.json --format nonsense
 annotate import {d} {d}/mine/refs.json
 annotate import {d} {d}/mine/notes.txt
 annotate settings {d}

@@ -35,9 +35,10 @@ from captrial.training.attention_supervision import (
     weak_targets,
 )
 from captrial.training.data import CaptionData, tokenize_captions
-from captrial.training.loop import STATE, Trainer
+from captrial.training.loop import Trainer
 from captrial.training.recipe import Recipe
 from captrial.training.run import REGIONS, TrainingData, train
+from captrial.training.state import STATE
 from captrial.vision.backbones.base import grid_boxes
 from captrial.vision.features.feature_store import FeatureWriter
 from captrial.vision.features.visual_features import Features
@@ -480,7 +481,7 @@ def test_regions_without_overlap_fall_back_to_the_nearest_box() -> None:
     assert to_elements(None, GRID).tolist() == [0.25] * 4
 
 
-def test_a_image_without_elements_has_no_shares() -> None:
+def test_an_image_without_elements_has_no_shares() -> None:
     for square in (np.ones((224, 224)), None):
         assert to_elements(square, np.zeros((0, 4))).tolist() == []
 

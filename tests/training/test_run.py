@@ -25,7 +25,7 @@ from captrial.language.vocabulary import UNK, Vocabulary
 from captrial.metrics.spice import scene_tuples
 from captrial.records import Sample
 from captrial.training.data import CaptionData
-from captrial.training.loop import STATE, Trainer, read_counters
+from captrial.training.loop import Trainer
 from captrial.training.losses import cross_entropy
 from captrial.training.recipe import PAPERS, Recipe, split_options
 from captrial.training.run import TrainingData, train
@@ -34,6 +34,7 @@ from captrial.training.stages.base import CrossEntropy, SelfCritical, Stage
 from captrial.training.stages.disc_stages import Discriminate, TrainCritic
 from captrial.training.stages.plan import make_stages
 from captrial.training.stages.sgae_stages import SentenceStage, graph_tensors
+from captrial.training.state import STATE, read_counters
 from captrial.vision.features.visual_features import Features, FeatureSource
 from training.twenty_images import SIZE, RandomFeatures, samples, vocabulary
 

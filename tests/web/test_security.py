@@ -56,7 +56,7 @@ def test_a_host_name_that_is_not_ours_is_refused() -> None:
             answer = client.get("/", headers={"host": host})
             assert answer.status_code == 421, host
             assert "<b>" not in answer.text
-        assert "--name evil.example.com" in client.get("/", headers={"host": "evil.example.com"}).text
+        assert "--host-name evil.example.com" in client.get("/", headers={"host": "evil.example.com"}).text
 
 
 def test_an_origin_that_is_no_address_is_refused() -> None:

@@ -1,6 +1,6 @@
 """Accounts: a lead invites people by link, and roles decide what a person may do.
 
-Tokens and passwords are stored as hashes only.
+Tokens and passwords are stored as hashes only. How often a password may be tried: `captrial.annotate.web.sessions`.
 """
 
 from __future__ import annotations

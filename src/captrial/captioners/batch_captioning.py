@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 from PIL import Image
 
-from captrial.captioners.protocols import AnyCaptioner, try_caption
+from captrial.captioners.protocols import AnyCaptioner
 from captrial.data.images import header_pixels, open_image, pixel_batches
-from captrial.errors import DamagedError, ImageError
+from captrial.errors import DamagedError, ImageError, InputError
 from captrial.files import atomic_write, image_source, is_changed
 from captrial.progress import progress_bar
 from captrial.records import ImageRef
@@ -105,6 +105,12 @@ def caption_each(captioner: AnyCaptioner, images: Sequence[Path]) -> tuple[dict[
             problems += [line["error"] for line in unreadable]
             bar.advance(task, len(part))
     return captions, problems
+
+
+def try_caption(captioner: AnyCaptioner, images: Sequence[Image.Image]) -> list[str | InputError]:
+    """One caption an image, or why there is none; a captioner without its own `try_caption` captions all or raises."""
+    own: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
+    return own(images) if own is not None else list(captioner.caption(images))
 
 
 def _tokens(captioner: AnyCaptioner) -> tuple[int, int]:

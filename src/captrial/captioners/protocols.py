@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from PIL import Image
 
-from captrial.errors import InputError
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -36,12 +34,6 @@ class AnyCaptioner(Protocol):
     def caption(self, images: Sequence[Image.Image]) -> list[str]:
         """One caption an image, in order."""
         ...
-
-
-def try_caption(captioner: AnyCaptioner, images: Sequence[Image.Image]) -> list[str | InputError]:
-    """One caption an image, or why there is none; a captioner without its own `try_caption` captions all or raises."""
-    own: Callable[[Sequence[Image.Image]], list[str | InputError]] | None = getattr(captioner, "try_caption", None)
-    return own(images) if own is not None else list(captioner.caption(images))
 
 
 class WordSpan(NamedTuple):

@@ -41,8 +41,9 @@ def serve(
     https: Annotated[
         bool, typer.Option("--https", help="A proxy in front serves HTTPS: cookies for HTTPS only.")
     ] = False,
-    name: Annotated[
-        list[str] | None, typer.Option(help="A host name under which people reach the server; may be repeated.")
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option("--host-name", help="A name under which people reach the server; may be repeated."),
     ] = None,
     images: Annotated[
         Path | None, typer.Option(help="The folder of the images, if not that of the competition.")
@@ -58,7 +59,7 @@ def serve(
     from captrial.web.server import listen
 
     require_selection(Competition.open(directory))
-    hosts = {"localhost", host.lower(), *(one.lower() for one in name or []), *_machine_names(host)}
+    hosts = {"localhost", host.lower(), *(one.lower() for one in host_name or []), *_machine_names(host)}
     with listen(port, "127.0.0.1" if host == "localhost" else host) as listening:  # before anything is made
         application = create_app(directory, database, secure=https, hosts=hosts, images=images)
         if host not in LOCAL and not https:
@@ -70,7 +71,7 @@ def serve(
             application.state.context.close()
             raise
         service = application.state.context.service
-        address = base_url((name or [host])[0], listening.getsockname()[1], https)
+        address = base_url((host_name or [host])[0], listening.getsockname()[1], https)
         service.remember_address(address)
         link = service.invite_first_lead()
         if link:
@@ -179,7 +180,7 @@ def status(directory: Directory, database: Database = None, json: JsonFlag = Fal
 def export_(
     directory: Directory,
     out: Annotated[Path, typer.Argument(help="File to write.")],
-    form: Annotated[str, typer.Option("--as", help="coco, jsonl, csv, captions or audit.")] = "coco",
+    form: Annotated[str, typer.Option("--format", help="coco, jsonl, csv, captions or audit.")] = "coco",
     names: Annotated[bool, typer.Option("--names", help="People's names instead of their numbers.")] = False,
     database: Database = None,
     overwrite: OverwriteFlag = False,

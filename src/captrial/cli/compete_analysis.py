@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from captrial.cli.compete_options import Directory, IgnoreChanges, MetricName, References, open_competition
+from captrial.cli.compete_options import (
+    Directory,
+    IgnoreChanges,
+    MetricName,
+    References,
+    labelled_scorer,
+    open_competition,
+)
 from captrial.cli.compete_preferences import (
     Control,
     OptionalDirectory,
@@ -36,8 +43,7 @@ def stability(
     from captrial.compete.analysis.stability import measure_stability
 
     competition = open_competition(directory, ignore_changes)
-    labels = competition.labels(references, split)
-    scorer, metric = competition.labelled_scorer(labels), metric or competition.default_metric(labels)
+    scorer, metric = labelled_scorer(competition, references, split, metric)
     found = measure_stability(lambda k: scorer.score(metric, k, scorer.frequencies))
     if json:
         print_json({"metric": metric, "k": found.k, "srcc": found.srcc, "settled": found.settled(), "weak": found.weak})
@@ -98,8 +104,7 @@ def flip(
         metric = "preferences"
         found = flip_judgements(options.rank(competition, options.judgements(competition)))
     else:
-        labels = competition.labels(references, split)
-        scorer, metric = competition.labelled_scorer(labels), metric or competition.default_metric(labels)
+        scorer, metric = labelled_scorer(competition, references, split, metric)
         found = flip_report(scorer.score(metric, frequencies=scorer.frequencies))
     if json:
         print_json({"metric": metric, **asdict(found)})
@@ -185,8 +190,7 @@ def statistics(
     from captrial.compete.analysis import statistics as facts
 
     competition = open_competition(directory, ignore_changes)
-    labels = competition.labels(references, split)
-    scorer, metric = competition.labelled_scorer(labels), metric or competition.default_metric(labels)
+    scorer, metric = labelled_scorer(competition, references, split, metric)
     annotations = facts.annotation_statistics(scorer.references)
     threshold = facts.right_threshold(scorer, metric)
     outcomes = facts.pair_outcomes(scorer.score(metric, frequencies=scorer.frequencies), threshold.value)

@@ -11,6 +11,7 @@ from captrial.errors import InputError
 
 if TYPE_CHECKING:
     from captrial.compete import Competition
+    from captrial.compete.ranking.pair_scores import PairScorer
 
 Directory = Annotated[Path, typer.Argument(help="The competition's directory.", show_default=False)]
 CaptionFiles = Annotated[
@@ -82,6 +83,14 @@ def open_competition(directory: Path, ignore_changes: bool) -> Competition:
     from captrial.compete.competition import Competition
 
     return Competition.open(directory, check_sources=not ignore_changes)
+
+
+def labelled_scorer(
+    competition: Competition, references: Path | None, split: str | None, metric: str | None
+) -> tuple[PairScorer, str]:
+    """What scores the labels that the options name, and by which metric: the labels decide where none is named."""
+    labels = competition.labels(references, split)
+    return competition.labelled_scorer(labels), metric or competition.default_metric(labels)
 
 
 def _named_files(options: list[str] | None) -> dict[str, Path]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from captrial.cli.output import console, interval_text, print_json, print_table, print_warning
+from captrial.cli.output import console, print_json, print_table, print_warning, ranking_cells, share_text
 from captrial.errors import InputError, StateError
 
 if TYPE_CHECKING:
@@ -108,18 +108,7 @@ def show_ranking(result: PreferenceResult, json: bool) -> None:
 
 def print_preferences(found: dict[str, Any]) -> None:
     """The table of a ranking by preferences, from its JSON."""
-    rows = [
-        [
-            row["rank"],
-            row["model"],
-            row["score"],
-            interval_text(row["low"], row["high"]),
-            f"{row['rank_low']} - {row['rank_high']}",
-            None if row["first"] is None else f"{row['first']:.1%}",
-            row["images"],
-        ]
-        for row in found["ranking"]
-    ]
+    rows = [[*ranking_cells(row), share_text(row["first"]), row["images"]] for row in found["ranking"]]
     notes = ["score: expected share of comparisons won against the other models, ties half", *found["notes"]]
     for effect in found["control"]:
         interval = "" if effect["low"] is None else f" (95%: {effect['low']:.2f} - {effect['high']:.2f})"

@@ -39,6 +39,8 @@ from captrial.cli.output import (
     print_next_step,
     print_table,
     print_warning,
+    ranking_cells,
+    share_text,
 )
 from captrial.compete.selection.design import TARGETS, target_help
 from captrial.errors import InputError
@@ -255,10 +257,7 @@ def _value(value: float | None, metric: str) -> str | None:
 
 
 def _ranking_cells(row: dict[str, Any]) -> list[object]:
-    interval = interval_text(row["low"], row["high"], digits=4)
-    places = None if row["rank_low"] is None else f"{row['rank_low']} - {row['rank_high']}"
-    first = None if row["first"] is None else f"{row['first']:.1%}"
-    return [row["rank"], row["model"], row["score"], interval, places, first]
+    return [*ranking_cells(row, digits=4), share_text(row["first"])]
 
 
 def _print_judgements(summary: dict[str, Any]) -> None:

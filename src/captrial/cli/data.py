@@ -56,7 +56,7 @@ def _shares(text: str) -> dict[str, float]:
 
 @app.command()
 def show(
-    path: Annotated[Path, typer.Argument(help="A data set: an annotation file, a folder, or shards.")],
+    data: Annotated[Path, typer.Argument(help="A data set: an annotation file, a folder, or shards.")],
     split: Annotated[str | None, typer.Option(help="Only these splits, e.g. train+restval.")] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the images, if not beside the annotations.")] = None,
     format: Annotated[
@@ -68,7 +68,7 @@ def show(
     from captrial.data.datasets import DatasetSummary, find_reader, problems, read_dataset
     from captrial.language.english import not_english
 
-    found = find_reader(path, format)
+    found = find_reader(data, format)
     samples = read_dataset(found.path, split=split, images=images, format=found.format)
     summary, wrong = DatasetSummary(samples), problems(samples)
     captions = [(sample.id, caption) for sample in samples for caption in sample.captions]

@@ -16,6 +16,7 @@ def demo(
 ) -> None:
     """Render a toy world, train five captioners on it, rank and analyse them, and write one page."""
     from captrial.demo import Demo
+    from captrial.metrics.registry import column_title
 
     hold_folder(out)
     started = time.monotonic()
@@ -46,7 +47,7 @@ def demo(
     ]
     print_table(
         "all captions of the wild images, checked against what is in them",
-        ["captioner", "CIDEr", "objects that are there", "by chance"],
+        ["captioner", column_title("cider"), "objects that are there", "by chance"],
         checked,
         [f"on photographs: {result['photographs']}", *notes],
     )

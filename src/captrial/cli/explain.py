@@ -52,9 +52,12 @@ def explain(
         typer.Option("--steps", min=1, help="Steps of integrated gradients; fewer are faster, mostly over pixels."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option("--layer", help="Of a VLM's attention, from 1, or from the last: -1; default: mean.")
+        int | None,
+        typer.Option("--layer", help="Layer of a VLM's attention, from 1, or from the last: -1. \\[default: mean]"),
     ] = None,
-    head: Annotated[int | None, typer.Option("--head", help="Of a VLM's attention, from 1; default: mean.")] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", help="Head of a VLM's attention, from 1. \\[default: mean]")
+    ] = None,
     context: Annotated[
         bool,
         typer.Option(
@@ -178,7 +181,7 @@ def _print(grounded: GroundedExplanation) -> None:
         f"{summary['caption']} ({title_of(summary['method'])})",
         ["word", "probability (or else)", "without image", "top region", "verdict"],
         rows,
-        [word["sentence"] for word in summary["words"] if word["sentence"]],
+        [word["reason"] for word in summary["words"] if word["reason"]],
     )
     for warning in view.warnings:
         print_warning(warning)

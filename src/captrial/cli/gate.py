@@ -24,7 +24,7 @@ def gate(
     fail_if_worse: Annotated[
         float, typer.Option("--fail-if-worse", help="A loss up to this is accepted; 0.01 is one CIDEr point.")
     ] = 0.01,
-    risk: Annotated[float, typer.Option("--risk", help="Of a wrong answer, either way.")] = 0.05,
+    risk: Annotated[float, typer.Option("--risk", help="Accepted risk of a wrong answer, either way.")] = 0.05,
     split: ReferencesSplit = None,
     objects: ObjectsOption = None,
     images: Annotated[Path | None, typer.Option("--images", help="Folder of images, for CLIPScore.")] = None,
@@ -32,7 +32,7 @@ def gate(
     encoder: Annotated[str | None, typer.Option("--encoder", help="Sentence encoder of semantic, facts, words.")] = (
         None
     ),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resampling behind the bounds.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the resampling behind the bounds.")] = 0,
 ) -> None:
     """Print one line of JSON; exit code 0: not worse, 1: worse, 3: undecided at this risk, 2: bad input.
 

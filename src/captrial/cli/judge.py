@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from captrial.cli.compete_preferences import PreferenceFile
-from captrial.cli.output import JsonFlag, console, console_err, interval_text, print_json, print_table
+from captrial.cli.output import JsonFlag, console, console_err, interval_text, print_json, print_table, ranking_cells
 from captrial.errors import InputError
 from captrial.progress import progress_bar
 
@@ -94,7 +94,7 @@ def rank(
         bool, typer.Option("--judge-only", help="Show the judge's own ranking where nobody has voted.")
     ] = False,
     risk: Annotated[
-        float, typer.Option("--risk", help="Of intervals (5%: 95% intervals) and of the stop rule.")
+        float, typer.Option("--risk", help="Risk of the intervals (0.05: 95% intervals) and of the stop rule.")
     ] = 0.05,
     json: JsonFlag = False,
 ) -> None:
@@ -142,7 +142,7 @@ def compare(
 @app.command()
 def rubric(
     mode: Annotated[
-        Literal["pairs", "grade"], typer.Option(help="Of comparing two captions, or grading one.")
+        Literal["pairs", "grade"], typer.Option(help="For comparing two captions, or grading one.")
     ] = "pairs",
 ) -> None:
     """Print the default rubric; save it, edit it, and give it by `captrial judge run --rubric FILE`."""
@@ -175,16 +175,7 @@ def _print_ranking(result: JudgeResult, json: bool) -> None:
 
 def print_judge_ranking(result: JudgeResult, notes: Sequence[str] = ()) -> None:
     """The table of the models by a judge's verdicts, corrected by votes of people."""
-    rows = [
-        [
-            row["rank"],
-            row["model"],
-            row["score"],
-            interval_text(row["low"], row["high"]),
-            f"{row['rank_low']}-{row['rank_high']}",
-        ]
-        for row in (result.ranking.rows() if result.ranking is not None else [])
-    ]
+    rows = [ranking_cells(row) for row in (result.ranking.rows() if result.ranking is not None else [])]
     title = f"{result.judge}, votes on {result.votes} of {result.items} judged items"
     print_table(
         f"JUDGE ONLY: {title}" if result.judge_only else title,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -108,6 +108,17 @@ def interval_text(low: float | None, high: float | None, digits: int = 3) -> str
     if low is None or high is None or math.isnan(low):
         return None
     return f"{low:.{digits}f} - {high:.{digits}f}"
+
+
+def ranking_cells(row: Mapping[str, Any], digits: int = 3) -> list[object]:
+    """A row of a ranking's JSON as cells: rank, model, score, interval and the range of its ranks."""
+    ranks = None if row["rank_low"] is None else f"{row['rank_low']} - {row['rank_high']}"
+    return [row["rank"], row["model"], row["score"], interval_text(row["low"], row["high"], digits), ranks]
+
+
+def share_text(share: float | None) -> str | None:
+    """A share as tables show it; None where there is none."""
+    return None if share is None else f"{share:.1%}"
 
 
 def print_next_step(command: str, purpose: str) -> None:

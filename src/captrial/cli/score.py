@@ -95,7 +95,7 @@ def score(
     ] = None,
     similarity: SimilarityOption = "table+vectors",
     vectors: VectorsOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resampling behind intervals and tests.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the resampling behind intervals and tests.")] = 0,
     engine: EngineName = "local",
     workers: Annotated[
         int | None,
@@ -229,17 +229,17 @@ def print_scores(table: ScoreTable, seed: int) -> None:
 
 
 def _print_comparisons(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
-    from captrial.metrics.score_formats import SIGNIFICANT
+    from captrial.metrics.score_formats import SIGNIFICANT, differences, wins
 
     if len(table.states) == 2:
         _print_pair(table, comparisons)
         return
-    wins = _wins(table, comparisons)
-    rows = [[name, *(wins[name, column] for column in _tested(comparisons))] for name in table.states]
+    tested = list(dict.fromkeys(row.metric for row in comparisons))
     note = f"won–undecided–lost against the other systems; both paired tests p < {SIGNIFICANT}, Holm-corrected"
-    print_table("Who beats how many", ["system", *_tested(comparisons)], rows, [note])
-    main = "cider" if "cider" in _tested(comparisons) else _tested(comparisons)[0]
-    _print_matrix(table, [row for row in comparisons if row.metric == main], main)
+    print_table("Who beats how many", ["system", *tested], wins(table, comparisons), [note])
+    metric = "cider" if "cider" in tested else tested[0]
+    rows = differences(table, [row for row in comparisons if row.metric == metric])
+    print_table(f"{metric}: row minus column", ["", *table.states], rows, [f"* both paired tests p < {SIGNIFICANT}"])
 
 
 def _print_pair(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
@@ -259,35 +259,6 @@ def _print_pair(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:
     first, second = table.states
     columns = ["metric", f"{first} - {second}", "95% interval", "p bootstrap", "p permutation", "better"]
     print_table("Who beats whom", columns, rows, [f"better: both p < {SIGNIFICANT}"])
-
-
-def _wins(table: ScoreTable, comparisons: Sequence[Comparison]) -> dict[tuple[str, str], str]:
-    """`won–undecided–lost` by system and column."""
-    from captrial.metrics.score_formats import winner
-
-    counts = {(name, column): [0, 0, 0] for name in table.states for column in _tested(comparisons)}
-    for row in comparisons:
-        better = winner(table, row)
-        for name in (row.first, row.second):
-            counts[name, row.metric][1 if better is None else 0 if better == name else 2] += 1
-    return {key: "–".join(map(str, value)) for key, value in counts.items()}
-
-
-def _print_matrix(table: ScoreTable, comparisons: Sequence[Comparison], metric: str) -> None:
-    from captrial.metrics.score_formats import SIGNIFICANT, shown, winner
-
-    cells: dict[tuple[str, str], str] = {}
-    for row in comparisons:
-        mark = "" if winner(table, row) is None else "*"
-        cells[row.first, row.second] = shown(row.difference, metric, "+") + mark
-        cells[row.second, row.first] = shown(-row.difference, metric, "+") + mark
-    names = list(table.states)
-    rows = [[name, *(cells.get((name, other), "") for other in names)] for name in names]
-    print_table(f"{metric}: row minus column", ["", *names], rows, [f"* both paired tests p < {SIGNIFICANT}"])
-
-
-def _tested(comparisons: Sequence[Comparison]) -> list[str]:
-    return list(dict.fromkeys(row.metric for row in comparisons))
 
 
 def _list_metrics(wanted: bool) -> None:

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from captrial.language.tokenizer import tokenize_all
 from captrial.metrics.ngram.cider import cider
+from captrial.metrics.significance.bootstrap import REPLICATES, percentile_bounds, resamples
 from captrial.records import Sample
 from captrial.toyworld.scene.object_classes import OBJECT_CLASSES, plural
 
-DRAWS, SHIFTS = 200, 20  # resamples of the images; pairings of captions with other images
+SHIFTS = 20  # pairings of captions with other images
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,18 @@ def caption_quality(name: str, captions: Mapping[str, str], samples: Sequence[Sa
     mentioned = [mentioned_classes(words.split()) for words in tokenize_all(texts)]
     there = [classes_of(sample) for sample in samples]
     hits = np.array([[_hits(own, there[image]), len(own)] for image, own in enumerate(mentioned)], dtype=np.float64)
-    generator = np.random.default_rng(seed)
-    count = len(samples)
-    resampled = [_share(hits[generator.integers(0, count, count)]) for _ in range(DRAWS)]
-    shifts = 1 + generator.integers(count - 1, size=SHIFTS)
-    share, chance = _share(hits), [_hits_of_others(mentioned, there, int(shift)) for shift in shifts]
-    spread = [value for value in resampled if value is not None]
+    totals = np.concatenate([weights @ hits for weights in resamples(len(samples), REPLICATES, seed)])
+    spread = totals[totals[:, 1] > 0]  # an image without a mention of an object has no share
+    low, high = percentile_bounds(spread[:, 0] / spread[:, 1]) if len(spread) else (None, None)
+    shifts = 1 + np.random.default_rng(seed).integers(len(samples) - 1, size=SHIFTS)
+    chance = [_hits_of_others(mentioned, there, int(shift)) for shift in shifts]
     others = [value for value in chance if value is not None]
     return CaptionQuality(
         name,
         cider(texts, [sample.captions for sample in samples]).corpus,
-        share,
-        float(np.quantile(spread, 0.025)) if spread else None,
-        float(np.quantile(spread, 0.975)) if spread else None,
+        _share(hits),
+        None if low is None else float(low),
+        None if high is None else float(high),
         float(np.mean(others)) if others else None,
         float(np.mean((hits[:, 1] > 0) & (hits[:, 0] == hits[:, 1]))),
     )

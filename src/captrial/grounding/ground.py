@@ -308,7 +308,7 @@ class GroundedExplanation:
                 "absent": None if noun is None else noun.absent,
                 "error_by_eye": None if noun is None else self.error_by_eye(noun),
                 "language_share": None if shares is None else float(shares[number]),
-                "sentence": None if noun is None else f"{noun.name}: {self.reason(noun)}.",
+                "reason": None if noun is None else f"{noun.name}: {self.reason(noun)}.",
                 "alternatives": {
                     one.word: one.probability for one in (alternatives[number] if number < len(alternatives) else ())
                 },

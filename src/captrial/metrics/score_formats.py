@@ -56,6 +56,27 @@ def comparisons(table: ScoreTable, seed: int = 0) -> list[Comparison]:
     return [row for row in table.compare(seed=seed) if table.better(row.metric)] if len(table.ids) > 1 else []
 
 
+def wins(table: ScoreTable, comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """A row a system: its name, then `won–undecided–lost` against the others by every column that was tested."""
+    columns = dict.fromkeys(row.metric for row in comparisons)
+    counts = {(name, column): [0, 0, 0] for name in table.states for column in columns}
+    for row in comparisons:
+        better = winner(table, row)
+        for name in (row.first, row.second):
+            counts[name, row.metric][1 if better is None else 0 if better == name else 2] += 1
+    return [[name, *("–".join(map(str, counts[name, column])) for column in columns)] for name in table.states]
+
+
+def differences(table: ScoreTable, comparisons: Sequence[Comparison]) -> list[list[str]]:
+    """A row a system: its name, then how much more than each system it has on one column; `*` where that is decided."""
+    signed: dict[tuple[str, str], str] = {}
+    for row in comparisons:
+        mark = "" if winner(table, row) is None else "*"
+        signed[row.first, row.second] = shown(row.difference, row.metric, "+") + mark
+        signed[row.second, row.first] = shown(-row.difference, row.metric, "+") + mark
+    return [[name, *(signed.get((name, other), "") for other in table.states)] for name in table.states]
+
+
 def to_markdown(table: ScoreTable, seed: int = 0) -> str:
     """A Markdown table with the notes below it."""
     head = ["system", *map(column_title, table.columns)]

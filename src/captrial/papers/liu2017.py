@@ -28,6 +28,7 @@ from captrial.grounding.attention_tables import (
 from captrial.grounding.figures import AttentionStudy, draw_histograms, draw_side_by_side, draw_targets
 from captrial.grounding.tables import Cell, Table
 from captrial.language.similarity import Similarity
+from captrial.metrics.registry import column_title
 from captrial.metrics.scores import State
 from captrial.metrics.significance.bootstrap import REPLICATES, percentile_bounds, replicate_scores, resamples
 from captrial.papers.claims import PaperClaim, agreement_bounds, all_hold, beyond, paired_claim
@@ -35,7 +36,7 @@ from captrial.papers.experiments import ExperimentOutput
 from captrial.papers.reproduction import ExperimentFunction
 from captrial.papers.study_captioners import StudyCaptioner, StudySplit, captions_of, score_columns, work_folder
 
-COLUMNS = {"BLEU-3": "bleu_3", "BLEU-4": "bleu_4", "METEOR": "meteor", "CIDEr": "cider"}
+COLUMNS = ("bleu_3", "bleu_4", "meteor", "cider")
 AGREEMENT = 0.96  # of any two measures, in the paper's text
 CORRELATION_REPLICATES = 200
 COMPARED = 4  # measures that the text compares: correctness, -L1, -L2, -KL
@@ -219,10 +220,10 @@ class Liu2017:
         rows: list[tuple[Cell, ...]] = []
         for result in self.results:
             found, _ = score_columns(result.captions, self.split.references, metrics=["bleu", "meteor", "cider"])
-            rows.append((result.model, *(f"{100 * found[name]:.2f}" for name in COLUMNS.values())))
+            rows.append((result.model, *(f"{100 * found[name]:.2f}" for name in COLUMNS)))
         captions = {str(number): result.captions for number, result in enumerate(self.results)}
         drawn = replicate_scores(bleu_states(captions, self.split.references), seed=self.settings.seed)
-        column = list(COLUMNS).index("BLEU-4") + 1
+        column = COLUMNS.index("bleu_4") + 1
         claims = []
         for number, result in enumerate(self.results[1:], 1):
             low, high = percentile_bounds(100 * (drawn[str(number)]["bleu_4"] - drawn["0"]["bleu_4"]))
@@ -230,7 +231,8 @@ class Liu2017:
             text = f"Supervision improves captions (BLEU-4, {result.model})"
             claims.append(PaperClaim.decided(text, beyond(low, high), seen))
         notes = (f"{len(self.split.samples)} images, x100",)
-        return ExperimentOutput([Table("captioning", "Here", ("model", *COLUMNS), tuple(rows), notes)], claims=claims)
+        columns = ("model", *map(column_title, COLUMNS))
+        return ExperimentOutput([Table("captioning", "Here", columns, tuple(rows), notes)], claims=claims)
 
     def quality(self) -> ExperimentOutput:
         """Table 4."""

@@ -33,9 +33,10 @@ from captrial.language.class_words import default_table, scene_words
 from captrial.language.nouns import analyse, head_noun
 from captrial.language.token_spans import aligned_phrases
 from captrial.language.vocabulary import UNK, Vocabulary
-from captrial.records import Box, Phrase, Region, Sample
+from captrial.records import Phrase, Region, Sample
 from captrial.training.data import Batch
 from captrial.training.recipe import LINKS, Recipe
+from captrial.vision.boxes import iou_matrix
 from captrial.vision.preprocess import RESOLUTION, Preprocess, mask_on_square
 
 KINDS = ("implicit", "strong", "weak")
@@ -271,10 +272,10 @@ def to_elements(square: Floats | None, boxes: Floats) -> Floats:
         return np.asarray(shares / shares.sum())
     rows, columns = np.nonzero(square)
     side = len(square)
-    around = Box(columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
-    ious = np.array([Box(*box).iou(around) for box in boxes])
+    around = (columns.min() / side, rows.min() / side, (columns.max() + 1) / side, (rows.max() + 1) / side)
+    ious = iou_matrix(boxes, [around])[:, 0]
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    far = np.hypot(*(centres - [(around.x1 + around.x2) / 2, (around.y1 + around.y2) / 2]).T)
+    far = np.hypot(*(centres - [(around[0] + around[2]) / 2, (around[1] + around[3]) / 2]).T)
     best = int(np.lexsort((far, -ious))[0])
     return np.asarray(np.eye(len(boxes))[best])
 

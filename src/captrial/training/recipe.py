@@ -19,7 +19,7 @@ from captrial.training.loop import LoopSettings
 from captrial.training.schedules import Schedule
 from captrial.vision.devices import AUTO
 
-LINKS = ("table+vectors", "vectors", "own")  # between nouns and classes, see captrial.training.supervision
+LINKS = ("table+vectors", "vectors", "own")  # between nouns and classes, see captrial.training.attention_supervision
 SHARES = ("scheduled_sampling", "smoothing", "decay", "scst_decay")
 AT_LEAST_ONE = (
     "batch",

@@ -48,10 +48,11 @@ from captrial.metrics.ngram.cider import cider
 from captrial.records import Sample
 from captrial.training.attention_supervision import make_linking, make_targets
 from captrial.training.data import Batch, CaptionData, tokenize_captions
-from captrial.training.loop import METRICS, REMAKE, STATE, Trainer, read_counters, read_metrics
+from captrial.training.loop import METRICS, Trainer, read_metrics
 from captrial.training.parallel import Ranks
 from captrial.training.recipe import PAPERS, Recipe, split_options
 from captrial.training.stages.plan import make_stages
+from captrial.training.state import REMAKE, STATE, read_counters
 from captrial.version import __version__
 from captrial.vision.descriptions import identity
 from captrial.vision.features.feature_store import verify_store

@@ -30,9 +30,13 @@ def iou_matrix(first: ArrayLike, second: ArrayLike) -> Floats:
 
 def common_areas(first: ArrayLike, second: ArrayLike) -> Floats:
     """Areas of the intersection of every box (n, 4) with every other (m, 4): (n, m)."""
+    return np.asarray(np.prod(np.clip(common_sides(first, second), 0, None), -1))
+
+
+def common_sides(first: ArrayLike, second: ArrayLike) -> Floats:
+    """Width and height (n, m, 2) of these intersections; a negative one is the gap between the boxes."""
     a, b = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (first, second))
-    sides = np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2])
-    return np.asarray(np.prod(np.clip(sides, 0, None), -1))
+    return np.asarray(np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2]))
 
 
 def mask_areas(mask: NDArray[np.bool_], boxes: ArrayLike) -> Floats:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from captrial.errors import DatasetError
 from captrial.records import Sample
-from captrial.vision.boxes import areas, iou_matrix
+from captrial.vision.boxes import areas, common_areas, common_sides, iou_matrix
 from captrial.vision.detectors.base import Detection
 from captrial.vision.features.visual_features import Features
 
@@ -59,11 +59,8 @@ def _predicates(corners: NDArray[np.float64]) -> NDArray[np.str_]:
     """The predicate of every ordered pair (k, k), empty where there is none."""
     x1, y1, x2, y2 = corners.T
     size = areas(corners)
-    sides = np.minimum(corners[:, None, 2:], corners[None, :, 2:]) - np.maximum(
-        corners[:, None, :2], corners[None, :, :2]
-    )
-    across, down = sides[..., 0], sides[..., 1]  # negative: the gap between them
-    common = np.clip(across, 0, None) * np.clip(down, 0, None)
+    across, down = np.moveaxis(common_sides(corners, corners), -1, 0)
+    common = common_areas(corners, corners)
     beneath = across >= 0.3 * np.minimum.outer(x2 - x1, x2 - x1)  # one stands over the other
     higher = (y1 + y2)[:, None] < (y1 + y2)[None]
     shallow = down <= 0.25 * np.minimum.outer(y2 - y1, y2 - y1)

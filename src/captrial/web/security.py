@@ -139,7 +139,7 @@ def check_host(request: Request, hosts: Collection[str] | None) -> None:
         if name not in hosts:
             known = name if re.fullmatch(r"[a-z0-9.-]{1,253}", name) else "NAME"
             raise HTTPException(
-                421, f"this server does not answer for this host; start it with --name {known}"
+                421, f"this server does not answer for this host; start it with --host-name {known}"
             ) from None
 
 

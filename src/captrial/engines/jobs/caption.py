@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from captrial.captioners.batch_captioning import try_caption
 from captrial.captioners.loading import (
     ENDPOINT_OPTIONS,
     is_address,
@@ -17,7 +18,6 @@ from captrial.captioners.loading import (
     split_source,
     with_options,
 )
-from captrial.captioners.protocols import try_caption
 from captrial.captioners.registry import shipped_captioners
 from captrial.engines.engine import Engine, JobResult, run
 from captrial.engines.inputs import open_rows, parts_of_all

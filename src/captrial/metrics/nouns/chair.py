@@ -1,7 +1,8 @@
 """CHAIR: objects that a caption mentions and the image does not have.
 
 CHAIRi = hallucinated mentions / mentions of objects; CHAIRs = captions with a hallucinated object / captions. An object
-is there if it is in the given list or, as in the original, if a reference mentions it (`references_count`).
+is there if it is in the given list or, as in the original, if a reference mentions it (`references_count`). The words
+that mention a class are in `language/classes.txt`.
 """
 
 from __future__ import annotations

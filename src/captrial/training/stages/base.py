@@ -69,7 +69,7 @@ class CrossEntropy:
     scheduled_sampling: float = 0.0  # the share of words read that the model chose itself, at the last epoch
     doubly_stochastic: float = 0.0  # weight of the doubly stochastic term
     attention_weight: float = 0.0  # lambda of Liu 2017 Eq. 9
-    attention_targets: Callable[[Batch], Tensor] | None = None  # (b, n, t, k), see captrial.training.supervision
+    attention_targets: Callable[[Batch], Tensor] | None = None  # (b, n, t, k): captrial.training.attention_supervision
     name: str = "xe"
     validates: bool = True
     averages: bool = False

@@ -114,8 +114,8 @@ function link(name, answer) {
   const code = Object.assign(document.createElement("code"), { textContent: address });
   const copy = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
   copy.addEventListener("click", () => copyText(address, code).then(() => (copy.textContent = "Copied")));
-  const picture = Object.assign(document.createElement("img"), { src: answer.qr, alt: `QR code of the link of ${name}`, className: "qr" });
-  $("invited").replaceChildren(`Send this link to ${name}, or scan it. It is shown only once: `, code, " ", copy, picture);
+  const image = Object.assign(document.createElement("img"), { src: answer.qr, alt: `QR code of the link of ${name}`, className: "qr" });
+  $("invited").replaceChildren(`Send this link to ${name}, or scan it. It is shown only once: `, code, " ", copy, image);
 }
 
 // The clipboard is for HTTPS and this machine only; elsewhere the link is marked, to be copied by hand.

@@ -20,12 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from captrial.attribution.methods.registry import title_of
 from captrial.files import atomic_write
 from captrial.metrics.caption_statistics import repetition
 from captrial.metrics.registry import column_title, scale_of
 from captrial.papers.experiments import load_papers
 from studies.data_paths import ROOT
-from studies.paper_runs import RESULTS, WAN, Run, read_captions, read_summaries, table
+from studies.paper_runs import (
+    GROUNDING_METHODS,
+    RESULTS,
+    WAN,
+    Run,
+    read_captions,
+    read_grounding,
+    read_summaries,
+    table,
+)
+from studies.paper_tables import captions_table, grounding_table
 
 PAGE = ROOT / "docs" / "results.md"
 SEEDS = 3  # that either side needs for a verdict
@@ -58,9 +69,11 @@ def compare_runs(first: Array, second: Array, level: float = LEVEL) -> Differenc
     either side. Degrees of freedom are Welch's and Satterthwaite's. One seed does not show the spread of seeds: the
     interval then is that of the images alone, and `verdict` is None.
     """
-    difference = first.mean(0) - second.mean(0)  # (images,)
+    scored = ~(np.isnan(first).all(0) | np.isnan(second).all(0))  # a caption without nouns has no GroundingScore
+    first, second = first[:, scored], second[:, scored]
+    difference = np.nanmean(first, 0) - np.nanmean(second, 0)  # (images,)
     parts = [(difference.var(ddof=1) / len(difference), len(difference) - 1)]
-    parts += [(side.mean(1).var(ddof=1) / len(side), len(side) - 1) for side in (first, second) if len(side) > 1]
+    parts += [(np.nanmean(side, 1).var(ddof=1) / len(side), len(side) - 1) for side in (first, second) if len(side) > 1]
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts) if variance else math.inf
     half = float(student.ppf((1 + level) / 2, freedom)) * math.sqrt(variance)
@@ -92,8 +105,16 @@ class Claim:
     first: Side
     second: Side
     printed: str = "–"  # the paper's numbers
-    metric: str = "cider"  # a column of the kept captions, or REPETITION
+    metric: str = "cider"  # a column of the kept captions, REPETITION, or GroundingScore by a method (`grounding_by`)
     images: tuple[str, ...] = ("flickr8k",)  # sets of `studies.paper_runs`
+
+
+GROUNDED = "grounding/"
+
+
+def grounding_by(method: str) -> str:
+    """GroundingScore at delta 0 by an attribution method, as the metric of a claim; on COCO's human boxes."""
+    return f"{GROUNDED}{method}"
 
 
 REPETITION = "repetition"  # of captions without constraints: whether a word is there three or more times in a row
@@ -101,12 +122,12 @@ _TITLES = {"transformer": "Transformer", "smart": "SMArT", "m2": "M2"}
 _STAGES = {"xe": "cross-entropy", "rl": "self-critical training"}
 
 
-def _printed(features: str, captioner: str) -> str:
-    """CIDEr of Cornia 2022 Table 1, test split; all its captioners had self-critical training."""
+def _printed(features: str, captioner: str, column: str = "C") -> str:
+    """A column (CIDEr) of Cornia 2022 Table 1, test split; all its captioners had self-critical training."""
     printed = load_papers()["cornia"].experiment("table-1").printed
     assert printed is not None
     place = {"regions": "regions", "grid": "ViT"}[features], _TITLES[captioner], "test"
-    return next(row[printed.columns.index("C")] for row in printed.rows if row[:3] == place)
+    return next(row[printed.columns.index(column)] for row in printed.rows if row[:3] == place)
 
 
 def claims() -> list[Claim]:
@@ -124,7 +145,54 @@ def claims() -> list[Claim]:
             numbers = f"{_printed('grid', name)}, {_printed('regions', name)}" if stage == "rl" else "–"
             sides = Side((name,), "grid", stage), Side((name,), "regions", stage)
             found.append(Claim("Cornia 2022 Table 1", text, *sides, numbers))
-    return [*found, *_wan()]
+    return [*found, *_coverage(), *_grounding(), *_wan()]
+
+
+def _coverage() -> list[Claim]:
+    """ViT improves Coverage, they find; here the grid has its place."""
+    return [
+        Claim(
+            "Cornia 2022 Table 1",
+            f"{title} names more of what the references name on the grid than on regions, after self-critical training",
+            Side((name,), "grid", "rl"),
+            Side((name,), "regions", "rl"),
+            f"{_printed('grid', name, 'Cov')}, {_printed('regions', name, 'Cov')}",
+            "coverage",
+        )
+        for name, title in _TITLES.items()
+    ]
+
+
+def _grounding() -> list[Claim]:
+    """Tables 2 and 3 at delta 0: SMArT and M2 against the Transformer, and regions against the grid."""
+    found = []
+    for method in GROUNDING_METHODS:
+        shared = {"metric": grounding_by(method), "images": ("coco",)}
+        title = title_of(method)
+        for features in ("regions", "grid"):
+            for name in ("smart", "m2"):
+                text = f"{_TITLES[name]} is better grounded than Transformer on {features}, by {title}"
+                numbers = (
+                    f"{_printed_grounding(features, name, title)}, {_printed_grounding(features, 'transformer', title)}"
+                )
+                sides = Side((name,), features, "rl"), Side(("transformer",), features, "rl")
+                found.append(Claim("Cornia 2022 Table 3", text, *sides, numbers, **shared))  # type: ignore[arg-type]
+        text = f"The three are better grounded on regions than on the grid, by {title}"
+        sides = Side(tuple(_TITLES), "regions", "rl"), Side(tuple(_TITLES), "grid", "rl")
+        numbers = ", ".join(
+            f"{np.mean([_printed_grounding(features, name, title) for name in _TITLES]):.2f}"
+            for features in ("regions", "grid")
+        )
+        found.append(Claim("Cornia 2022 Table 3", text, *sides, numbers, **shared))  # type: ignore[arg-type]
+    return found
+
+
+def _printed_grounding(features: str, captioner: str, method: str) -> float:
+    """GroundingScore at delta 0 of Cornia 2022 Table 3, test split, x100."""
+    printed = load_papers()["cornia"].experiment("table-3").printed
+    assert printed is not None
+    place = {"regions": "regions", "grid": "ViT"}[features], _TITLES[captioner], method
+    return next(float(row[3].rstrip("†")) for row in printed.rows if tuple(row[:3]) == place)
 
 
 def _wan() -> list[Claim]:
@@ -184,6 +252,11 @@ def _wan() -> list[Claim]:
 
 def image_scores(run: Run, claim: Claim, results: Path) -> Array:
     """The metric of a claim for every image (n,) of its sets, in one order for all runs."""
+    if claim.metric.startswith(GROUNDED):
+        method = claim.metric.removeprefix(GROUNDED)
+        rows = [row for row in read_grounding(run, results) if row["method"] == method]
+        rows.sort(key=lambda row: row["image_id"])
+        return np.array([float(row["score_0"]) for row in rows])
     rows = [row for row in read_captions(run, results) if row["set"] in claim.images]
     rows.sort(key=lambda row: (row["set"], row["image_id"]))
     if claim.metric == REPETITION:
@@ -218,14 +291,20 @@ def claims_table(results: Path = RESULTS) -> str:
         value, low, high = (f"{factor * number:.{decimals}f}" for number in (found.value, found.low, found.high))
         why = f": fewer than {SEEDS} seeds" if min(found.seeds) < SEEDS else ""
         interval = f"{low} to {high}{' (images alone)' if min(found.seeds) < 2 else ''}"
-        shown = f"{column_title(claim.metric)} {value} | {interval} | {found.seeds[0]}, {found.seeds[1]}"
+        name = "GroundingScore" if claim.metric.startswith(GROUNDED) else column_title(claim.metric)
+        shown = f"{name} {value} | {interval} | {found.seeds[0]}, {found.seeds[1]}"
         lines.append(f"| {claim.paper} | {claim.text} | {VERDICTS[found.verdict]}{why} | {shown} | {claim.printed} |")
     return "\n".join(lines)
 
 
 def sections(results: Path = RESULTS) -> dict[str, str]:
     """The parts of docs/results.md that are made here, by the name of their marks."""
-    return {"runs": table(results), "claims": claims_table(results)}
+    return {
+        "runs": table(results),
+        "cornia table 1": captions_table(results),
+        "cornia table 3": grounding_table(results),
+        "claims": claims_table(results),
+    }
 
 
 def replace_sections(page: str, parts: Mapping[str, str]) -> str:

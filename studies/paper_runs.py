@@ -35,9 +35,9 @@ import torch
 from captrial.attribution.dataset_attribution import DatasetAttributor, RecordedCaptions
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.captioners.base import evaluating
-from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.checkpoint import LENGTH_POWER, Checkpoint
 from captrial.captioners.registry import ARCHITECTURES, PRESETS
-from captrial.captioners.trained import BATCH, LENGTH_POWER, caption_by_id, with_graphs
+from captrial.captioners.trained import BATCH, caption_by_id, with_graphs
 from captrial.data.datasets import read_coco, read_karpathy
 from captrial.decoding import BeamSettings, beam_search
 from captrial.decoding.constraints import Suppress
@@ -338,7 +338,7 @@ def ground(run: Run, best: Checkpoint, captions: Mapping[str, str], work: Work) 
         columns |= {f"checkable_{name_delta(delta)}": result.scores(delta, checkable=True) for delta in DELTAS}
         columns |= {f"null_{name}": result.null_scores(name) for name in NULLS}
         for number, one in enumerate(result.images):
-            rows.append([method, one.image, *(f"{values[number]:.6g}" for values in columns.values())])
+            rows.append([method, one.image, *(float(f"{values[number]:.6g}") for values in columns.values())])
     return ["method", "image_id", *columns], rows
 
 
@@ -425,8 +425,17 @@ def collect(folder: Path, results: Path = RESULTS) -> list[str]:
 
 def read_captions(run: Run, results: Path = RESULTS) -> list[dict[str, str]]:
     """The kept captions of a run: set, image id, caption and its scores, as text."""
-    content = gzip.decompress((results / run.name / CAPTIONS).read_bytes()).decode()
-    return list(csv.DictReader(io.StringIO(content)))
+    return _read_packed(results / run.name / CAPTIONS)
+
+
+def read_grounding(run: Run, results: Path = RESULTS) -> list[dict[str, str]]:
+    """The kept GroundingScores of a run: method, image id, scores and those of null models, as text."""
+    rows = _read_packed(results / run.name / GROUNDING)  # the first runs were kept with ' before negative numbers
+    return [{name: cell.removeprefix("'") for name, cell in row.items()} for row in rows]
+
+
+def _read_packed(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
 
 
 def export(folder: Path, results: Path = RESULTS) -> list[str]:

@@ -1,9 +1,10 @@
-"""docs/results.md from finished folders of `captrial papers`: tables, figures, commands, times.
+"""Put finished folders of `captrial papers` into docs/results.md: tables, figures, commands, times.
 
 python -m studies.results_page FOLDER ... [--out docs] [--instead OLD=NEW ...]
 
-The paper of a folder is read from its `settings.json`; several folders of one paper follow each other. `--instead`
-replaces parts of paths in the commands that are shown.
+The paper of a folder is read from its `settings.json`. Its part of the page, between `<!-- paper NAME -->` and the
+mark of its end, is replaced; several folders of one paper follow each other there. `--instead` replaces parts of paths
+in the commands that are shown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from captrial.files import atomic_write
 from captrial.papers.experiments import load_papers
 from captrial.papers.reproduction import SETTINGS, Reproduction
 from captrial.papers.reproduction_page import markdown, summary
-from studies.paper_claims import replace_sections, sections
+from studies.paper_claims import replace_sections
 
 WIDTH = 1200  # pixels of a figure in the docs
 COLOURS = 128
@@ -28,7 +29,6 @@ QUOTING = {  # experiments that show captions or photographs of others
     "wan": ("figure-3", "figure-11"),
     "liu": ("figure-3", "figure-5", "figure-6"),
 }
-INTRODUCTION = Path(__file__).with_name("results_introduction.md")
 
 
 def read(folder: Path) -> Reproduction:
@@ -59,29 +59,39 @@ def keep_figure(source: Path, target: Path) -> None:
         image.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
-def section(made: Reproduction, number: int, out: Path) -> str:
-    """A paper's experiments with their figures copied beside the page."""
+def section(made: Reproduction, name: str, out: Path) -> str:
+    """A paper's experiments with their figures copied beside the page, in files that begin with `name`."""
 
     def place(file: str) -> str:
-        name = f"results/{made.paper.name}-{number}-{Path(file).name}"
-        keep_figure(made.folder / file, out / "images" / name)
-        return f"images/{name}"
+        figure = f"results/{name}-{Path(file).name}"
+        keep_figure(made.folder / file, out / "images" / figure)
+        return f"images/{figure}"
 
-    return markdown(made, place)
+    return markdown(made, place).rstrip()
 
 
-def overview(made: Sequence[Reproduction]) -> str:
-    """Every experiment of every run in one table."""
-    lines = ["| paper | experiment | what | here | do the paper's claims hold? |", "| --- | --- | --- | --- | --- |"]
-    for part in made:
-        for label, title, state, holds in summary(part):
-            where = "made" if state == "reused" else state
-            lines.append(f"| {part.paper.short} | {label} | {title} | {where} | {holds} |")
-    return "\n".join(lines) + "\n"
+def overview(made: Reproduction) -> str:
+    """Every experiment of a paper in one table."""
+    lines = ["| experiment | what | here | do the paper's claims hold? |", "| --- | --- | --- | --- |"]
+    for label, title, state, holds in summary(made):
+        lines.append(f"| {label} | {title} | {'made' if state == 'reused' else state} | {holds} |")
+    return "\n".join(lines)
+
+
+def paper_parts(made: Sequence[Reproduction], out: Path) -> dict[str, str]:
+    """The part of the page of every paper, by the name of its marks."""
+    parts: dict[str, list[str]] = {}
+    for one in made:
+        number = len(parts.setdefault(f"paper {one.paper.name}", []))
+        title, *rest = section(one, f"{one.paper.name}-{number + 1}", out).split("\n\n")
+        before = next(place for place, block in enumerate(rest) if block.startswith("### "))
+        blocks = [title, *rest[:before], overview(one), *rest[before:]]
+        parts[f"paper {one.paper.name}"].append("\n\n".join(blocks))
+    return {name: "\n\n".join(found) for name, found in parts.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the page."""
+    """Replace the parts of the papers whose folders are given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=Path("docs"))
@@ -94,10 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             old, _, new = pair.partition("=")
             made = replace(made, command=made.command.replace(old, new))
         found.append(made)
-    made_sections = [section(made, number, chosen.out) for number, made in enumerate(found, 1)]
-    introduction = INTRODUCTION.read_text().rstrip().replace("OVERVIEW", overview(found).rstrip())
-    page = "\n\n".join([introduction, *map(str.rstrip, made_sections)]) + "\n"
-    atomic_write(chosen.out / "results.md", replace_sections(page, sections()))
+    page = chosen.out / "results.md"
+    atomic_write(page, replace_sections(page.read_text(), paper_parts(found, chosen.out)))
 
 
 if __name__ == "__main__":

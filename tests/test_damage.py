@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from captrial.attribution.methods.registry import AttributionSettings
 from captrial.captioners.batch_captioning import caption_to_file
-from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.checkpoint import LENGTH_POWER, Checkpoint
 from captrial.captioners.endpoint import EndpointCaptioner
 from captrial.cli.app import app
 from captrial.compete import Competition, SelectionSettings
@@ -205,6 +205,18 @@ def test_sizes_of_a_checkpoint_are_checked_before_memory_is_allocated(
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match=r"more than its weights have|does not fit the sizes"):
         Checkpoint.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("power", ["1", None, -1, 1e9, [1]])
+def test_a_length_power_that_is_none_is_refused(power: object, tmp_path: Path) -> None:
+    write(tmp_path, CHECKPOINT())
+    (tmp_path / CHECKSUMS).unlink()
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "length_power": power}))
+    with pytest.raises(InputError, match="length_power"):
+        Checkpoint.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({key: config[key] for key in config if key != "length_power"}))
+    assert Checkpoint.from_pretrained(tmp_path).length_power == LENGTH_POWER  # of an earlier version
 
 
 def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:

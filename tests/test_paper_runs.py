@@ -17,7 +17,7 @@ from captrial.training.recipe import PAPERS, split_options
 from captrial.vision.features.feature_store import FeatureWriter
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
-from studies import paper_claims, paper_runs
+from studies import paper_claims, paper_runs, paper_tables
 from studies.paper_claims import PAGE, Claim, Side, compare_runs, replace_sections, sections
 from studies.paper_runs import CAPTIONS, CURVE, GROUNDING, SUMMARY, Run, Work, plan
 
@@ -233,3 +233,43 @@ def test_a_stage_whose_weights_are_gone_is_trained_again(work: Work) -> None:
     assert orjson.loads((work.results / first.name / SUMMARY).read_bytes())["stage"] == "xe"
     assert work.has_weights(second)
     assert paper_runs.with_predecessors([second], work) == [second]
+
+
+def keep_grounding(run: Run, scores: list[float], results: Path) -> None:
+    """Kept GroundingScores of a run by one method; NaN where a caption has no nouns, ' before negative ones."""
+    header = "method,image_id,score_0,score_∞,checkable_0,null_random,null_largest,null_centre,null_prior"
+    lines = [f"saliency,{n},{f'{chr(39)}{s}' if s < 0 else s},1,{s},0.1,0.3,0.2,0" for n, s in enumerate(scores)]
+    lines += [f"{method},{n},0.5,1,0.5,0.1,0.3,0.2,0" for method in paper_runs.GROUNDING_METHODS[1:] for n in range(2)]
+    folder = results / run.name
+    folder.mkdir(parents=True)
+    (folder / GROUNDING).write_bytes(gzip.compress("\n".join([header, *lines]).encode()))
+    measured = dict.fromkeys(paper_tables.COLUMNS.values(), 0.25 + run.seed / 100)
+    (folder / SUMMARY).write_bytes(orjson.dumps({"scores": {"flickr8k": measured}}))
+
+
+def test_the_tables_of_cornia_are_means_over_seeds(tmp_path: Path) -> None:
+    for seed in range(3):
+        keep_grounding(Run("m2", "regions", "rl", seed), [0.4 + seed / 10, -0.1, float("nan")], tmp_path)
+        keep_grounding(Run("transformer", "regions", "rl", seed), [0.1, 0.1, 0.9], tmp_path)
+    keep_grounding(Run("smart", "regions", "rl", 0, "long"), [0.0, 0.0, 0.0], tmp_path)  # no part of the comparison
+    rows = [line.strip("| ").split(" | ") for line in paper_tables.captions_table(tmp_path).splitlines()[2:]]
+    assert [row[:4] for row in rows] == [["regions", name, "XE + RL", "3"] for name in ("Transformer", "M2")]
+    assert rows[1][4:6] == ["26.0 ± 1.0", "26.0 ± 1.0"]
+    assert rows[1][-1] == "131.2"
+    found = [line.strip("| ").split(" | ") for line in paper_tables.grounding_table(tmp_path).splitlines()[2:]]
+    saliency = next(row for row in found if row[1:3] == ["M2", "Saliency"])
+    assert saliency[4] == "20.0"  # of 0.5 and -0.1; the third caption has no score
+    assert saliency[7:11] == ["10.0", "30.0", "20.0", "0.0"]
+    assert saliency[11].startswith("-0.143 [")  # (0.2 - 0.3) / (1 - 0.3)
+    assert saliency[11].endswith("(largest)")
+
+
+def test_grounding_claims_leave_captions_without_a_score_out(tmp_path: Path) -> None:
+    for seed in range(3):
+        keep_grounding(Run("m2", "regions", "rl", seed), [0.5, -0.1, float("nan"), 0.3], tmp_path)
+        keep_grounding(Run("transformer", "regions", "rl", seed), [0.1, -0.2, 0.9, 0.2], tmp_path)
+    sides = Side(("m2",), "regions", "rl"), Side(("transformer",), "regions", "rl")
+    claim = Claim("", "", *sides, metric=paper_claims.grounding_by("saliency"), images=("coco",))
+    found = paper_claims.measure(claim, list(paper_runs.read_summaries(tmp_path)), tmp_path)
+    assert found is not None
+    assert (found.value, found.seeds) == (pytest.approx(0.2), (3, 3))

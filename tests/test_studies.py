@@ -12,7 +12,16 @@ import pytest
 from PIL import Image
 
 from captrial.data import read_dataset
-from studies import attend_tables, blind_check, competition_tables, judges, metric_tables, noun_presence, presence_coco
+from studies import (
+    attend_tables,
+    blind_check,
+    competition_tables,
+    judges,
+    length_power,
+    metric_tables,
+    noun_presence,
+    presence_coco,
+)
 from studies.attend_entities import RESULTS
 from studies.competition_scores import read_results
 from studies.flickr8k_table import table
@@ -160,3 +169,30 @@ def test_every_study_can_be_imported() -> None:
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_results_page_says_what_the_length_power_changes() -> None:
+    """After a run: `python -m studies.length_power m2-regions`."""
+    found = orjson.loads((length_power.RESULTS / "m2-regions.json").read_bytes())
+    page = " ".join(PAGE.with_name("results.md").read_text().split())
+    tried, test = found["validation_cider"], found["test"]
+    assert f"(CIDEr {100 * tried['1.0']:.1f} instead of {100 * tried['0.7']:.1f}; seven powers tried" in page
+    assert len(tried) == 7
+    value, low, high = (100 * number for number in found["test_cider_difference"])
+    assert f"changes CIDEr by {value:+.1f} (95% interval {low:.1f} to {high:.1f}: no gain shown)" in page
+    assert low < 0 < high
+    scores = [f"{100 * test[power][metric]:.1f}" for metric in ("spice", "meteor") for power in ("0.7", "1.0")]
+    assert "SPICE from {} to {} and METEOR from {} to {}".format(*scores) in page
+    words = [f"{found['test_words'][power]:.1f}" for power in ("1.0", "0.7")]
+    assert "captions have {} instead of {} words".format(*words) in page
+
+
+def test_a_card_with_another_power_is_written_once() -> None:
+    card = "| --- | --- |\n| training | XE |\n| made by | x; every figure below comes from that run |\n\n## Scores\n"
+    card += "| BLEU-4 | METEOR | CIDEr | SPICE |\n| --- | --- | --- | --- |\n| 1 | 2 | 3 | 4 |\n"
+    found = {"chosen": 1.0, "test": {"1.0": {"bleu_4": 0.25, "meteor": 0.2, "cider": 0.7, "spice": 0.16}}}
+    once = length_power.update_card(card, "m2-regions", found)
+    assert "| 25.0 | 20.0 | 70.0 | 16.0 |" in once
+    assert once.count("| decoding | hypotheses ranked by log-probability / length ** 1.0") == 1
+    assert "every figure" not in once
+    assert length_power.update_card(once, "m2-regions", found) == once

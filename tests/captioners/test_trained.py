@@ -12,6 +12,8 @@ from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
+from captrial.attribution.dataset_attribution import DatasetAttributor
+from captrial.attribution.explain import explain
 from captrial.captioners import create
 from captrial.captioners.batch_captioning import caption_to_file
 from captrial.captioners.checkpoint import Checkpoint
@@ -173,6 +175,34 @@ def test_a_beam_of_one_is_greedy() -> None:
     model = Bigrams(50, words=len(VOCABULARY))
     found = greedy(model, model.memory, max_words=8, constraints=usual_constraints(VOCABULARY))
     assert generate(model, VOCABULARY, model.memory, beam=1, max_words=8) == found.best()
+
+
+@pytest.mark.parametrize("power", [0.0, 4.0])
+def test_a_checkpoint_ranks_captions_by_its_own_length_power(power: float, tmp_path: Path) -> None:
+    """Saved, loaded, and used wherever a caption is generated: captioning, explaining, a data set's captions."""
+    torch.manual_seed(1)
+    backbone = EfficientNetLite(0, 128)
+    captioner = create(
+        "transformer-small", words=len(VOCABULARY), features=backbone.width, width=16, heads=2, hidden=16
+    ).eval()
+    with torch.no_grad():  # words of equal weight: every caption is likely, and how long it is decides
+        for parameter in captioner.parameters():
+            parameter.mul_(0.05)
+    Checkpoint(captioner, VOCABULARY, backbone.describe(), length_power=power).save_pretrained(tmp_path / "best")
+    model = TrainedCaptioner.load(tmp_path)
+    assert model.checkpoint.length_power == power
+    image = Image.fromarray(ToyWorld(size=128).render("train", 0).pixels)
+    memory = captioner.encode(backbone.extract([image]))
+    wanted, other = (generate(captioner, VOCABULARY, memory, length_power=each)[0] for each in (power, 4.0 - power))
+    assert (len(wanted) < len(other)) == (power == 0), "the test needs powers that change the caption"
+    said = " ".join(VOCABULARY.decode(wanted))
+    assert model.caption([image]) == [said]
+    assert " ".join(explain(model, image, method="attention").words) == said
+    with FeatureWriter(tmp_path / "store", backbone.describe()) as writer:
+        writer.add(["0"], backbone.extract([image]))
+    assert DatasetAttributor("a", model.checkpoint, FeatureStore(tmp_path / "store"), "attention").caption(["0"]) == [
+        said
+    ]
 
 
 # Scene graphs: SGAE trained on labelled regions of the toy world with their true graphs -------------------------------

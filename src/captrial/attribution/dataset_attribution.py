@@ -96,9 +96,9 @@ class DatasetAttributor:
     @torch.no_grad()
     def caption(self, image_ids: Sequence[str]) -> list[str]:
         """Captions by beam search."""
-        captioner = self.checkpoint.captioner
+        captioner, power = self.checkpoint.captioner, self.checkpoint.length_power
         memory = captioner.encode(self.features.get(image_ids).to(self._device()))
-        found = generate(captioner, self.checkpoint.vocabulary, memory, self.beam, self.max_words)
+        found = generate(captioner, self.checkpoint.vocabulary, memory, self.beam, self.max_words, power)
         return [" ".join(self.checkpoint.vocabulary.decode(words)) for words in found]
 
     def attribute(self, image_ids: Sequence[str], captions: Sequence[Sequence[Words]]) -> list[list[WordWeights]]:

@@ -233,8 +233,8 @@ def _black_box(model: Any) -> AnyCaptioner:
 @torch.no_grad()
 def _generate(checkpoint: Checkpoint, features: Features, beam: int, max_words: int) -> list[int]:
     """The caption as `TrainedCaptioner` generates it."""
-    captioner = checkpoint.captioner
-    return generate(captioner, checkpoint.vocabulary, captioner.encode(features), beam, max_words)[0]
+    captioner, power = checkpoint.captioner, checkpoint.length_power
+    return generate(captioner, checkpoint.vocabulary, captioner.encode(features), beam, max_words, power)[0]
 
 
 @torch.no_grad()

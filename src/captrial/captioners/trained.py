@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from captrial.captioners.base import Captioner, evaluating
-from captrial.captioners.checkpoint import Checkpoint
+from captrial.captioners.checkpoint import LENGTH_POWER, Checkpoint
 from captrial.captioners.packed_weights import packed
 from captrial.decoding.beam import BeamSettings, beam_search
 from captrial.decoding.constraints import BAD_ENDINGS, Constraint, NoBadEnding, NoImmediateRepeat, Suppress
@@ -36,7 +36,6 @@ from captrial.vision.scene_graphs import GraphSource, Lookup, add_graphs, detect
 BATCH = 50  # images with stored features at once
 DEFAULT_PRECISION = "float32"
 BEST = "best"  # the folder of the best checkpoint in a run folder
-LENGTH_POWER = 0.7  # ranked by log-probability alone captions come out short (chosen on Flickr8k's val images)
 
 
 def generate(
@@ -116,7 +115,7 @@ class TrainedCaptioner:
         captioner, vocabulary = self.checkpoint.captioner, self.checkpoint.vocabulary
         device = next(captioner.parameters()).device
         memory = self.model.encode(extract_for(captioner, vocabulary, self.backbone, images).to(device))
-        found = generate(self.model, vocabulary, memory, self.beam, self.max_words)
+        found = generate(self.model, vocabulary, memory, self.beam, self.max_words, self.checkpoint.length_power)
         return [" ".join(vocabulary.decode(words)) for words in found]
 
 

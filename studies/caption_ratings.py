@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,17 +127,29 @@ METRICS: dict[str, Callable[[Corpus], dict[str, Floats]]] = {
 
 def scored(name: str, rated: Rated, metrics: Sequence[str], work: Path) -> dict[str, Floats]:
     """The scores of these metrics, from the work folder where they were computed before; 0 where there is none."""
+    work.mkdir(parents=True, exist_ok=True)
     found: dict[str, Floats] = {}
     corpus = Corpus.prepare(rated.texts, rated.references)
     for metric in metrics:
         path = work / f"{name}-{metric}.npz"
         if not path.exists():
-            work.mkdir(parents=True, exist_ok=True)
             columns = METRICS[metric](corpus)
             np.savez(path, **{column: np.nan_to_num(values) for column, values in columns.items()})
-            print(f"{path} is there", flush=True)
         with np.load(path) as stored:
             found |= dict(stored)
+    return found
+
+
+def taus(name: str, rated: Rated, scores: Mapping[str, Floats], work: Path) -> dict[str, Floats]:
+    """Kendall's tau of every score, (1 + replicates,): of all captions, then of resampled images; kept likewise."""
+    samples = [np.arange(len(rated.texts)), *_resampled_images(rated.images)]
+    found = {}
+    for column, values in scores.items():
+        path = work / f"{name}-{column}-tau.npy"
+        if not path.exists():
+            np.save(path, np.array([_tau(values[rows], rated, rows) for rows in samples]))
+            print(f"{path} is there", flush=True)
+        found[column] = np.load(path)
     return found
 
 
@@ -166,18 +178,10 @@ def joined(found: list[Floats]) -> dict[str, Floats]:
     }
 
 
-def correlations(scores: dict[str, Floats], rated: Rated, against: str = MAIN) -> dict[str, Any]:
-    """Kendall's tau of each metric, and how far `against` is above it, with intervals."""
-    samples = _resampled_images(rated.images)
-    drawn = {name: np.array([_tau(of[rows], rated, rows) for rows in samples]) for name, of in scores.items()}
-    everything = np.arange(len(rated.texts))
-    value = {name: _tau(of, rated, everything) for name, of in scores.items()}
+def compared(drawn: Mapping[str, Floats], against: str = MAIN) -> dict[str, Any]:
+    """Tau of each metric, and how far `against` is above it, with intervals."""
     return {
-        name: {
-            "tau": _rounded(value[name], drawn[name]),
-            f"{against} minus it": _rounded(value[against] - value[name], drawn[against] - drawn[name]),
-        }
-        for name in scores
+        name: {"tau": _rounded(of), f"{against} minus it": _rounded(drawn[against] - of)} for name, of in drawn.items()
     }
 
 
@@ -190,8 +194,10 @@ def choice(rated: Rated) -> list[dict[str, Any]]:
     for rows, rest in (halves, halves[::-1]):
         seen = {name: round(_tau(of[rows], rated, rows), 4) for name, of in ways.items()}
         best = max(seen, key=lambda name: seen[name])
-        held = correlations({name: of[rest] for name, of in ways.items()}, rated.take(rest), best)
-        found.append({"chosen on": seen, "chosen": best, "held out": held})
+        other = rated.take(rest)
+        samples = [np.arange(len(rest)), *_resampled_images(other.images)]
+        held = {name: np.array([_tau(of[rest][drawn], other, drawn) for drawn in samples]) for name, of in ways.items()}
+        found.append({"chosen on": seen, "chosen": best, "held out": compared(held, best)})
     return found
 
 
@@ -211,8 +217,9 @@ def _resampled_images(images: Sequence[str]) -> list[NDArray[np.int64]]:
     return [np.concatenate([of_image[image] for image in draw]) for draw in draws]
 
 
-def _rounded(value: float, samples: Floats) -> list[float]:
-    return [round(float(one), 4) for one in (value, *np.percentile(samples, [2.5, 97.5]))]
+def _rounded(values: Floats) -> list[float]:
+    """The first value, that of all captions, and the interval of the others."""
+    return [round(float(one), 4) for one in (values[0], *np.percentile(values[1:], [2.5, 97.5]))]
 
 
 def main() -> None:
@@ -224,8 +231,13 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="+", choices=METRICS, help="by default all, likewise")
     arguments = parser.parse_args()
     sets = read_flickr8k(arguments.flickr8k) | read_nebula(arguments.nebula)
-    scores = {
-        name: scored(name, sets[name], arguments.metrics or list(METRICS), arguments.work)
+    drawn = {
+        name: taus(
+            name,
+            sets[name],
+            scored(name, sets[name], arguments.metrics or list(METRICS), arguments.work),
+            arguments.work,
+        )
         for name in arguments.sets or sets
     }
     if arguments.sets or arguments.metrics:
@@ -238,7 +250,7 @@ def main() -> None:
                 "judgements": int(rated.ratings.size),
                 "images": len(set(rated.images)),
                 "tau": rated.variant,
-                "metrics": correlations(scores[name], rated),
+                "metrics": compared(drawn[name]),
             }
             for name, rated in sets.items()
         },

@@ -229,17 +229,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", help="by default all, and only then results are written")
     parser.add_argument("--metrics", nargs="+", choices=METRICS, help="by default all, likewise")
+    parser.add_argument("--stored", action="store_true", help="leave out what is not yet in the work folder")
     arguments = parser.parse_args()
     sets = read_flickr8k(arguments.flickr8k) | read_nebula(arguments.nebula)
-    drawn = {
-        name: taus(
-            name,
-            sets[name],
-            scored(name, sets[name], arguments.metrics or list(METRICS), arguments.work),
-            arguments.work,
-        )
-        for name in arguments.sets or sets
-    }
+    drawn = {}
+    for name in arguments.sets or sets:
+        chosen = arguments.metrics or list(METRICS)
+        if arguments.stored:
+            chosen = [metric for metric in chosen if (arguments.work / f"{name}-{metric}.npz").exists()]
+        drawn[name] = taus(name, sets[name], scored(name, sets[name], chosen, arguments.work), arguments.work)
     if arguments.sets or arguments.metrics:
         return
     found = {

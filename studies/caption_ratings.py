@@ -137,6 +137,8 @@ def scored(name: str, rated: Rated, metrics: Sequence[str], work: Path) -> dict[
             np.savez(path, **{column: np.nan_to_num(values) for column, values in columns.items()})
         with np.load(path) as stored:
             found |= dict(stored)
+    if {"semantic", "facts"} <= found.keys():
+        found["mean of semantic and facts"] = (found["semantic"] + found["facts"]) / 2
     return found
 
 

@@ -86,7 +86,10 @@ def hat_table(found: Mapping[str, Any]) -> str:
 
 def rating_table(found: Mapping[str, Any]) -> str:
     """Kendall's tau x100 with the ratings of each set, by the tau on the first; differences are paired."""
-    columns = ["Kendall's τ x100", *(cell for name, of in found.items() for cell in (f"{name}, τ-{of['tau']}", "less"))]
+    columns = [
+        "Kendall's τ x100",
+        *(cell for name, of in found.items() for cell in (f"{name}, τ-{of['tau']}", "`semantic` minus it")),
+    ]
     first, *_ = found.values()
     names = sorted(first["metrics"], key=lambda name: -first["metrics"][name]["tau"][0])
     rows = []

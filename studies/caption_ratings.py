@@ -22,7 +22,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from captrial.metrics import Corpus, Scores, bleu, cider, facts, meteor, rouge_l
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
 
 Floats = NDArray[np.float64]
+Variant = Literal["b", "c"]
 RESULTS = Path(__file__).parent / "results" / "semantic" / "ratings.json"
 REPLICATES = 300
 MAIN = "semantic"
@@ -46,7 +47,7 @@ class Rated:
     references: list[list[str]]
     images: list[str]
     ratings: Floats
-    variant: str  # of Kendall's tau
+    variant: Variant  # of Kendall's tau
 
     def take(self, rows: NDArray[np.int64]) -> Rated:
         """Some of the captions."""
@@ -95,7 +96,7 @@ def _rated(
     texts: dict[str, str],
     references: dict[str, list[str]],
     ratings: Sequence[Sequence[float]],
-    variant: str,
+    variant: Variant,
 ) -> Rated:
     images = [row[0] for row in rows]
     said = [texts[row[1]] for row in rows]

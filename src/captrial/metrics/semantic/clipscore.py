@@ -131,7 +131,7 @@ class ClipEncoder:
             self._processor = _image_processor().from_pretrained(folder)
         except (OSError, ValueError) as error:
             raise InputError(f"{source}: its tokeniser or image processor cannot be loaded: {error}") from None
-        self.longest = int(self._model.config.text_config.max_position_embeddings)
+        self.longest = int(config.text_config.max_position_embeddings)
 
     def images(self, paths: Sequence[Path]) -> Floats:
         """(n, d) unit vectors of image files."""

@@ -15,6 +15,7 @@ from captrial.data import read_dataset
 from studies import (
     attend_tables,
     blind_check,
+    caption_ratings,
     competition_tables,
     judges,
     length_power,
@@ -103,6 +104,21 @@ def test_the_text_on_metrics_has_the_numbers_of_its_results() -> None:
     numbers = metric_tables.page_numbers()
     assert len(numbers) == 15
     assert [number for number in numbers if number not in text] == []
+
+
+def test_ratings_of_flickr8k_are_read_by_the_conventions_of_clipscore(tmp_path: Path) -> None:
+    captions = {f"{name}.jpg#{number}": f"{name} {number}" for name in "ab" for number in range(3)}
+    (tmp_path / "Flickr8k.token.txt").write_text("".join(f"{name}\t{text}\n" for name, text in captions.items()))
+    (tmp_path / "ExpertAnnotations.txt").write_text("a.jpg\ta.jpg#2\t4\t4\t4\na.jpg\tb.jpg#1\t1\t2\t1\n")
+    (tmp_path / "CrowdFlowerAnnotations.txt").write_text(
+        "a.jpg\tb.jpg#2\t0\t0\t3\na.jpg\ta.jpg#2\t1\t3\t0\nb.jpg\ta.jpg#2\t0.5\t2\t2\n"
+    )
+    found = caption_ratings.read_flickr8k(tmp_path)
+    expert, crowd = found["Flickr8k-Expert"], found["Flickr8k-CF"]
+    assert (expert.texts, expert.ratings.tolist(), expert.variant) == (["b 1"], [[1, 2, 1]], "c")
+    assert expert.references == [["a 0", "a 1", "a 2"]]
+    assert crowd.references == [["a 0", "a 1"], ["a 0", "a 1"], ["b 0", "b 1", "b 2"]]  # not what was itself judged
+    assert (crowd.ratings.ravel().tolist(), crowd.variant) == ([0, 1, 0.5], "b")
 
 
 def cells(line: str) -> list[str]:

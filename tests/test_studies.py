@@ -11,6 +11,7 @@ import orjson
 import pytest
 from PIL import Image
 
+from captrial.attribution.methods.registry import gradient_methods
 from captrial.data import read_dataset
 from studies import (
     attend_tables,
@@ -196,3 +197,21 @@ def test_a_card_with_another_power_is_written_once() -> None:
     assert once.count("| decoding | hypotheses ranked by log-probability / length ** 1.0") == 1
     assert "every figure" not in once
     assert length_power.update_card(once, "m2-regions", found) == once
+
+
+def test_the_page_on_vlms_has_the_tables_of_its_results() -> None:
+    """After a run: `python -m studies.vlm_evidence --tables`; and the results are what the page says they are."""
+    from studies import vlm_evidence
+
+    shown = (PAGE.parent / "vlm.md").read_text()
+    for name, found in vlm_evidence.page_tables().items():
+        assert found in shown, f"the table of {name} is not that of the stored results"
+    for name, found in vlm_evidence.results("apart").items():
+        assert found["right"] >= 0.95 * found["images"], name
+        for method in (*gradient_methods(), "attention_x_gradient"):
+            hits, count = found["pointing"][method]
+            assert hits >= 0.95 * count, (name, method)
+        for gains in found["gains"].values():
+            assert all(mean > 1.96 * error for mean, error in gains), name
+        assert found["least_share_always_said"] > 0.95
+        assert all(found["shares"][word][0] < 0.1 for word in vlm_evidence.COLOURS)

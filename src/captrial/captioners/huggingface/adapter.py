@@ -58,6 +58,7 @@ class HfCaptioner(abc.ABC):
     default_beam = 5
 
     def __init__(self, model: Any, processor: Any, options: HfOptions) -> None:
+        self.name = type(self).__name__  # in pages; that of its folder or on the hub, where it was loaded from one
         self.model, self.processor, self.options = model.eval().requires_grad_(False), processor, options
         self.tokenizer, self.image_processor = processor.tokenizer, processor.image_processor
         self.tokenizer.padding_side = "left"  # decoders continue at the right end

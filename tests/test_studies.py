@@ -213,5 +213,5 @@ def test_the_page_on_vlms_has_the_tables_of_its_results() -> None:
             assert hits >= 0.95 * count, (name, method)
         for gains in found["gains"].values():
             assert all(mean > 1.96 * error for mean, error in gains), name
-        assert found["least_share_always_said"] > 0.95
-        assert all(found["shares"][word][0] < 0.1 for word in vlm_evidence.COLOURS)
+        for word, (share, _) in enumerate(found["shares"]):
+            assert share < 0.1 if word in vlm_evidence.COLOURS else share > 0.95, (name, word)

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from PIL import Image
 
+from captrial.attribution.methods.registry import gradient_methods
 from captrial.data import read_dataset
 from studies import (
     attend_tables,
@@ -30,6 +31,7 @@ from studies.free_photographs import PHOTOGRAPHS, write_photographs
 from studies.preferences import page_tables
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "flickr8k.md"
+VLM_RESULTS = PAGE.parents[1] / "studies" / "results" / "vlm"
 
 
 def test_the_page_on_flickr8k_has_the_table_of_its_results() -> None:
@@ -212,3 +214,40 @@ def test_a_card_with_another_power_is_written_once() -> None:
     assert once.count("| decoding | hypotheses ranked by log-probability / length ** 1.0") == 1
     assert "every figure" not in once
     assert length_power.update_card(once, "m2-regions", found) == once
+
+
+def test_the_page_on_vlms_has_the_tables_of_its_results() -> None:
+    """After a run: `python -m studies.vlm_evidence --tables`; and the results are what the page says they are."""
+    from studies import vlm_evidence
+
+    shown = (PAGE.parent / "vlm.md").read_text()
+    for name, found in vlm_evidence.page_tables().items():
+        assert found in shown, f"the table of {name} is not that of the stored results"
+    for name, found in vlm_evidence.results("apart").items():
+        assert found["right"] >= 0.95 * found["images"], name
+        for method in (*gradient_methods(), "attention_x_gradient"):
+            hits, count = found["pointing"][method]
+            assert hits >= 0.95 * count, (name, method)
+        for gains in found["gains"].values():
+            assert all(mean > 1.96 * error for mean, error in gains), name
+        for word, (share, _) in enumerate(found["shares"]):
+            assert share < 0.1 if word in vlm_evidence.COLOURS else share > 0.95, (name, word)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
+@pytest.mark.parametrize("path", sorted(VLM_RESULTS.glob("apart-*.json")), ids=lambda path: path.stem)
+def test_maps_of_vlms_point_at_planted_evidence(path: Path, tmp_path: Path) -> None:
+    """The study of docs/vlm.md once more, with fewer images."""
+    from studies.vlm_evidence import COLOURS, measure, sizes_of, summary, train
+
+    name = path.stem.removeprefix("apart-")
+    captioner = train(name, tmp_path, "apart")
+    found = summary(name, [measure(captioner, size, 6, 1) for size in sizes_of(name)])
+    assert found["right"] >= 0.9 * found["images"]
+    for method in gradient_methods():
+        hits, count = found["pointing"][method]
+        assert hits >= 0.95 * count, method
+    assert all(mean > 0 for gains in found["gains"].values() for mean, _ in gains)
+    for word, (share, _) in enumerate(found["shares"]):
+        assert share < 0.15 if word in COLOURS else share > 0.9, word

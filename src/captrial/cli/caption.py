@@ -99,9 +99,7 @@ def _check_paths(images: Sequence[Path], out: Path | None, in_parts: bool, overw
     """Refuse images that are not there and outputs that cannot be written."""
     for path in images:
         if re.match(r"https?:/", str(path)):  # `Path` makes one slash of two
-            raise InputError(
-                f"{path}: write addresses into a .txt file, one per line, and caption that, or download the image"
-            )
+            raise InputError(f"{path}: download the image, or write addresses into a .txt file, one per line")
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
     if out is None:

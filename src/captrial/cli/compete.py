@@ -210,8 +210,6 @@ def images(
     if json:
         print_json({"images": str(competition.image_root), "missing": missing, "image_problems": problems})
         return
-    if missing:
-        print_warning(f"{len(missing)} selected images are not there, such as {missing[0]}")
     _print_image_problems(competition, problems)
     console.print(f"images of {directory}: {competition.image_root}", soft_wrap=True, markup=False)
 

@@ -41,8 +41,8 @@ class FlipReport:
             return f"No set of images was found whose removal makes another model than {self.winner} win."
         count = len(self.removed)
         images = "1 image" if count == 1 else f"{count} images"
-        fewer = "no fewer do" if self.method == "exact" else "perhaps fewer do"
-        return f"{self.winner} wins; if {images} were left out, {self.new_winner} would win ({fewer})."
+        fewer = " (no fewer do)" if self.method == "exact" and count > 1 else " (perhaps fewer do)" if count > 1 else ""
+        return f"{self.winner} wins; if {images} were left out, {self.new_winner} would win{fewer}."
 
 
 def flip_report(pairwise: PairwiseScores, influential: int = 10) -> FlipReport:

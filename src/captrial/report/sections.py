@@ -126,7 +126,9 @@ def pool_chart(ranking: PoolRanking) -> Chart:
     """Mean scores over the whole pool with their intervals."""
     title = column_title(ranking.metric)
     factor, _ = scale_of(ranking.metric)  # as tables print the metric
-    rows = [(model, *(factor * value for value in values)) for model, *values in interval_rows(ranking.rows())]
+    rows = [
+        (model, factor * mean, factor * low, factor * high) for model, mean, low, high in interval_rows(ranking.rows())
+    ]
     name = f"pool_{ranking.metric}"
     return charts.intervals(name, f"Mean over the pool with 95% intervals, {title}", rows, f"mean {title}")
 

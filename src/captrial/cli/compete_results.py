@@ -44,7 +44,7 @@ from captrial.cli.output import (
 )
 from captrial.compete.selection.design import TARGETS, target_help
 from captrial.errors import InputError
-from captrial.metrics.registry import column_title
+from captrial.metrics.registry import column_title, scale_of
 from captrial.metrics.score_formats import shown
 
 if TYPE_CHECKING:
@@ -237,14 +237,20 @@ def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
 def _print_pool(found: PoolRanking) -> None:
     about = [
         f"target: {TARGETS['pool']}",
-        f"{found.labels} labels for {found.images} images; document frequencies: {found.table}",
+        f"{found.labels} label{'' if found.labels == 1 else 's'} for {found.images} images; "
+        f"document frequencies: {found.table}",
     ]
-    rows = [[*_ranking_cells(row), row["mean"], row["mean_rank"]] for row in found.rows()]
+    title, (_, decimals) = column_title(found.metric), scale_of(found.metric)
+    rows = []
+    for raw, row in zip(found.rows(), found.table_rows(), strict=True):
+        cells = [*ranking_cells(row, decimals), share_text(row["first"]), _value(raw["mean"], found.metric)]
+        cells[2] = _value(raw["score"], found.metric)
+        rows.append([*cells, row["mean_rank"]])
     columns = [*RANKING_COLUMNS, "plain mean", "its rank"]
     about.append(
         "plain mean: over the labelled images as they are; finds the winner with the fewest labels, but is biased"
     )
-    print_table(f"ranking by {column_title(found.metric)}, on the whole pool", columns, rows, [*about, *found.notes])
+    print_table(f"ranking by {title}, on the whole pool", columns, rows, [*about, *found.notes])
     _print_conclusion(found.conclusion())
 
 

@@ -241,15 +241,13 @@ def _print_pool(found: PoolRanking) -> None:
         f"document frequencies: {found.table}",
     ]
     title, (_, decimals) = column_title(found.metric), scale_of(found.metric)
-    rows = []
+    rows: list[list[object]] = []
     for raw, row in zip(found.rows(), found.table_rows(), strict=True):
         cells = [*ranking_cells(row, decimals), share_text(row["first"]), _value(raw["mean"], found.metric)]
         cells[2] = _value(raw["score"], found.metric)
         rows.append([*cells, row["mean_rank"]])
     columns = [*RANKING_COLUMNS, "plain mean", "its rank"]
-    about.append(
-        "plain mean: over the labelled images as they are; finds the winner with the fewest labels, but is biased"
-    )
+    about.append("plain mean: over the labelled images as they are; biased, but with few labels the likelier winner")
     print_table(f"ranking by {title}, on the whole pool", columns, rows, [*about, *found.notes])
     _print_conclusion(found.conclusion())
 

@@ -80,7 +80,8 @@ def test_few_labels_have_no_interval_and_no_certain_winner(labels: int) -> None:
     for row in found.rows():
         assert row["score"] is not None
         assert row["low"] is row["high"] is row["rank_low"] is row["first"] is None
-    said = f"no intervals: the pairs have {labels} labelled images on average; it takes about 10 of each pair"
+    counted = f"{labels} labelled image{'' if labels == 1 else 's'}"
+    said = f"no intervals: a pair has {counted} on average; it takes about 10 of each pair"
     assert said in found.notes
 
 

@@ -67,6 +67,10 @@ def test_enough_was_drawn_for_the_page_on_competitions() -> None:
         assert all(row["competitions"] >= 200 for row in read_results(name)["rows"])
     for row in read_results("designs_cider")["rows"]:
         assert row["hybrid, all_wins_more"] > -1.96 * row["hybrid, all_wins_more_se"], (row["models"], row["k"])
+    for name in ("designs_cider", "designs_cider_half1"):
+        for models in (2, 5, 9):  # over all k, the plain mean of the default design names the winner more often
+            rows = [row for row in read_results(name)["rows"] if row["models"] == models]
+            assert sum(row["hybrid, all_wins_more"] for row in rows) > 0, (name, models)
     for name in ("stop_cider", "stop_semantic", "stop_cider_tied"):
         for row in read_results(name)["rows"]:
             assert row["replays"] >= 1000

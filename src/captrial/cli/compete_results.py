@@ -237,21 +237,16 @@ def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
 def _print_pool(found: PoolRanking) -> None:
     about = [
         f"target: {TARGETS['pool']}",
-        f"{found.labels} labels for {found.images} images; document frequencies: {found.table}",
-    ]
-    rows = [
-        [
-            *_ranking_cells(row, found.metric),
-            _value(row["mean"], found.metric),
-            row["mean_rank"],
-        ]
-        for row in found.rows()
+        f"{found.labels} label{'' if found.labels == 1 else 's'} for {found.images} images; "
+        f"document frequencies: {found.table}",
     ]
     title = column_title(found.metric)
+    rows = [
+        [*_ranking_cells(row, found.metric), _value(row["mean"], found.metric), row["mean_rank"]]
+        for row in found.rows()
+    ]
     columns = [title if column == "score" else column for column in RANKING_COLUMNS] + ["plain mean", "its rank"]
-    about.append(
-        "plain mean: over the labelled images as they are; finds the winner with the fewest labels, but is biased"
-    )
+    about.append("plain mean: over the labelled images as they are; biased, but with few labels the likelier winner")
     print_table(f"ranking by {title}, on the whole pool", columns, rows, [*about, *found.notes])
     _print_conclusion(found.conclusion())
 

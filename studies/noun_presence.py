@@ -69,7 +69,7 @@ ONE_LOOK = frozenset({
     "water", "grass", "snow", "sand", "mountain", "street", "building", "tree", "rock", "shirt", "coat", "hat",
     "pants", "outfit", "dress", "shoe",
 })  # fmt: skip  # merged classes whose words describe one thing: field and grass, coat and jacket
-MEASURED = ("m2", "ort", "show_attend_tell", "transformer")
+MEASURED = ("m2", "m2-regions", "ort", "show_attend_tell", "transformer")
 RECALL = 0.6  # of absent nouns, at the threshold that is chosen on validation photographs
 
 

@@ -26,8 +26,8 @@ import orjson
 import torch
 from numpy.typing import NDArray
 
-from captrial.attribution.attribution import on_image, region_scores, tile, usable_regions
-from captrial.attribution.dataset_attribution import DatasetAttributor, without_class_token
+from captrial.attribution.attribution import grid_of, on_image, region_scores, tile, usable_regions
+from captrial.attribution.dataset_attribution import DatasetAttributor, WordWeights, without_class_token
 from captrial.attribution.methods.cross_attention import attend_heads, recorded_attention
 from captrial.attribution.methods.occlusion import GRID, occlude
 from captrial.attribution.methods.registry import AttributionSettings
@@ -39,7 +39,7 @@ from captrial.data.images import open_image
 from captrial.data.sample_sizes import size_of, with_size
 from captrial.files import atomic_write, content_hash
 from captrial.grounding.baselines import NULLS, LabelPrior, null_labels, skill
-from captrial.grounding.regions import dataset_regions
+from captrial.grounding.regions import ELEMENTS, dataset_regions, element_regions
 from captrial.grounding.score import Grounder, Noun
 from captrial.grounding.study_data import DataSource
 from captrial.language.tokenizer import tokenize_all
@@ -56,8 +56,10 @@ Floats = NDArray[np.float64]
 PATH, HEADS = RESULTS / "rules.json", RESULTS / "heads.json"
 GROUP = "group of people"
 PEOPLE = "person"
+OF_REGIONS = ("m2-regions",)  # captioners that read the regions of the detector
 SUPERVISED = ("show_attend_tell-implicit", "show_attend_tell-strong")  # attention learnt without and with human boxes
 OWN, HUMAN = "own", "people's"  # whose captions
+PEOPLES, DETECTOR = "people", "detector"  # whose regions; or ELEMENTS, those that the captioner reads
 STEPS = 8  # of integrated gradients
 OCCLUSION, OCCLUDED = "occlusion", 120  # captions every image 25 times: the first images only, and own captions
 DETECTED = 0.3  # least score of a detector's region: as many as people draw
@@ -118,7 +120,7 @@ class Setting:
 
     data: str
     captions: str  # OWN or HUMAN
-    regions: str  # "people" or "detector"
+    regions: str  # PEOPLES, DETECTOR or ELEMENTS
     model: str
 
     def texts(self, cache_: Path) -> list[str]:
@@ -132,7 +134,9 @@ class Setting:
     def samples(self, cache_: Path) -> tuple[Sequence[Sample], Sequence[str]]:
         """The images with their regions, and all labels that regions can have."""
         samples = load(self.data)
-        if self.regions == "people":
+        if self.regions == ELEMENTS:
+            return element_regions(samples, self.attributor(cache_).features)
+        if self.regions == PEOPLES:
             return samples, [str(region.label) for sample in samples for region in sample.regions]
         bare = [replace(sample, regions=()) for sample in samples]
         found, labels = dataset_regions(bare, [], DEFAULT_DETECTOR, cache_ / f"regions-{split_of(self.data)}")
@@ -181,18 +185,17 @@ def attention_x_gradient(attributor: DatasetAttributor, image: str, words: Seque
     return torch.stack(parts).sum(0).double().numpy()
 
 
-def occlusion(setting: Setting, words: Sequence[Sequence[str]], path: Path) -> None:
-    """Write the maps of `occlude` on 5 x 5 cells for the first images; the others have none."""
+def occlusion(setting: Setting, words: Sequence[Sequence[str]], title: str) -> list[WordWeights]:
+    """The maps of `occlude` on 5 x 5 cells for the first images; the others have none."""
     captioner = load_captioner(measured_captioners(SUPERVISED)[setting.model])
-    rows = []
+    found, boxes = [], np.asarray(tile(*GRID), np.float64)
     pairs = list(zip(load(setting.data), words, strict=True))
-    for sample, text in track(pairs[:OCCLUDED], path.stem):
+    for sample, text in track(pairs[:OCCLUDED], title):
         assert sample.image.path is not None
-        found = occlude(captioner, open_image(sample.image.path), caption=" ".join(text))
-        assert list(found.words) == list(text), f"{sample.id}: {found.words} for {text}"
-        rows.append(found.scores)
-    counts = [len(row) for row in rows] + [0] * len(pairs[OCCLUDED:])
-    np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=tile(*GRID), words=counts)
+        one = occlude(captioner, open_image(sample.image.path), caption=" ".join(text))
+        assert list(one.words) == list(text), f"{sample.id}: {one.words} for {text}"
+        found.append(WordWeights(np.asarray(one.scores, np.float64), boxes, GRID))
+    return found + [WordWeights(np.zeros((0, len(boxes))), boxes, GRID)] * len(pairs[OCCLUDED:])
 
 
 OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floats]] = {
@@ -201,29 +204,38 @@ OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floa
 }  # besides those of the registry; of Transformers only
 
 
-def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache_: Path) -> tuple[list[Floats], Floats]:
-    """The scores (w, k) of every caption's words, and the boxes (k, 4) of the elements; kept in a file."""
+def attributed(attributor: DatasetAttributor, image: str, words: Sequence[str], method: str) -> WordWeights:
+    """The map of one caption's words."""
+    if method in OWN_METHODS:
+        features = attributor.features.get([image])
+        assert features.boxes is not None
+        return without_class_token(OWN_METHODS[method](attributor, image, words), features.boxes[0].numpy())
+    attributor.method = method
+    return attributor.attribute([image], [[words]])[0][0]
+
+
+def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache_: Path) -> list[WordWeights]:
+    """The map of every caption's words; kept in a file."""
     path = cache_ / "maps" / f"{setting.data}-{setting.captions[:3]}-{setting.model}-{method.replace(' ', '_')}.npz"
     path.parent.mkdir(exist_ok=True)
-    if not path.exists() and method == OCCLUSION:
-        occlusion(setting, words, path)
     if not path.exists():
-        attributor = setting.attributor(cache_)
-        attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
-        rows = []
-        images = [sample.id for sample in load(setting.data)]
-        for image, text in track(list(zip(images, words, strict=True)), path.stem):
-            if method in OWN_METHODS:
-                rows.append(OWN_METHODS[method](attributor, image, text))
-            else:
-                attributor.method = method
-                rows.append(attributor.attribute([image], [[text]])[0][0].weights)
-        features = attributor.features.get(images[:1])
-        assert features.boxes is not None
-        boxes = without_class_token(np.zeros((0, features.mask.shape[1])), features.boxes[0].numpy()).boxes
-        np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=boxes, words=[len(row) for row in rows])
+        if method == OCCLUSION:
+            found = occlusion(setting, words, path.stem)
+        else:
+            attributor = setting.attributor(cache_)
+            attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
+            pairs = list(zip([sample.id for sample in load(setting.data)], words, strict=True))
+            found = [attributed(attributor, image, text, method) for image, text in track(pairs, path.stem)]
+        weights = np.concatenate([one.weights.ravel() for one in found]).astype(np.float32)
+        shapes = [one.weights.shape for one in found]
+        np.savez(path, weights=weights, shapes=shapes, boxes=np.concatenate([one.boxes for one in found]))
     stored = np.load(path)
-    return np.split(stored["rows"].astype(np.float64), np.cumsum(stored["words"])[:-1]), stored["boxes"]
+    shapes = [(int(w), int(k)) for w, k in stored["shapes"]]
+    rows = np.split(stored["weights"].astype(np.float64), np.cumsum([w * k for w, k in shapes])[:-1])
+    boxes = np.split(stored["boxes"].astype(np.float64), np.cumsum([k for _, k in shapes])[:-1])
+    return [
+        WordWeights(row.reshape(shape), box, grid_of(box)) for row, shape, box in zip(rows, shapes, boxes, strict=True)
+    ]
 
 
 # Measuring ------------------------------------------------------------------------------------------------------------
@@ -234,26 +246,26 @@ class Images:
     """The regions of every image that its captioner saw, and the elements that it sees; None without any region."""
 
     samples: Sequence[Sample]
-    setting: Setting
-    boxes: Floats
+    maps: Sequence[WordWeights]
     attributor: DatasetAttributor
 
     def __iter__(self) -> Iterator[tuple[list[Region], Floats, tuple[int, int]]]:
-        for sample in self.samples:
+        for sample, found in zip(self.samples, self.maps, strict=True):
             size = size_of(sample)
-            elements = on_image(self.boxes, seen_window(self.attributor.preprocess, *size))
+            elements = np.asarray(on_image(found.boxes, seen_window(self.attributor.preprocess, *size)), np.float64)
             yield usable_regions(elements, sample.regions, size), elements, size
 
 
-def rule_scores(maps: Sequence[Floats], words: Words, images: Images) -> dict[str, Floats]:
+def rule_scores(words: Words, images: Images) -> dict[str, Floats]:
     """GroundingScore(0) of every caption by rule; NaN without noun or region."""
     found: dict[str, list[float]] = {rule: [] for rule in REGION_RULES}
     for number, (regions, elements, size) in enumerate(images):
         for rule, values in found.items():
-            if not regions or not words.nouns[number] or not len(maps[number]):
+            weights = images.maps[number].weights
+            if not regions or not words.nouns[number] or not len(weights):
                 values.append(np.nan)
                 continue
-            best = region_scores(maps[number], elements, relative_boxes(regions, size), rule).argmax(1)
+            best = region_scores(weights, elements, relative_boxes(regions, size), rule).argmax(1)
             values.append(words.score(number, [str(regions[place].label) for place in best]))
     return {rule: np.array(values) for rule, values in found.items()}
 
@@ -278,6 +290,8 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
         todo = [method for method in (*chosen.methods, "nulls") if (*_key(setting), method) not in done]
         if "show_attend" in setting.model:
             todo = [method for method in todo if method not in OWN_METHODS]
+        if setting.regions == ELEMENTS and setting.model not in OF_REGIONS:
+            continue
         if setting.captions == HUMAN:
             todo = [method for method in todo if method != OCCLUSION]  # it covers what the captioner's own words need
         if not todo:
@@ -286,9 +300,9 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
         words = Words(setting.texts(cache_), labels)
         attributor = setting.attributor(cache_)
         for method in todo:
-            maps, boxes = maps_of(setting, "attention" if method == "nulls" else method, words.words, cache_)
-            images = Images(samples, setting, boxes, attributor)
-            found = null_scores(words, images) if method == "nulls" else rule_scores(maps, words, images)
+            maps = maps_of(setting, "attention" if method == "nulls" else method, words.words, cache_)
+            images = Images(samples, maps, attributor)
+            found = null_scores(words, images) if method == "nulls" else rule_scores(words, images)
             scores = {name: _plain(values) for name, values in found.items()}
             document.append({**dict(zip(KEYS, _key(setting), strict=True)), "method": method, "scores": scores})
             atomic_write(PATH, orjson.dumps(document))
@@ -325,21 +339,21 @@ def heads(cache_: Path, chosen: argparse.Namespace) -> None:
         samples, labels = setting.samples(cache_)
         words = Words(setting.texts(cache_), labels)
         attributor = setting.attributor(cache_)
-        maps: dict[str, list[Floats]] = {}
+        maps: dict[str, list[WordWeights]] = {}
         for sample, text in zip(samples, words.words, strict=True):
             features = attributor.features.get([sample.id])
             with torch.no_grad():
                 layers = attend_heads(attributor.checkpoint.captioner, features, attributor.tokens([[text]]))
+            assert features.boxes is not None
             for layer in layers:
                 for head, weights in enumerate(layer.weights[0, :, 0], 1):
-                    maps.setdefault(f"{layer.layer}, {head}", []).append(weights[: len(text)].double().numpy())
-        assert features.boxes is not None
-        images = Images(samples, setting, features.boxes[0].double().numpy(), attributor)
-        prior = null_scores(words, images)["prior"]
+                    found = without_class_token(weights[: len(text)].double().numpy(), features.boxes[0].numpy())
+                    maps.setdefault(f"{layer.layer}, {head}", []).append(found)
+        prior = null_scores(words, Images(samples, next(iter(maps.values())), attributor))["prior"]
         rows = [
             [name, rule, *(round(100 * float(np.nanmean(values[half::2])), 2) for half in (0, 1))]
             for name, own in track(maps.items(), f"{setting.data}, {setting.model}, heads")
-            for rule, values in rule_scores(own, words, images).items()
+            for rule, values in rule_scores(words, Images(samples, own, attributor)).items()
         ]
         means = [round(100 * float(np.nanmean(prior[half::2])), 2) for half in (0, 1)]
         document.append({**dict(zip(KEYS, _key(setting), strict=True)), "prior": means, "heads": rows})
@@ -421,7 +435,7 @@ def main() -> None:
     parser.add_argument("--methods", type=names, default=["attention", *OWN_METHODS, "saliency"])
     parser.add_argument("--models", type=names, default=list(measured_captioners(SUPERVISED)))
     parser.add_argument("--data", type=names, default=["entities", "coco"])
-    parser.add_argument("--regions", type=names, default=["people"], help="people, detector")
+    parser.add_argument("--regions", type=names, default=[PEOPLES], help="people, detector, elements")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     {"measure": measure, "heads": heads, "tables": tables}[arguments.verb](arguments.cache, arguments)

@@ -287,7 +287,7 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
     document: list[dict[str, Any]] = orjson.loads(PATH.read_bytes()) if PATH.exists() else []
     done = {(*(row[name] for name in KEYS), row["method"]) for row in document}
     for setting in settings(chosen):
-        todo = [method for method in (*chosen.methods, "nulls") if (*_key(setting), method) not in done]
+        todo = [method for method in (*chosen.methods, NULL_ROW) if (*_key(setting), method) not in done]
         if "show_attend" in setting.model:
             todo = [method for method in todo if method not in OWN_METHODS]
         if setting.regions == ELEMENTS and setting.model not in OF_REGIONS:
@@ -300,15 +300,16 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
         words = Words(setting.texts(cache_), labels)
         attributor = setting.attributor(cache_)
         for method in todo:
-            maps = maps_of(setting, "attention" if method == "nulls" else method, words.words, cache_)
+            maps = maps_of(setting, "attention" if method == NULL_ROW else method, words.words, cache_)
             images = Images(samples, maps, attributor)
-            found = null_scores(words, images) if method == "nulls" else rule_scores(words, images)
+            found = null_scores(words, images) if method == NULL_ROW else rule_scores(words, images)
             scores = {name: _plain(values) for name, values in found.items()}
             document.append({**dict(zip(KEYS, _key(setting), strict=True)), "method": method, "scores": scores})
             atomic_write(PATH, orjson.dumps(document))
 
 
 KEYS = ("data", "captions", "regions", "model")
+NULL_ROW = "nulls"  # in the place of a method
 
 
 def _key(setting: Setting) -> tuple[str, str, str, str]:
@@ -365,52 +366,77 @@ def heads(cache_: Path, chosen: argparse.Namespace) -> None:
 
 def tables(_: Path, __: argparse.Namespace) -> None:
     """Print the tables of docs/ground_measured.md."""
-    rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
-    values = {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
-    for regions in dict.fromkeys(key[2] for key in values):
-        _print_rules({key: value for key, value in values.items() if key[2] == regions}, regions)
+    values = kept_scores()
+    print("\n".join(rule_lines(values)))
     print("\nSkill over every null model, rule area: chosen on even images, here on the odd ones\n")
-    _print_skill(values, 1)
-    print("\nThe same on all images\n")
-    _print_skill(values, None)
+    print("\n".join(skill_lines(values)))
     if HEADS.exists():
         _print_heads()
+
+
+Scores = Mapping[tuple[str, ...], Mapping[str, Floats]]  # by the values of KEYS and the method
+DATA = {"entities": "Flickr8k", "coco": "COCO"}
+ALWAYS, FEW = "attention", ("ort", "m2-regions", "show_attend_tell-strong")  # captioners whose other methods are shown
+OF_FEW = ("integrated_gradients", "guided_backprop", OCCLUSION)  # methods that were measured with these only
+
+
+def kept_scores() -> Scores:
+    """What was measured: GroundingScore(0) of every caption by rule or null model, NaN where it has none."""
+    rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
+    return {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
 
 
 def _arrays(scores: dict[str, list[float | None]]) -> dict[str, Floats]:
     return {name: np.array([np.nan if one is None else one for one in each]) for name, each in scores.items()}
 
 
-def _print_rules(values: dict[tuple[str, ...], dict[str, Floats]], regions: str) -> None:
+def rule_lines(values: Scores) -> list[str]:
+    """GroundingScore(0) x100 by rule and null model, mean of the captioners that a method was measured with.
+
+    Captioners that read regions, and methods that few captioners were measured with, are left to `skill_lines`.
+    """
     names = [*REGION_RULES, *NULLS]
-    print(f"\nGroundingScore(0) x100, mean of captioners, regions of {regions}; images with even and odd numbers\n")
-    print("| data | captions | method | half | " + " | ".join(names) + " |\n" + "| --- " * (len(names) + 4) + "|")
-    for data, texts, method in dict.fromkeys((key[0], key[1], key[4]) for key in values if key[4] != "nulls"):
-        own = {key: each for key, each in values.items() if (key[0], key[1], key[4]) == (data, texts, method)}
-        for half in (0, 1):
-            cells = [
-                100
-                * np.mean(
-                    [np.nanmean({**each, **values[(*key[:4], "nulls")]}[name][half::2]) for key, each in own.items()]
-                )
-                for name in names
-            ]
-            shown = " | ".join(f"{cell:.1f}" for cell in cells)
-            print(f"| {data} | {texts} | {method} ({len(own)}) | {('even', 'odd')[half]} | {shown} |")
+    lines = ["| data | captions | regions, method | half | " + " | ".join(names) + " |"]
+    lines.append("| --- " * (len(names) + 4) + "|")
+    many = [key for key in values if key[3] not in OF_REGIONS and key[4] not in (NULL_ROW, *OF_FEW)]
+    for data, texts, regions, method in dict.fromkeys((*key[:3], key[4]) for key in many):
+        own = [key for key in many if (*key[:3], key[4]) == (data, texts, regions, method)]
+        if regions == PEOPLES or method == ALWAYS:
+            lines += _halves(values, own, f"{regions}, {_plainly(method)} ({len(own)})", names)
+    for key in values:
+        if key[3] in OF_REGIONS and key[4] == ALWAYS:
+            lines += _halves(values, [key], f"{key[2]}, {key[4]}, {key[3]} alone", names)
+    return lines
 
 
-def _print_skill(values: dict[tuple[str, ...], dict[str, Floats]], half: int | None) -> None:
-    part = slice(half, None, 1 if half is None else 2)
-    print("| data | captions | regions | captioner | method | score | " + " | ".join(NULLS) + " |")
-    print("| --- " * (len(NULLS) + 6) + "|")
+def _plainly(method: str) -> str:
+    return method.replace("_", " ")
+
+
+def _halves(values: Scores, own: Sequence[tuple[str, ...]], title: str, names: Sequence[str]) -> Iterator[str]:
+    for half, title_of_half in enumerate(("even", "odd")):
+        scores = [{**values[key], **values[(*key[:4], NULL_ROW)]} for key in own]
+        cells = [100 * np.mean([np.nanmean(each[name][half::2]) for each in scores]) for name in names]
+        shown = " | ".join(f"{cell:.1f}" for cell in cells)
+        yield f"| {DATA[own[0][0]]} | {own[0][1]} | {title} | {title_of_half} | {shown} |"
+
+
+def skill_lines(values: Scores, half: int = 1) -> list[str]:
+    """Skill over every null model, rule `area`; a captioner in bold where the interval excludes 0 against all."""
+    lines = ["| data | captions | regions | captioner | method | score | " + " | ".join(NULLS) + " |"]
+    lines.append("| --- " * (len(NULLS) + 6) + "|")
     for key, scores in values.items():
-        if key[4] == "nulls":
+        data, texts, regions, model, method = key
+        if method == NULL_ROW or (method != ALWAYS and model not in FEW):
             continue
-        own, cells = scores["area"][part], []
-        for name in NULLS:
-            found = skill(own, values[(*key[:4], "nulls")][name][part], list(range(len(own))))
-            cells.append(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
-        print(f"| {' | '.join(key)} | {100 * np.nanmean(own):.1f} | " + " | ".join(cells) + " |")
+        own, nulls = scores["area"][half::2], values[(*key[:4], NULL_ROW)]
+        found = [skill(own, nulls[name][half::2], list(range(len(own)))) for name in NULLS]
+        better = all(one.low is not None and round(one.low, 2) > 0 for one in found)
+        cells = " | ".join(f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in found)
+        named = f"**{model}**" if better else model
+        titles = f"{DATA[data]} | {texts} | {regions} | {named} | {_plainly(method)}"
+        lines.append(f"| {titles} | {100 * np.nanmean(own):.1f} | {cells} |")
+    return lines
 
 
 def _print_heads() -> None:

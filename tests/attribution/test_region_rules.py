@@ -54,7 +54,17 @@ def test_peak_outside_every_region_takes_the_nearest_part() -> None:
 
 @pytest.mark.parametrize("rule", REGION_RULES)
 def test_a_region_that_is_an_element_has_its_score_by_every_rule(rule: str) -> None:
-    assert region_scores(np.array([[3.0, 1.0, 2.0]]), BOXES, BOXES, rule).tolist() == [[3.0, 1.0, 2.0]]
+    found = region_scores(np.array([[3.0, 1.0, 2.0]]), BOXES, BOXES, rule)
+    assert (found / found.max()).tolist() == [[1.0, 1 / 3, 2 / 3]]
+
+
+def test_contrast_of_elements_that_are_the_regions() -> None:
+    """Every word has most of the first region; only by contrast is the second word's top region the second."""
+    words = np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.8, 0.1, 0.1]])
+    assert region_scores(words, BOXES, BOXES, "area").argmax(1).tolist() == [0, 0, 0]
+    assert region_scores(words, BOXES, BOXES, "contrast")[1].argmax() == 1
+    assert region_scores(words, BOXES, BOXES[::-1], "contrast")[1].argmax() == 1  # in another order
+    assert region_scores(words, BOXES, BOXES[1:], "contrast")[1].argmax() == 0  # the first has no label
 
 
 @pytest.mark.parametrize("rule", REGION_RULES)

@@ -96,17 +96,18 @@ def region_scores(
     """(words, elements) -> (words, regions): one score a region (r, 4), by one of `REGION_RULES`.
 
     `shared` (r, e) are the `shared_areas` of regions with masks; by default those of boxes. Where elements are regions,
-    a region that is itself one of them has that element's score, whatever else overlaps it. A region outside of what
-    the model saw (it was cropped away) scores 0.
+    a region that is itself one of them has what the rule compares of that element, whatever else overlaps it. A region
+    outside of what the model saw (it was cropped away) scores 0.
     """
-    found: Floats = np.asarray(scores, np.float64)
+    chosen = region_rule(rule)
+    found: Floats = np.asarray(chosen.prepare(np.asarray(scores, np.float64)))
     places: Floats = np.asarray(elements, np.float64)
     if places.shape == regions.shape and np.allclose(places, regions, rtol=0, atol=NEAR):
         return found
     if not len(places):
         return np.zeros((len(found), len(regions)))
     shared = common_areas(regions, places) if shared is None else shared
-    inside = region_rule(rule).score(found, shared / max(float(areas(places).mean()), 1e-300))
+    inside = chosen.score(found, shared / max(float(areas(places).mean()), 1e-300))
     if grid_of(places) is not None:
         return np.asarray(inside)
     same = shared > 0

@@ -59,7 +59,7 @@ PEOPLE = "person"
 OF_REGIONS = ("m2-regions",)  # captioners that read the regions of the detector
 SUPERVISED = ("show_attend_tell-implicit", "show_attend_tell-strong")  # attention learnt without and with human boxes
 OWN, HUMAN = "own", "people's"  # whose captions
-PEOPLES, DETECTOR = "people", "detector"  # whose regions; or ELEMENTS, those that the captioner reads
+BY_PEOPLE, DETECTOR = "people", "detector"  # whose regions; or ELEMENTS, those that the captioner reads
 STEPS = 8  # of integrated gradients
 OCCLUSION, OCCLUDED = "occlusion", 120  # captions every image 25 times: the first images only, and own captions
 DETECTED = 0.3  # least score of a detector's region: as many as people draw
@@ -113,6 +113,11 @@ class Words:
         values = [self.similar(name, labels[place]) for place, name in self.nouns[number]]
         return float(np.mean(values)) if values else np.nan
 
+    def best(self, number: int, labels: Sequence[str]) -> float:
+        """The same of the labels that fit best."""
+        values = [max(self.similar(name, label) for label in set(labels)) for _, name in self.nouns[number] if labels]
+        return float(np.mean(values)) if values else np.nan
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -120,7 +125,7 @@ class Setting:
 
     data: str
     captions: str  # OWN or HUMAN
-    regions: str  # PEOPLES, DETECTOR or ELEMENTS
+    regions: str  # BY_PEOPLE, DETECTOR or ELEMENTS
     model: str
 
     def texts(self, cache_: Path) -> list[str]:
@@ -136,7 +141,7 @@ class Setting:
         samples = load(self.data)
         if self.regions == ELEMENTS:
             return element_regions(samples, self.attributor(cache_).features)
-        if self.regions == PEOPLES:
+        if self.regions == BY_PEOPLE:
             return samples, [str(region.label) for sample in samples for region in sample.regions]
         bare = [replace(sample, regions=()) for sample in samples]
         found, labels = dataset_regions(bare, [], DEFAULT_DETECTOR, cache_ / f"regions-{split_of(self.data)}")
@@ -271,14 +276,15 @@ def rule_scores(words: Words, images: Images) -> dict[str, Floats]:
 
 
 def null_scores(words: Words, images: Images) -> dict[str, Floats]:
-    """The same of the null models."""
-    found: dict[str, list[float]] = {name: [] for name in NULLS}
+    """The same of the null models, and of a perfect choice: for every noun the region that fits it best."""
+    found: dict[str, list[float]] = {name: [] for name in (*NULLS, PERFECT)}
     for number, (regions, _, size) in enumerate(images):
         seed = int(content_hash(images.samples[number].id), 16) % 2**32
         drawn = null_labels(regions, size, len(words.words[number]), words.prior, seed) if regions else {}
-        for name, values in found.items():
+        for name in NULLS:
             rows = drawn.get(name, [])
-            values.append(float(np.mean([words.score(number, row) for row in rows])) if rows else np.nan)
+            found[name].append(float(np.mean([words.score(number, row) for row in rows])) if rows else np.nan)
+        found[PERFECT].append(words.best(number, [str(region.label) for region in regions]))
     return {name: np.array(values) for name, values in found.items()}
 
 
@@ -309,7 +315,7 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
 
 
 KEYS = ("data", "captions", "regions", "model")
-NULL_ROW = "nulls"  # in the place of a method
+NULL_ROW, PERFECT = "nulls", "perfect"  # in the place of a method; beside the null models
 
 
 def _key(setting: Setting) -> tuple[str, str, str, str]:
@@ -368,8 +374,10 @@ def tables(_: Path, __: argparse.Namespace) -> None:
     """Print the tables of docs/ground_measured.md."""
     values = kept_scores()
     print("\n".join(rule_lines(values)))
-    print("\nSkill over every null model, rule area: chosen on even images, here on the odd ones\n")
+    print(f"\nSkill over every null model on odd images, by the rules chosen on even ones: {chosen_rules(values)}\n")
     print("\n".join(skill_lines(values)))
+    print("\nA perfect choice of regions, on odd images\n")
+    print("\n".join(perfect_lines(values)))
     if HEADS.exists():
         _print_heads()
 
@@ -383,7 +391,25 @@ OF_FEW = ("integrated_gradients", "guided_backprop", OCCLUSION)  # methods that 
 def kept_scores() -> Scores:
     """What was measured: GroundingScore(0) of every caption by rule or null model, NaN where it has none."""
     rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
-    return {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
+    found = {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
+    return {key: scores for key, scores in found.items() if (*key[:4], NULL_ROW) in found}
+
+
+def chosen_rules(values: Scores) -> dict[bool, str]:
+    """For captioners of a grid and of regions (True) the rule with the highest mean on even images.
+
+    Of attention on the regions of people, over data sets, kinds of captions and captioners.
+    """
+    found = {}
+    for regional in (False, True):
+        own = [
+            scores
+            for (_, _, regions, model, method), scores in values.items()
+            if (regions, method, model in OF_REGIONS) == (BY_PEOPLE, ALWAYS, regional)
+        ]
+        means = {rule: np.mean([np.nanmean(scores[rule][::2]) for scores in own]) for rule in REGION_RULES}
+        found[regional] = max(means, key=lambda rule: float(means[rule]))
+    return found
 
 
 def _arrays(scores: dict[str, list[float | None]]) -> dict[str, Floats]:
@@ -401,7 +427,7 @@ def rule_lines(values: Scores) -> list[str]:
     many = [key for key in values if key[3] not in OF_REGIONS and key[4] not in (NULL_ROW, *OF_FEW)]
     for data, texts, regions, method in dict.fromkeys((*key[:3], key[4]) for key in many):
         own = [key for key in many if (*key[:3], key[4]) == (data, texts, regions, method)]
-        if regions == PEOPLES or method == ALWAYS:
+        if regions == BY_PEOPLE or method == ALWAYS:
             lines += _halves(values, own, f"{regions}, {_plainly(method)} ({len(own)})", names)
     for key in values:
         if key[3] in OF_REGIONS and key[4] == ALWAYS:
@@ -422,20 +448,31 @@ def _halves(values: Scores, own: Sequence[tuple[str, ...]], title: str, names: S
 
 
 def skill_lines(values: Scores, half: int = 1) -> list[str]:
-    """Skill over every null model, rule `area`; a captioner in bold where the interval excludes 0 against all."""
+    """Skill over every null model by `chosen_rules`; a captioner in bold where the interval excludes 0 against all."""
+    rules = chosen_rules(values)
     lines = ["| data | captions | regions | captioner | method | score | " + " | ".join(NULLS) + " |"]
     lines.append("| --- " * (len(NULLS) + 6) + "|")
     for key, scores in values.items():
         data, texts, regions, model, method = key
         if method == NULL_ROW or (method != ALWAYS and model not in FEW):
             continue
-        own, nulls = scores["area"][half::2], values[(*key[:4], NULL_ROW)]
+        own, nulls = scores[rules[model in OF_REGIONS]][half::2], values[(*key[:4], NULL_ROW)]
         found = [skill(own, nulls[name][half::2], list(range(len(own)))) for name in NULLS]
         better = all(one.low is not None and round(one.low, 2) > 0 for one in found)
         cells = " | ".join(f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in found)
         named = f"**{model}**" if better else model
         titles = f"{DATA[data]} | {texts} | {regions} | {named} | {_plainly(method)}"
         lines.append(f"| {titles} | {100 * np.nanmean(own):.1f} | {cells} |")
+    return lines
+
+
+def perfect_lines(values: Scores) -> list[str]:
+    """What a perfect choice of regions scores on odd images beside the label prior, where it was measured."""
+    lines = ["| data | captions | regions | captioner | perfect | prior |", "| --- " * 6 + "|"]
+    for key, scores in values.items():
+        if PERFECT in scores:
+            perfect, prior = (100 * np.nanmean(scores[name][1::2]) for name in (PERFECT, "prior"))
+            lines.append(f"| {DATA[key[0]]} | {' | '.join(key[1:4])} | {perfect:.1f} | {prior:.1f} |")
     return lines
 
 
@@ -461,7 +498,7 @@ def main() -> None:
     parser.add_argument("--methods", type=names, default=["attention", *OWN_METHODS, "saliency"])
     parser.add_argument("--models", type=names, default=list(measured_captioners(SUPERVISED)))
     parser.add_argument("--data", type=names, default=["entities", "coco"])
-    parser.add_argument("--regions", type=names, default=[PEOPLES], help="people, detector, elements")
+    parser.add_argument("--regions", type=names, default=[BY_PEOPLE], help="people, detector, elements")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     {"measure": measure, "heads": heads, "tables": tables}[arguments.verb](arguments.cache, arguments)

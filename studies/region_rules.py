@@ -270,20 +270,24 @@ def rule_scores(words: Words, images: Images) -> dict[str, Floats]:
             if not regions or not words.nouns[number] or not len(weights):
                 values.append(np.nan)
                 continue
-            best = region_scores(weights, elements, relative_boxes(regions, size), rule).argmax(1)
+            certainty = np.array([region.score for region in regions])
+            boxes = relative_boxes(regions, size)
+            best = region_scores(weights, elements, boxes, rule, certainty=certainty).argmax(1)
             values.append(words.score(number, [str(regions[place].label) for place in best]))
     return {rule: np.array(values) for rule, values in found.items()}
 
 
 def null_scores(words: Words, images: Images) -> dict[str, Floats]:
-    """The same of the null models, and of a perfect choice: for every noun the region that fits it best."""
-    found: dict[str, list[float]] = {name: [] for name in (*NULLS, PERFECT)}
+    """The same of the null models, of the detector's surest region, and of the best region for every noun."""
+    found: dict[str, list[float]] = {name: [] for name in (*NULLS, SUREST, PERFECT)}
     for number, (regions, _, size) in enumerate(images):
         seed = int(content_hash(images.samples[number].id), 16) % 2**32
         drawn = null_labels(regions, size, len(words.words[number]), words.prior, seed) if regions else {}
         for name in NULLS:
             rows = drawn.get(name, [])
             found[name].append(float(np.mean([words.score(number, row) for row in rows])) if rows else np.nan)
+        surest = max(regions, key=lambda region: region.score, default=None)
+        found[SUREST].append(words.score(number, [str(surest.label)] * len(words.words[number])) if surest else np.nan)
         found[PERFECT].append(words.best(number, [str(region.label) for region in regions]))
     return {name: np.array(values) for name, values in found.items()}
 
@@ -315,7 +319,8 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
 
 
 KEYS = ("data", "captions", "regions", "model")
-NULL_ROW, PERFECT = "nulls", "perfect"  # in the place of a method; beside the null models
+NULL_ROW = "nulls"  # in the place of a method
+SUREST, PERFECT = "surest", "perfect"  # beside the null models: the detector's surest region; the best for every noun
 
 
 def _key(setting: Setting) -> tuple[str, str, str, str]:
@@ -384,6 +389,7 @@ def tables(_: Path, __: argparse.Namespace) -> None:
 
 Scores = Mapping[tuple[str, ...], Mapping[str, Floats]]  # by the values of KEYS and the method
 DATA = {"entities": "Flickr8k", "coco": "COCO"}
+GRID_CAPTIONERS = "captioners of a grid"
 ALWAYS, FEW = "attention", ("ort", "m2-regions", "show_attend_tell-strong")  # captioners whose other methods are shown
 OF_FEW = ("integrated_gradients", "guided_backprop", OCCLUSION)  # methods that were measured with these only
 
@@ -395,20 +401,24 @@ def kept_scores() -> Scores:
     return {key: scores for key, scores in found.items() if (*key[:4], NULL_ROW) in found}
 
 
-def chosen_rules(values: Scores) -> dict[bool, str]:
-    """For captioners of a grid and of regions (True) the rule with the highest mean on even images.
+def chosen_rules(values: Scores) -> dict[str, str]:
+    """The rule with the highest mean of attention on even images, over data sets, kinds of captions and captioners.
 
-    Of attention on the regions of people, over data sets, kinds of captions and captioners.
+    For captioners of a grid by the regions of people, for captioners of regions by each kind of regions.
     """
     found = {}
-    for regional in (False, True):
+    for title, regional, wanted in (
+        (GRID_CAPTIONERS, False, BY_PEOPLE),
+        (BY_PEOPLE, True, BY_PEOPLE),
+        (ELEMENTS, True, ELEMENTS),
+    ):
         own = [
             scores
             for (_, _, regions, model, method), scores in values.items()
-            if (regions, method, model in OF_REGIONS) == (BY_PEOPLE, ALWAYS, regional)
+            if (regions, method, model in OF_REGIONS) == (wanted, ALWAYS, regional)
         ]
-        means = {rule: np.mean([np.nanmean(scores[rule][::2]) for scores in own]) for rule in REGION_RULES}
-        found[regional] = max(means, key=lambda rule: float(means[rule]))
+        rules = [rule for rule in REGION_RULES if all(rule in scores for scores in own)]
+        found[title] = max(rules, key=lambda rule: float(np.mean([np.nanmean(each[rule][::2]) for each in own])))
     return found
 
 
@@ -442,8 +452,9 @@ def _plainly(method: str) -> str:
 def _halves(values: Scores, own: Sequence[tuple[str, ...]], title: str, names: Sequence[str]) -> Iterator[str]:
     for half, title_of_half in enumerate(("even", "odd")):
         scores = [{**values[key], **values[(*key[:4], NULL_ROW)]} for key in own]
-        cells = [100 * np.mean([np.nanmean(each[name][half::2]) for each in scores]) for name in names]
-        shown = " | ".join(f"{cell:.1f}" for cell in cells)
+        known = [name for name in names if all(name in each for each in scores)]
+        cells = {name: 100 * np.mean([np.nanmean(each[name][half::2]) for each in scores]) for name in known}
+        shown = " | ".join(f"{cells[name]:.1f}" if name in cells else "–" for name in names)
         yield f"| {DATA[own[0][0]]} | {own[0][1]} | {title} | {title_of_half} | {shown} |"
 
 
@@ -456,7 +467,8 @@ def skill_lines(values: Scores, half: int = 1) -> list[str]:
         data, texts, regions, model, method = key
         if method == NULL_ROW or (method != ALWAYS and model not in FEW):
             continue
-        own, nulls = scores[rules[model in OF_REGIONS]][half::2], values[(*key[:4], NULL_ROW)]
+        own = scores[rules[regions if model in OF_REGIONS else GRID_CAPTIONERS]][half::2]
+        nulls = values[(*key[:4], NULL_ROW)]
         found = [skill(own, nulls[name][half::2], list(range(len(own)))) for name in NULLS]
         better = all(one.low is not None and round(one.low, 2) > 0 for one in found)
         cells = " | ".join(f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in found)
@@ -467,12 +479,19 @@ def skill_lines(values: Scores, half: int = 1) -> list[str]:
 
 
 def perfect_lines(values: Scores) -> list[str]:
-    """What a perfect choice of regions scores on odd images beside the label prior, where it was measured."""
-    lines = ["| data | captions | regions | captioner | perfect | prior |", "| --- " * 6 + "|"]
+    """On odd images, what a perfect choice of regions scores, and the detector's surest region with skill over it."""
+    rules = chosen_rules(values)
+    lines = ["| data | captions | regions | captioner | perfect | prior | surest | skill over the surest |"]
+    lines.append("| --- " * 8 + "|")
     for key, scores in values.items():
         if PERFECT in scores:
-            perfect, prior = (100 * np.nanmean(scores[name][1::2]) for name in (PERFECT, "prior"))
-            lines.append(f"| {DATA[key[0]]} | {' | '.join(key[1:4])} | {perfect:.1f} | {prior:.1f} |")
+            perfect, prior = (f"{100 * np.nanmean(scores[name][1::2]):.1f}" for name in (PERFECT, "prior"))
+            surest = "– | –"  # people draw all regions with the same certainty
+            if key[2] == ELEMENTS:
+                own, null = values[(*key[:4], ALWAYS)][rules[ELEMENTS]][1::2], scores[SUREST][1::2]
+                found = skill(own, null, list(range(len(own))))
+                surest = f"{100 * np.nanmean(null):.1f} | {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+            lines.append(f"| {DATA[key[0]]} | {' | '.join(key[1:4])} | {perfect} | {prior} | {surest} |")
     return lines
 
 

@@ -33,6 +33,8 @@ class RegionRule:
     description: str
     score: Scorer
     prepare: Callable[[Floats], Floats] = lambda scores: scores  # also where the elements themselves are the regions
+    by_iou: Scorer | None = None  # in the place of `score` where elements are regions: of IoUs in the place of shares
+    by_certainty: bool = False  # whether the score of a region is multiplied by that of its detector
 
 
 def _divided(power: float) -> Scorer:
@@ -66,6 +68,15 @@ _ENTRIES = (
         "the rule area on what the caption's other words have less of",
         _divided(AREA_POWER),
         _contrast,
+    ),
+    RegionRule(
+        "certain",
+        "Certain",
+        "the rule area times the detector's score of the region; where elements are regions, the sum of all by their "
+        "squared IoU with the region, times its score",
+        _divided(AREA_POWER),
+        by_iou=lambda scores, ious: scores @ (ious**2).T,
+        by_certainty=True,
     ),
 )
 REGION_RULES = {rule.name: rule for rule in _ENTRIES}

@@ -42,6 +42,7 @@ from captrial.grounding.baselines import NULLS, LabelPrior, null_labels, skill
 from captrial.grounding.regions import ELEMENTS, dataset_regions, element_regions
 from captrial.grounding.score import Grounder, Noun
 from captrial.grounding.study_data import DataSource
+from captrial.grounding.tables import estimate
 from captrial.language.tokenizer import tokenize_all
 from captrial.progress import track
 from captrial.records import Box, ImageRef, Region, Sample
@@ -383,6 +384,8 @@ def tables(_: Path, __: argparse.Namespace) -> None:
     print("\n".join(skill_lines(values)))
     print("\nA perfect choice of regions, on odd images\n")
     print("\n".join(perfect_lines(values)))
+    print("\nThe same captions, paired\n")
+    print("\n".join(lead_lines(values)))
     if HEADS.exists():
         _print_heads()
 
@@ -492,6 +495,20 @@ def perfect_lines(values: Scores) -> list[str]:
                 found = skill(own, null, list(range(len(own))))
                 surest = f"{100 * np.nanmean(null):.1f} | {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
             lines.append(f"| {DATA[key[0]]} | {' | '.join(key[1:4])} | {perfect} | {prior} | {surest} |")
+    return lines
+
+
+def lead_lines(values: Scores) -> list[str]:
+    """The captioner of regions less captioners of a grid: captions and regions by people, odd images, own rules."""
+    rules, model = chosen_rules(values), OF_REGIONS[0]
+    lines = ["| data | captioner | than | GroundingScore(0) x100, difference |", "| --- " * 4 + "|"]
+    for data, title in DATA.items():
+        own = values[(data, HUMAN, BY_PEOPLE, model, ALWAYS)][rules[BY_PEOPLE]][1::2]
+        for other in ("show_attend_tell-strong", "ort"):
+            theirs = values[(data, HUMAN, BY_PEOPLE, other, ALWAYS)][rules[GRID_CAPTIONERS]][1::2]
+            both = np.flatnonzero(~(np.isnan(own) | np.isnan(theirs)))
+            (found,) = estimate(both.tolist(), 100 * (own - theirs)[both, None])
+            lines.append(f"| {title} | {model} | {other} | {found.value:.1f} [{found.low:.1f}, {found.high:.1f}] |")
     return lines
 
 

@@ -189,6 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--show", action="store_true", help="print what was measured before")
     chosen = parser.parse_args(arguments)
+    if chosen.show and not RESULTS.exists():
+        parser.error(f"nothing was measured yet: there is no {RESULTS.name}")
     if chosen.show:
         print("\n".join(tables(orjson.loads(RESULTS.read_bytes()))))
         return

@@ -236,11 +236,11 @@ def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache
         shapes = [one.weights.shape for one in found]
         np.savez(path, weights=weights, shapes=shapes, boxes=np.concatenate([one.boxes for one in found]))
     stored = np.load(path)
-    shapes = [(int(w), int(k)) for w, k in stored["shapes"]]
-    rows = np.split(stored["weights"].astype(np.float64), np.cumsum([w * k for w, k in shapes])[:-1])
-    boxes = np.split(stored["boxes"].astype(np.float64), np.cumsum([k for _, k in shapes])[:-1])
+    sizes = [(int(w), int(k)) for w, k in stored["shapes"]]
+    rows = np.split(stored["weights"].astype(np.float64), np.cumsum([w * k for w, k in sizes])[:-1])
+    boxes = np.split(stored["boxes"].astype(np.float64), np.cumsum([k for _, k in sizes])[:-1])
     return [
-        WordWeights(row.reshape(shape), box, grid_of(box)) for row, shape, box in zip(rows, shapes, boxes, strict=True)
+        WordWeights(row.reshape(shape), box, grid_of(box)) for row, shape, box in zip(rows, sizes, boxes, strict=True)
     ]
 
 

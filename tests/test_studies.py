@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,9 @@ import pytest
 from PIL import Image
 
 from captrial.attribution.methods.registry import gradient_methods
+from captrial.captioners.registry import shipped_captioners
 from captrial.data import read_dataset
+from captrial.vision.detectors.region_detector import SHIPPED
 from studies import (
     attend_tables,
     blind_check,
@@ -23,6 +26,8 @@ from studies import (
     metric_tables,
     noun_presence,
     presence_coco,
+    region_detector,
+    region_rules,
 )
 from studies.attend_entities import RESULTS
 from studies.competition_scores import read_results
@@ -93,6 +98,55 @@ def test_the_page_on_grounding_has_the_tables_of_its_results(capsys: pytest.Capt
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert len(printed) > 50
     assert [line for line in printed if line not in shown] == []
+
+
+def test_the_page_on_the_detector_has_the_tables_of_its_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """After `python -m studies.region_detector evaluate`: `tables`."""
+    shown = (PAGE.parent / "detector.md").read_text().splitlines()
+    region_detector.tables(Namespace(out=region_detector.RESULTS, others=["yolo11n", "localiser"]))
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(printed) > 80
+    assert [line for line in printed if line not in shown] == []
+
+
+def test_the_detector_reaches_its_goals() -> None:
+    """AP50 on the test photographs of Flickr8k and, for people, on COCO; with the verdicts' nouns at most 15 MB."""
+    entities, coco = (
+        orjson.loads((region_detector.RESULTS / f"{part}.json").read_bytes())["detectors"]["region-detector"]
+        for part in ("entities", "coco")
+    )
+    assert entities["frequent_known"]["ap50"] >= 35
+    assert min(entities["classes"][name]["ap50"] for name in ("person", "dog")) >= 50
+    assert coco["classes"]["person"]["ap50_everywhere"] >= 35
+    assert sum(path.stat().st_size for path in SHIPPED.glob("[rn]*.safetensors")) <= 15e6
+
+
+def test_the_tables_of_region_rules_are_those_of_their_results() -> None:
+    """After `python -m studies.region_rules CACHE measure`: `tables`."""
+    shown = (PAGE.parent / "ground_measured.md").read_text().splitlines()
+    assert [line for line in region_rules.rule_lines(region_rules.kept_scores()) if line not in shown] == []
+
+
+@pytest.mark.full
+def test_the_skill_of_every_method_is_that_of_the_results() -> None:
+    """After a run: `python -m studies.region_rules CACHE tables`."""
+    shown = (PAGE.parent / "ground_measured.md").read_text().splitlines()
+    values = region_rules.kept_scores()
+    printed = [
+        *region_rules.skill_lines(values),
+        *region_rules.perfect_lines(values),
+        *region_rules.lead_lines(values),
+    ]
+    assert [line for line in printed if line not in shown] == []
+
+
+def test_the_page_says_whose_verdicts_were_not_measured() -> None:
+    """Of the captioners that are shipped today; after `python -m studies.noun_presence CACHE measure`."""
+    rows = orjson.loads(noun_presence.MEASUREMENTS.read_bytes())["rows"]
+    measured = {row[0] for row in rows[noun_presence.METHODS[0]]}
+    absent = sorted(set(shipped_captioners()) - measured)
+    shown = " ".join((PAGE.parent / "ground_measured.md").read_text().split())
+    assert f"Not measured: {', '.join(absent)} (" in shown
 
 
 @pytest.mark.parametrize("name", list(metric_tables.page_tables()))

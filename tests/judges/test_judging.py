@@ -313,6 +313,25 @@ def test_money_for_useless_answers_is_counted(competition: Competition) -> None:
     assert report.cost == pytest.approx(0.15 * (QUESTIONS + 3))
 
 
+@pytest.mark.parametrize("name", ["refusal", "not JSON", "empty"])
+def test_a_kill_loses_the_cost_of_requests_in_flight_only(competition: Competition, name: str) -> None:
+    """What an answer without a verdict has cost is on disk before the question is asked again."""
+    path = verdict_file(competition.directory, "tiny")
+    lines: list[int] = []
+
+    def bad(number: int, _: dict[str, Any]) -> ServerFault | None:
+        lines.append(path.read_bytes().count(b'"lost"'))
+        return BAD[name] if number % 3 < 2 else None
+
+    with serving(faults=bad) as server:
+        judge = judge_of(server)
+        judge.spending.price = PRICE
+        report = judge_competition(competition, judge, replace(SETTINGS, concurrency=1))
+    assert lines == [number - number // 3 for number in range(3 * QUESTIONS)]
+    assert report.total_cost == pytest.approx(0.15 * 3 * QUESTIONS)
+    assert sum(one.cost for one in read_verdicts(competition.directory)) == pytest.approx(report.total_cost)
+
+
 def test_a_budget_holds_over_runs_that_lead_to_no_verdict(tmp_path: Path) -> None:
     """Every answer is a refusal that costs 0.15: also the tenth run does not pass the budget."""
     competition, costs = make_competition(tmp_path, images=2), []

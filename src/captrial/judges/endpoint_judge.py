@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,11 +57,18 @@ class NoVerdictError(CaptrialError):
 
 @dataclass
 class Asked:
-    """What the requests for one question took: tokens and money."""
+    """What the requests for one question took: tokens and money. `keep` is told at once what led to no verdict."""
 
+    keep: Callable[[float], None] = lambda cost: None
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost: float = 0.0
+    cost: float = 0.0  # of requests since the last that `keep` was told of
+
+    def lose(self) -> None:
+        """The requests so far led to no verdict."""
+        if self.cost:
+            self.keep(self.cost)
+            self.cost = 0.0
 
 
 @dataclass
@@ -120,6 +128,7 @@ class EndpointJudge:
             except BadAnswerError as error:
                 problem = error
                 self.failures[error.kind] += 1
+                asked.lose()
             said = [{"role": "assistant", "content": text}] if text else []
             messages += [*said, {"role": "user", "content": correction(problem.kind, mode)}]
         raise NoVerdictError(problem.kind, f"no answer of the right form in {self.asks} requests ({problem})")
@@ -153,6 +162,7 @@ class EndpointJudge:
                 asked.cost += cost
                 self.spending.settle(reserved, cost)
             self.failures[kind] += 1
+            asked.lose()
             if status in REFUSED:
                 raise EndpointRefusedError(
                     f"{self.name} {problem}; check the key ({KEY} or {OPENAI_KEY}), the model {self.model} and the "

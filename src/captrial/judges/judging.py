@@ -359,7 +359,7 @@ class _Run:
                 raise errors.exceptions[0] from None
 
     async def _ask(self, client: Any, question: Question) -> None:
-        asked, answer = Asked(), None
+        asked = Asked(lambda cost: self.file.append([LostCost(question.image, cost)]))
         try:
             messages = await asyncio.to_thread(self._messages, question)
             answer = await self.judge.ask(client, messages, self.settings.mode, asked)
@@ -372,8 +372,6 @@ class _Run:
         finally:
             self.report.prompt_tokens += asked.prompt_tokens
             self.report.completion_tokens += asked.completion_tokens
-            if answer is None and asked.cost:
-                self.file.append([LostCost(question.image, asked.cost)])
         tokens = (asked.prompt_tokens, asked.completion_tokens)
         kept = {"choice": answer.choice, "reason": answer.reason, "tokens": tokens}
         self.cache.store([self._cache_key(question)], [orjson.dumps(kept).decode()])

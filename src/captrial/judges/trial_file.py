@@ -30,7 +30,7 @@ from captrial.judges.corrected_ranking import JudgeResult, rank_by_judge
 from captrial.judges.correction import judged_items
 from captrial.judges.endpoint_judge import EndpointJudge
 from captrial.judges.judge_comparison import JudgeRecord, compare_judges, competition_captions, metric_scores
-from captrial.judges.judging import JudgeReport, JudgeSettings, judge_competition
+from captrial.judges.judging import JudgeReport, JudgeSettings, items_for_people, judge_competition
 from captrial.judges.machine_verdicts import read_judge, read_judges
 from captrial.judges.rubric import read_rubric
 from captrial.judges.spending import Spending, TokenPrice
@@ -473,7 +473,7 @@ def _rank(trial: TrialFile, competition: Competition, result: TrialResult) -> No
     for name in judges:
         verdicts = [one.judgement() for one in read_judge(trial.out, name)[1]]
         counts.append(int(judged_items(people, verdicts).voted.sum()))
-        result.rankings[name] = rank_by_judge(people, verdicts, name, trial.risk, unchecked=True)
+        result.rankings[name] = rank_by_judge(people, verdicts, name, trial.risk, True, items_for_people(competition))
     result.votes = min(counts[1:] or counts)
     result.people = _by_people(competition, people, result)
     if people:

@@ -4,6 +4,7 @@
     python -m studies.judges ranking      simulated judges: coverage of scores and ranks of three models
     python -m studies.judges sequences    simulated judges: confidence sequences and the stop rule, looked at always
     python -m studies.judges battles      WildVision-Bench: some battles play people, noisy copies play judges
+    python -m studies.judges battle_ranks  the same: scores and ranks of its 20 models and their reference model
     python -m studies.judges gate         `captrial gate` on published captioners: how often its bounds are wrong
     python -m studies.judges tables       put the tables of what is stored into docs/judges.md
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -26,10 +27,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from captrial.compete import Judgement, read_judgements
+from captrial.compete import Judgement, rank_preferences, read_judgements
 from captrial.compete.analysis.confidence_sequence import running_log_wealth
 from captrial.data import read_captions, read_references
-from captrial.judges import FairBets, corrected_mean, rank_corrected
+from captrial.judges import FairBets, corrected_mean, plan_votes, rank_corrected
 from captrial.metrics import State, score
 from captrial.metrics.significance import GateSettings, check_not_worse
 from studies.data_paths import DATA
@@ -42,6 +43,7 @@ VOTES = (20, 50, 200)
 RATES = (0.5, 0.8, 0.9)
 ITEMS_A_VOTE = 10
 RATE_DRAWS, RANKING_DRAWS, SEQUENCE_DRAWS, BATTLE_DRAWS, GATE_DRAWS = 1000, 1000, 1000, 1000, 1000
+BATTLE_RANK_DRAWS = 500  # of 21 models each
 TIES = 0.1  # share of votes
 LONGER = 0.7  # share of items on which the first model's caption is the longer one
 
@@ -130,14 +132,18 @@ def _mean_width(hits: Sequence[tuple[bool, float]]) -> float:
 
 # Rankings -----------------------------------------------------------------------------------------------------------
 
+RANKED_IMAGES = (10, 20, 67)  # with votes on all three pairs: 30, 60 and 201 votes
+RANKED_JUDGES = [name for name in JUDGES if name not in ("60%, both 0.5", "90%, orders apart")]
 STRENGTHS = np.array([0.8, 0.0, -0.8])
 NAMES = tuple("abc")
 
 
 def study_ranking() -> list[Row]:
     """Coverage of scores and of ranks of three models, all pairs on every image."""
-    chosen = ("always right", "90%, length bias 0.5", "40%", "always wrong")
-    cells = {f"{name}, 20 images with votes": partial(_ranking_row, name, 20) for name in chosen}
+    cells = {
+        f"{name}, {images} images with votes": partial(_ranking_row, name, images)
+        for name, images in product(RANKED_JUDGES, RANKED_IMAGES)
+    }
     return resumed("ranking", cells, "judges")
 
 
@@ -148,8 +154,8 @@ def _ranking_row(name: str, images: int) -> Row:
     ranks = np.arange(1, len(NAMES) + 1)
     found: dict[str, list[float]] = {}
     for _ in range(RANKING_DRAWS):
-        people, verdicts = _ranking_draw(JUDGES[name], images, random)
-        result = rank_corrected(people, verdicts)
+        everybody, verdicts = _ranking_draw(JUDGES[name], images, random)
+        result = rank_corrected(everybody[: len(everybody) // ITEMS_A_VOTE], verdicts)
         for kind in ("corrected", "people", "judge"):
             one = getattr(result, kind)
             low, high = one.score_intervals()
@@ -161,23 +167,25 @@ def _ranking_row(name: str, images: int) -> Row:
     return {**row, **{key: float(np.nanmean(values)) for key, values in found.items()}}
 
 
-def _ranking_draw(judge: Judge, images: int, random: np.random.Generator) -> tuple[list[Judgement], list[Judgement]]:
-    """Votes on some images and verdicts on ten times as many; the longer caption is more often the weaker model's."""
+def _ranking_draw(
+    judge: Judge, images: int, random: np.random.Generator, strengths: Floats = STRENGTHS
+) -> tuple[list[Judgement], list[Judgement]]:
+    """What people would say on all images, and verdicts; people vote on the first tenth.
+
+    The longer caption is more often the weaker model's.
+    """
     first, second = np.triu_indices(len(NAMES), 1)
     count = ITEMS_A_VOTE * images * len(first)
     place = np.tile(np.arange(len(first)), ITEMS_A_VOTE * images)
-    chance = 1 / (1 + np.exp(STRENGTHS[second] - STRENGTHS[first]))
+    chance = 1 / (1 + np.exp(strengths[second] - strengths[first]))
     votes = (random.random(count) < chance[place]).astype(np.float64)
     verdicts = judge.verdicts(votes, random.random(count) < 1 - LONGER, random)
     image = np.arange(count) // len(first)
     pairs = [(NAMES[i], NAMES[j]) for i, j in zip(first, second, strict=True)]
     rows = zip(image, place, votes, verdicts, strict=True)
-    people, machine = [], []
-    for at, pair, vote, verdict in rows:
-        machine.append(Judgement(f"{at:05d}", *pairs[pair], float(verdict)))
-        if at < images:
-            people.append(Judgement(f"{at:05d}", *pairs[pair], float(vote)))
-    return people, machine
+    machine = [Judgement(f"{at:05d}", *pairs[pair], float(verdict)) for at, pair, _, verdict in rows]
+    everybody = [replace(one, outcome=float(vote)) for one, vote in zip(machine, votes, strict=True)]
+    return everybody, machine
 
 
 # Sequences ----------------------------------------------------------------------------------------------------------
@@ -185,9 +193,14 @@ def _ranking_draw(judge: Judge, images: int, random: np.random.Generator) -> tup
 
 def study_sequences() -> list[Row]:
     """Confidence sequences (was the truth ever refuted?) and the stop rule (was the best ever put out?)."""
-    chosen = ("always right", "90%", "60%", "40%", "always wrong")
-    cells = {f"sequence {name}, {rate}": partial(_sequence_row, name, rate) for name, rate in product(chosen, (0.7,))}
-    cells |= {f"stop {name}, {gap}": partial(_stop_row, name, gap) for name, gap in product(chosen, (0.0, 0.1))}
+    cells = {
+        f"sequence {name}, {rate}": partial(_sequence_row, name, rate) for name, rate in product(JUDGES, (0.7, 0.9))
+    }
+    cells |= {f"stop {name}, {gap}": partial(_stop_row, name, gap) for name, gap in product(JUDGES, (0.0, 0.1))}
+    cells |= {
+        f"three models {name}, {gap}": partial(_stop_of_three_row, name, gap)
+        for name, gap in product(("always right", "75%", "40%", "90%, length bias 0.5"), (0.0, 0.8))
+    }
     return resumed("sequences", cells, "judges")
 
 
@@ -232,31 +245,65 @@ def _stop_row(name: str, gap: float) -> Row:
     return {**row, "best_put_out": wrong / SEQUENCE_DRAWS, "settled": settled / SEQUENCE_DRAWS}
 
 
+def _stop_of_three_row(name: str, gap: float) -> Row:
+    """Three models, of which the first has a larger strength by `gap`; `plan_votes` after 201 of 2 010 items.
+
+    Its evidence is the largest so far, so a model that was ever put out is out in the end.
+    """
+    random = np.random.default_rng([19, int(10 * gap), list(JUDGES).index(name)])
+    wrong, settled, known = 0, 0, 0
+    for _ in range(SEQUENCE_DRAWS):
+        everybody, verdicts = _ranking_draw(JUDGES[name], 67, random, np.array([gap, 0.0, 0.0]))
+        best = _best_of(everybody)
+        known += best is not None
+        plan = plan_votes(everybody[: len(everybody) // ITEMS_A_VOTE], verdicts)
+        wrong += best is not None and best not in plan.contenders
+        settled += plan.settled
+    row = {"judge": name, "gap": gap, "draws": SEQUENCE_DRAWS, "with_a_best": known / SEQUENCE_DRAWS}
+    return {**row, "best_put_out": wrong / SEQUENCE_DRAWS, "settled": settled / SEQUENCE_DRAWS}
+
+
+def _best_of(votes: Sequence[Judgement]) -> str | None:
+    """The model that beats every other on all items; None where none does."""
+    ahead: dict[tuple[str, str], float] = {}
+    for one in votes:
+        for pair, side in (((one.first, one.second), 1), ((one.second, one.first), -1)):
+            ahead[pair] = ahead.get(pair, 0.0) + side * (one.outcome - 0.5)
+    return next((name for name in NAMES if all(ahead[name, other] > 0 for other in NAMES if other != name)), None)
+
+
 # Battles ------------------------------------------------------------------------------------------------------------
+
+
+BATTLE_JUDGES = ("95%", "90%", "75%", "60%", "40%", "90%, position bias 0.5", "90%, length bias 0.5")
 
 
 def study_battles() -> list[Row]:
     """Win rates of 20 VLMs against one; questions are drawn with replacement, the truth is that of all questions."""
-    judgements = read_judgements(BATTLES)
-    votes = _battle_votes(judgements)
+    found = _battle_votes(read_judgements(BATTLES))[1]
+    votes = {str(number): row[~np.isnan(row)] for number, row in enumerate(found)}
     cells: dict[str, Callable[[], Row]] = {
         f"{name}, {count} votes": partial(_battle_row, votes, name, count)
-        for name, count in product(("95%", "75%", "60%", "40%", "90%, length bias 0.5"), (20, 50))
+        for name, count in product(BATTLE_JUDGES, (20, 50))
     }
     return resumed("battles", cells, "judges")
 
 
-def _battle_votes(judgements: Sequence[Judgement]) -> dict[str, Floats]:
-    """By model, its share of every question against the reference model."""
+def _battle_votes(judgements: Sequence[Judgement]) -> tuple[tuple[str, ...], Floats]:
+    """The models, the reference model last, and the share of each other against it by question; NaN without battle."""
     reference = max({one.first for one in judgements}, key=lambda name: sum(one.first == name for one in judgements))
-    found: dict[str, dict[str, list[float]]] = {}
+    found: dict[tuple[str, str], list[float]] = {}
     for one in judgements:
         if one.first == one.second:  # the reference model against itself: nothing to estimate
             continue
         other = one.second if one.first == reference else one.first
         share_of = one.outcome if one.second == reference else 1 - one.outcome
-        found.setdefault(other, {}).setdefault(one.image, []).append(share_of)
-    return {name: np.array([np.mean(values) for values in of.values()]) for name, of in found.items()}
+        found.setdefault((other, one.image), []).append(share_of)
+    models, questions = (list(dict.fromkeys(key[side] for key in found)) for side in (0, 1))
+    shares = np.full((len(models), len(questions)), np.nan)
+    for (model, question), values in found.items():
+        shares[models.index(model), questions.index(question)] = np.mean(values)
+    return (*models, reference), shares
 
 
 def _battle_row(votes: dict[str, Floats], name: str, count: int) -> Row:
@@ -276,6 +323,50 @@ def _battle_row(votes: dict[str, Floats], name: str, count: int) -> Row:
     for kind, hits in found.items():
         row |= {f"{kind}_covered": float(np.mean([hit for hit, _ in hits])), f"{kind}_width": _mean_width(hits)}
     return {**row, "votes_needed": (row["corrected_width"] / row["people_width"]) ** 2}
+
+
+def study_battle_ranks() -> list[Row]:
+    """Scores and ranks of 20 VLMs and of the model that all were compared with, by votes on 50 of 500 questions."""
+    models, shares = _battle_votes(read_judgements(BATTLES))
+    cells = {
+        f"{name}, 50 questions with votes": partial(_battle_ranks_row, models, shares, name)
+        for name in ("95%", "75%", "40%", "90%, length bias 0.5")
+    }
+    return resumed("battle_ranks", cells, "judges")
+
+
+def _battle_ranks_row(models: tuple[str, ...], shares: Floats, name: str) -> Row:
+    random = np.random.default_rng([29, list(JUDGES).index(name)])
+    whole = rank_preferences(_battles(models, shares), models=models)
+    found: dict[str, list[float]] = {}
+    for _ in range(BATTLE_RANK_DRAWS):
+        drawn = shares[:, random.integers(shares.shape[1], size=500)]
+        verdicts = JUDGES[name].verdicts(np.nan_to_num(drawn).ravel(), random.random(drawn.size) < LONGER, random)
+        verdicts = np.where(np.isnan(drawn), np.nan, verdicts.reshape(drawn.shape))
+        result = rank_corrected(_battles(models, drawn[:, :50]), _battles(models, verdicts))
+        order = [result.items.models.index(model) for model in models]
+        for kind in ("corrected", "people", "judge"):
+            one = getattr(result, kind)
+            low, high = (bound[order] for bound in one.score_intervals())
+            below, above = (bound[order] for bound in one.rank_intervals())
+            scores, ranks = (
+                (low <= whole.scores) & (whole.scores <= high),
+                (below <= whole.ranks) & (whole.ranks <= above),
+            )
+            found.setdefault(f"{kind}_covered", []).append(float(scores.mean()))
+            found.setdefault(f"{kind}_ranks", []).append(float(ranks.mean()))
+            found.setdefault(f"{kind}_rank_width", []).append(float((above - below).mean()))
+            found.setdefault(f"{kind}_width", []).append(float((high - low).mean()))
+    row = {"judge": name, "questions": 50, "of": 500, "draws": BATTLE_RANK_DRAWS}
+    return {**row, **{key: float(np.nanmean(values)) for key, values in found.items()}}
+
+
+def _battles(models: tuple[str, ...], shares: Floats) -> list[Judgement]:
+    """Battles of all models with the last; shares (models - 1, questions), NaN where there was none."""
+    places = zip(*np.nonzero(~np.isnan(shares)), strict=True)
+    return [
+        Judgement(f"{question:03d}", models[at], models[-1], float(shares[at, question])) for at, question in places
+    ]
 
 
 # The gate -----------------------------------------------------------------------------------------------------------
@@ -423,6 +514,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "ranking": study_ranking,
     "sequences": study_sequences,
     "battles": study_battles,
+    "battle_ranks": study_battle_ranks,
     "gate": study_gate,
 }
 

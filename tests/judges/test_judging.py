@@ -305,6 +305,19 @@ def test_a_budget_is_not_passed(tmp_path: Path, concurrency: int) -> None:
     assert sum(one.cost for one in read_verdicts(competition.directory)) == pytest.approx(again.total_cost)
 
 
+def test_images_of_more_tokens_than_expected_pass_a_budget_by_one_request_at_most(tmp_path: Path) -> None:
+    """An answer costs 5, not about 0.5 as expected; eight requests could be in flight."""
+    competition = make_competition(tmp_path, images=20)
+    for budget, requests in ((2.0, 1), (20.0, 4)):
+        with serving(usage={"prompt_tokens": 50_000, "completion_tokens": 0}) as server:
+            judge = judge_of(server)
+            judge.spending.price, judge.spending.budget = PRICE, budget
+            report = judge_competition(competition, judge, replace(SETTINGS, name=f"up-to-{budget}", concurrency=8))
+        assert len(server.requests) == requests
+        assert report.cost == pytest.approx(5 * requests)
+        assert "budget" in report.stopped
+
+
 def test_money_for_useless_answers_is_counted(competition: Competition) -> None:
     with serving(faults=lambda number, _: BAD["empty"] if number < 3 else None) as server:
         judge = judge_of(server)

@@ -38,7 +38,7 @@ from captrial.judges.spending import Spending, TokenPrice
 RESULTS = "trial.json"
 _LARGEST = 100_000  # bytes of a trial file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".eval")
+_CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval")
 _MOST = 2**31  # a number in the file
 
 TEMPLATE = """\

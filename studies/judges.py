@@ -1,6 +1,7 @@
 """Judges: do corrected intervals cover whatever the judge does, how many votes are saved, are the gate's bounds right?
 
     python -m studies.judges rates        simulated judges: coverage and widths of win rates
+    python -m studies.judges limits       the same judges: how many votes the best method would save
     python -m studies.judges ranking      simulated judges: coverage of scores and ranks of three models
     python -m studies.judges sequences    simulated judges: confidence sequences and the stop rule, looked at always
     python -m studies.judges battles      WildVision-Bench: some battles play people, noisy copies play judges
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -44,6 +45,7 @@ RATES = (0.5, 0.8, 0.9)
 ITEMS_A_VOTE = 10
 RATE_DRAWS, RANKING_DRAWS, SEQUENCE_DRAWS, BATTLE_DRAWS, GATE_DRAWS = 1000, 1000, 1000, 1000, 1000
 BATTLE_RANK_DRAWS = 500  # of 21 models each
+LIMIT_DRAWS = 1_000_000
 TIES = 0.1  # share of votes
 LONGER = 0.7  # share of items on which the first model's caption is the longer one
 
@@ -124,6 +126,26 @@ def _rate_row(name: str, rate: float, votes: int) -> Row:
         row |= {f"{kind}_covered": float(np.mean([hit for hit, _ in hits])), f"{kind}_width": _mean_width(hits)}
     needed = (row["corrected_width"] / row["people_width"]) ** 2
     return {**row, "bias": float(np.mean(errors)), "weight": float(np.mean(weights)), "votes_needed": needed}
+
+
+def study_limits() -> list[Row]:
+    """Votes needed at the least by anybody who knows a judge's verdicts and nothing else, whatever the method.
+
+    That is 1 - (1 - 1/10) eta^2, ten items a vote: eta^2 is the share of the variance of votes between verdicts.
+    """
+    cells = {f"{name}, {rate}": partial(_limit_row, name, rate) for name, rate in product(JUDGES, RATES)}
+    return resumed("limits", cells, "judges")
+
+
+def _limit_row(name: str, rate: float) -> Row:
+    random = np.random.default_rng([31, RATES.index(rate), list(JUDGES).index(name)])
+    votes = draw_votes(rate, LIMIT_DRAWS, random)
+    verdicts = JUDGES[name].verdicts(votes, random.random(LIMIT_DRAWS) < LONGER, random)
+    kinds = np.unique(verdicts, return_inverse=True)[1]
+    counts = np.bincount(kinds)
+    means = np.bincount(kinds, votes) / counts
+    eta = float(counts @ (means - votes.mean()) ** 2 / LIMIT_DRAWS / votes.var())
+    return {"judge": name, "rate": rate, "draws": LIMIT_DRAWS, "votes_needed": 1 - (1 - 1 / ITEMS_A_VOTE) * eta}
 
 
 def _mean_width(hits: Sequence[tuple[bool, float]]) -> float:
@@ -425,20 +447,19 @@ def page_tables() -> dict[str, list[str]]:
     kinds = ("corrected", "people", "judge")
     return {
         "rates": markdown(
-            ["judge", "votes", "items", *(f"{kind} covers" for kind in kinds), "width", "people alone", "votes needed"],
-            [_rate_line(name, votes, stored["rates"]) for name, votes in product(JUDGES, VOTES)],
+            [
+                *("judge", "votes", "items", *(f"{kind} covers" for kind in kinds)),
+                *("width", "people alone", "votes needed", "at the least"),
+            ],
+            [
+                [*_rate_line(name, votes, stored["rates"]), _least_votes(name, stored["limits"])]
+                for name, votes in product(JUDGES, VOTES)
+            ],
         ),
         "ranking": markdown(
             [
-                "judge",
-                "images with votes",
-                "scores",
-                "ranks",
-                "people alone",
-                "judge alone",
-                "judge's ranks",
-                "width",
-                "alone",
+                *("judge", "images with votes", "scores", "ranks", "people alone", "judge alone", "judge's ranks"),
+                *("width", "alone"),
             ],
             [
                 [
@@ -446,7 +467,7 @@ def page_tables() -> dict[str, list[str]]:
                     *(share(row[key]) for key in ("people_covered", "judge_covered", "judge_ranks")),
                     *(f"{row[key]:.3f}" for key in ("corrected_width", "people_width")),
                 ]
-                for row in stored["ranking"]
+                for row in _in_order(stored["ranking"], RANKED_JUDGES)
             ],
         ),
         "sequences": markdown(
@@ -456,7 +477,7 @@ def page_tables() -> dict[str, list[str]]:
                     *(row["judge"], row["rate"], share(row["always_covered"]), f"{row['width']:.2f}"),
                     share(row["judge_covered"]),
                 ]
-                for row in stored["sequences"]
+                for row in _in_order(stored["sequences"], JUDGES)
                 if row["cell"].startswith("sequence")
             ],
         ),
@@ -467,8 +488,16 @@ def page_tables() -> dict[str, list[str]]:
                     *(row["judge"], row["gap"], share(row["best_put_out"]), share(row["settled"])),
                     row["median_votes"] or "–",
                 ]
-                for row in stored["sequences"]
+                for row in _in_order(stored["sequences"], JUDGES)
                 if row["cell"].startswith("stop")
+            ],
+        ),
+        "three": markdown(
+            ["judge", "first model's strength", "with a best model", "it was put out", "settled"],
+            [
+                [row["judge"], row["gap"], *(share(row[key]) for key in ("with_a_best", "best_put_out", "settled"))]
+                for row in _in_order(stored["sequences"], JUDGES)
+                if row["cell"].startswith("three")
             ],
         ),
         "battles": markdown(
@@ -480,7 +509,18 @@ def page_tables() -> dict[str, list[str]]:
                     *(f"{row[f'{kind}_width']:.3f}" for kind in kinds[:2]),
                     share(row["votes_needed"]),
                 ]
-                for row in stored["battles"]
+                for row in _in_order(stored["battles"], BATTLE_JUDGES)
+            ],
+        ),
+        "battle_ranks": markdown(
+            ["judge", *(f"scores, {kind}" for kind in kinds), "width", "people alone", "ranks", "judge's ranks"],
+            [
+                [
+                    *(row["judge"], *(share(row[f"{kind}_covered"]) for kind in kinds)),
+                    *(f"{row[f'{kind}_width']:.3f}" for kind in kinds[:2]),
+                    *(share(row[f"{kind}_ranks"]) for kind in ("corrected", "judge")),
+                ]
+                for row in stored["battle_ranks"]
             ],
         ),
         "gate": markdown(
@@ -496,6 +536,12 @@ def page_tables() -> dict[str, list[str]]:
     }
 
 
+def _in_order(rows: Sequence[Row], judges: Iterable[str]) -> list[Row]:
+    """By judge; rows of one judge as they were stored."""
+    place = {name: number for number, name in enumerate(judges)}
+    return sorted(rows, key=lambda row: place[row["judge"]])
+
+
 def _rate_line(name: str, votes: int, rows: Sequence[Row]) -> list[object]:
     """Over the win rates: the lowest and highest coverage, mean widths."""
     own = [row for row in rows if row["judge"] == name and row["votes"] == votes]
@@ -504,13 +550,20 @@ def _rate_line(name: str, votes: int, rows: Sequence[Row]) -> list[object]:
         values = [row[f"{kind}_covered"] for row in own]
         cells.append(f"{share(min(values))} to {share(max(values))}")
     widths = [float(np.mean([row[f"{kind}_width"] for row in own])) for kind in ("corrected", "people")]
-    shares = [row["votes_needed"] for row in own]
-    needed = " to ".join(f"{bound:.0%}" for bound in (min(shares), max(shares)))
-    return [*cells, *(f"{width:.3f}" for width in widths), needed]
+    return [*cells, *(f"{width:.3f}" for width in widths), _range([row["votes_needed"] for row in own])]
+
+
+def _least_votes(name: str, rows: Sequence[Row]) -> str:
+    return _range([row["votes_needed"] for row in rows if row["judge"] == name])
+
+
+def _range(shares: Sequence[float]) -> str:
+    return " to ".join(f"{bound:.0%}" for bound in (min(shares), max(shares)))
 
 
 PARTS: dict[str, Callable[[], list[Row]]] = {
     "rates": study_rates,
+    "limits": study_limits,
     "ranking": study_ranking,
     "sequences": study_sequences,
     "battles": study_battles,

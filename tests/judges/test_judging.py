@@ -32,6 +32,7 @@ from captrial.judges import (
     read_verdicts,
     verdict_file,
 )
+from captrial.judges.answers import BadAnswerError, read_answer
 from captrial.judges.rubric import question_text
 from captrial.judges.simulated_judge import ServerFault
 from hostile_endpoint import ANSWERS, hostile_endpoint
@@ -258,6 +259,46 @@ def test_an_answer_of_another_model_is_reported(competition: Competition) -> Non
     assert report.notes == ["asked for tiny, the endpoint answered as tiny-2026-01"]
 
 
+def unsupported(name: str) -> ServerFault:
+    """As OpenAI answers for its reasoning models."""
+    error = {"message": f"Unsupported parameter: '{name}'", "param": name, "code": "unsupported_parameter"}
+    return ServerFault(400, body=json.dumps({"error": error}).encode())
+
+
+def test_parameters_that_a_model_does_not_take_are_left_out(competition: Competition) -> None:
+    def picky(_: int, body: dict[str, Any]) -> ServerFault | None:
+        return next((unsupported(name) for name in ("max_tokens", "temperature") if name in body), None)
+
+    with serving(faults=picky) as server:
+        report = run(competition, server, replace(SETTINGS, concurrency=1, max_tokens=4000))
+    assert (report.verdicts, report.failures, report.requests) == (QUESTIONS, {"400": 2}, QUESTIONS + 2)
+    assert server.requests[-1]["max_completion_tokens"] == 4000
+    with serving(faults=lambda *_: unsupported("messages")) as server:
+        assert run(competition, server, replace(SETTINGS, name="other", limit=1)).unanswered == {"400": 2}
+
+
+def test_an_answer_that_is_cut_is_counted_as_such(competition: Competition) -> None:
+    thinking = {"choices": [{"message": {"content": "<think> the first"}, "finish_reason": "length"}]}
+    with serving(faults=lambda number, _: ServerFault(body=json.dumps(thinking).encode()) if not number else None) as s:
+        report = run(competition, s, replace(SETTINGS, concurrency=1))
+    assert (report.failures, report.missing) == ({"cut": 1}, 0)
+
+
+def test_a_judge_that_reasons_aloud_is_understood() -> None:
+    said = (
+        '<think>{"better": "first"}? The image {sic} shows no cat.</think>\n{"reason": "no {cat}", "better": "second"}'
+    )
+    assert read_answer('{"reason": "no {cat}", "better": "second"}', "pairs").choice == "second"
+    assert read_answer('<think>{"better": "first"}? No.</think> {"better": "second"}', "pairs").choice == "second"
+    with pytest.raises(BadAnswerError):
+        read_answer(said, "pairs")  # nothing is guessed
+
+
+def test_captions_are_sent_in_their_own_letters() -> None:
+    assert "собака на траве" in question_text(["собака на траве", "一只狗"], ["犬"])
+    assert question_text(["\ud83d"]).encode().endswith(b'"?"')
+
+
 def test_retry_after_is_kept(competition: Competition) -> None:
     with serving(
         faults=lambda number, _: ServerFault(429, body=b"", headers={"Retry-After": "1"}) if not number else None
@@ -413,7 +454,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         report = run(made, server)
     assert report.skipped == {"no image": 1}
     assert report.unanswered == {"image": 2}
-    for wrong in ({"concurrency": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}):
+    for wrong in ({"concurrency": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}, {"max_tokens": 1}):
         with pytest.raises(InputError):
             replace(SETTINGS, **wrong)  # type: ignore[arg-type]
 

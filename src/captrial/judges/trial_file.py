@@ -62,6 +62,7 @@ judges:
   - address: http://127.0.0.1:8001/v1#judge
     name: judge           # of its file of verdicts
     mode: pairs           # or grade: one caption at a time
+    # max_tokens: 4000    # of an answer, for models that reason first
     # rubric: rubric.txt  # what it is told; `captrial judge rubric` prints the default
     # budget: 5.00        # needs prices of a million tokens
     # prompt_price: 2.50
@@ -88,6 +89,7 @@ class TrialJudge:
     prompt_price: float | None = None
     completion_price: float | None = None
     concurrency: int = 8
+    max_tokens: int = 300
     text_only: bool = False
 
     def spending(self) -> Spending:
@@ -285,7 +287,8 @@ def _models(section: _Section) -> dict[str, str]:
 def _judge(section: _Section) -> TrialJudge:
     known = {one.name: one for one in fields(TrialJudge)}
     section.only(*known)
-    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "concurrency": int, "text_only": bool}
+    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "concurrency": int, "max_tokens": int}
+    kinds["text_only"] = bool
     given = {name: section.get(name, kinds.get(name, str)) for name in known if section.values.get(name) is not None}
     if "address" not in given:
         raise InputError(f"{section.place}: needs an address, http://host/v1#model")
@@ -463,6 +466,7 @@ def _settings(trial: TrialFile, judge: TrialJudge) -> JudgeSettings:
         references=trial.references if judge.text_only else None,
         concurrency=judge.concurrency,
         mode=judge.mode,
+        max_tokens=judge.max_tokens,
     )
 
 

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -471,33 +471,36 @@ def page_tables() -> dict[str, list[str]]:
             ],
         ),
         "sequences": markdown(
-            ["judge", "win rate", "never refuted", "width after 200 votes", "judge alone covers"],
+            [
+                "judge",
+                *(f"{what}, {rate}" for what in ("never refuted", "width", "judge covers") for rate in (0.7, 0.9)),
+            ],
             [
                 [
-                    *(row["judge"], row["rate"], share(row["always_covered"]), f"{row['width']:.2f}"),
-                    share(row["judge_covered"]),
+                    name,
+                    *(share(row["always_covered"]) for row in rows),
+                    *(f"{row['width']:.2f}" for row in rows),
+                    *(share(row["judge_covered"]) for row in rows),
                 ]
-                for row in _in_order(stored["sequences"], JUDGES)
-                if row["cell"].startswith("sequence")
+                for name, rows in _by_judge(stored["sequences"], "sequence")
             ],
         ),
         "stop": markdown(
-            ["judge", "lead", "best put out", "settled within 200 votes", "median votes"],
+            ["judge", "best put out, no lead", "best put out, lead 0.1", "settled within 200 votes", "median votes"],
             [
                 [
-                    *(row["judge"], row["gap"], share(row["best_put_out"]), share(row["settled"])),
-                    row["median_votes"] or "–",
+                    name,
+                    *(share(row["best_put_out"]) for row in rows),
+                    *(share(rows[1]["settled"]), rows[1]["median_votes"] or "–"),
                 ]
-                for row in _in_order(stored["sequences"], JUDGES)
-                if row["cell"].startswith("stop")
+                for name, rows in _by_judge(stored["sequences"], "stop")
             ],
         ),
         "three": markdown(
-            ["judge", "first model's strength", "with a best model", "it was put out", "settled"],
+            ["judge", "lead of a strength of 0.8: put out", "settled", "no lead: put out", "settled"],
             [
-                [row["judge"], row["gap"], *(share(row[key]) for key in ("with_a_best", "best_put_out", "settled"))]
-                for row in _in_order(stored["sequences"], JUDGES)
-                if row["cell"].startswith("three")
+                [name, *(share(row[key]) for row in rows[::-1] for key in ("best_put_out", "settled"))]
+                for name, rows in _by_judge(stored["sequences"], "three")
             ],
         ),
         "battles": markdown(
@@ -540,6 +543,12 @@ def _in_order(rows: Sequence[Row], judges: Iterable[str]) -> list[Row]:
     """By judge; rows of one judge as they were stored."""
     place = {name: number for number, name in enumerate(judges)}
     return sorted(rows, key=lambda row: place[row["judge"]])
+
+
+def _by_judge(rows: Sequence[Row], kind: str) -> list[tuple[str, list[Row]]]:
+    """The rows of each judge whose cells begin with `kind`."""
+    own = _in_order([row for row in rows if row["cell"].startswith(kind)], JUDGES)
+    return [(name, list(of)) for name, of in groupby(own, key=lambda row: str(row["judge"]))]
 
 
 def _rate_line(name: str, votes: int, rows: Sequence[Row]) -> list[object]:

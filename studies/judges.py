@@ -3,6 +3,7 @@
     python -m studies.judges rates        simulated judges: coverage and widths of win rates
     python -m studies.judges limits       the same judges: how many votes the best method would save
     python -m studies.judges ranking      simulated judges: coverage of scores and ranks of three models
+    python -m studies.judges strata       the same where votes are a random part of each stratum only
     python -m studies.judges sequences    simulated judges: confidence sequences and the stop rule, looked at always
     python -m studies.judges battles      WildVision-Bench: some battles play people, noisy copies play judges
     python -m studies.judges battle_ranks  the same: scores and ranks of its 20 models and their reference model
@@ -206,6 +207,32 @@ def _ranking_draw(
     machine = [Judgement(f"{at:05d}", *pairs[pair], float(verdict)) for at, pair, _, verdict in rows]
     everybody = [replace(one, outcome=float(vote)) for one, vote in zip(machine, votes, strict=True)]
     return everybody, machine
+
+
+def study_strata() -> list[Row]:
+    """Scores where half of the votes are on 20 of 200 images that were selected because models differ there."""
+    cells = {f"{name}, length bias 0.3": partial(_strata_row, name) for name in ("95%", "75%", "40%")}
+    return resumed("strata", cells, "judges")
+
+
+def _strata_row(name: str) -> Row:
+    """The first model wins a tenth of the selected images and 80% of the others; people vote on 18 of each."""
+    random = np.random.default_rng([37, list(JUDGES).index(name)])
+    selected, names = np.arange(200) < 20, [f"{at:03d}" for at in range(200)]
+    voted, truth = [*range(18), *range(20, 38)], 0.1 * 0.1 + 0.9 * 0.8
+    judge, found = replace(JUDGES[name], length=0.3), dict[str, list[float]]()
+    for _ in range(RANKING_DRAWS):
+        votes = (random.random(200) < np.where(selected, 0.1, 0.8)).astype(np.float64)
+        verdicts = judge.verdicts(votes, np.zeros(200, np.bool_), random)
+        judged = [Judgement(at, "a", "b", float(verdict)) for at, verdict in zip(names, verdicts, strict=True)]
+        people = [replace(judged[at], outcome=float(votes[at])) for at in voted]
+        for kind, strata in (("stratified", selected.astype(np.int64)), ("plain", None)):
+            one = rank_corrected(people, judged, strata=strata).corrected
+            low, high = one.score_intervals()
+            found.setdefault(f"{kind}_covered", []).append(float(low[0] <= truth <= high[0]))
+            found.setdefault(f"{kind}_width", []).append(float(high[0] - low[0]))
+            found.setdefault(f"{kind}_bias", []).append(float(one.scores[0] - truth))
+    return {"judge": name, "draws": RANKING_DRAWS, **{key: float(np.mean(values)) for key, values in found.items()}}
 
 
 # Sequences ----------------------------------------------------------------------------------------------------------
@@ -468,6 +495,20 @@ def page_tables() -> dict[str, list[str]]:
                 for row in _in_order(stored["ranking"], RANKED_JUDGES)
             ],
         ),
+        "strata": markdown(
+            ["judge", *(f"{what}, {kind}" for kind in ("stratified", "plain") for what in ("covers", "bias", "width"))],
+            [
+                [
+                    row["judge"],
+                    *(
+                        share(row[f"{kind}_{what}"]) if what == "covered" else f"{row[f'{kind}_{what}']:.3f}"
+                        for kind in ("stratified", "plain")
+                        for what in ("covered", "bias", "width")
+                    ),
+                ]
+                for row in stored["strata"]
+            ],
+        ),
         "sequences": markdown(
             [
                 "judge",
@@ -572,6 +613,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "rates": study_rates,
     "limits": study_limits,
     "ranking": study_ranking,
+    "strata": study_strata,
     "sequences": study_sequences,
     "battles": study_battles,
     "battle_ranks": study_battle_ranks,

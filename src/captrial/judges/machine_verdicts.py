@@ -178,7 +178,7 @@ def read_judges(directory: Path | str) -> dict[str, tuple[str, list[MachineVerdi
 
 
 def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, list[MachineVerdict]]:
-    """The description and the verdicts of one judge; of several about the same question the last."""
+    """The description and the verdicts of one judge, in the order of images; of several on one question the last."""
     path = verdict_file(directory, judge)
     if not path.is_file():
         known = ", ".join(one.stem for one in sorted(path.parent.glob("*.jsonl"))) or "none"
@@ -186,9 +186,10 @@ def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, lis
     head, records, lost = _read(path)
     paid = sum(record.cost for record in records)
     whole = 1 + lost / paid if paid else 1.0
-    latest = {record.place: replace(record, cost=whole * record.cost) for record in records}.values()
-    grades = graded_verdicts(one for one in latest if isinstance(one, MachineGrade))
-    return head, [*(one for one in latest if isinstance(one, MachineVerdict)), *grades]
+    latest = {record.place: replace(record, cost=whole * record.cost) for record in records}
+    ordered = [latest[place] for place in sorted(latest)]  # answers come in any order, results must not depend on it
+    grades = graded_verdicts(one for one in ordered if isinstance(one, MachineGrade))
+    return head, [*(one for one in ordered if isinstance(one, MachineVerdict)), *grades]
 
 
 def verify_verdicts(directory: Path | str) -> VerifiedFolder:

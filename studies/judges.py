@@ -164,7 +164,7 @@ NAMES = tuple("abc")
 def study_ranking() -> list[Row]:
     """Coverage of scores and of ranks of three models; votes on all three pairs of 10, 20 or 67 images."""
     chosen = [(name, 20) for name in RANKED_JUDGES]
-    chosen += product(("75%", "90%, length bias 0.5"), (10, 67))
+    chosen += product(("always right", "75%", "90%, length bias 0.5"), (10, 67))
     cells = {f"{name}, {images} images with votes": partial(_ranking_row, name, images) for name, images in chosen}
     return resumed("ranking", cells, "judges")
 
@@ -556,12 +556,16 @@ def page_tables() -> dict[str, list[str]]:
             ],
         ),
         "battle_ranks": markdown(
-            ["judge", *(f"scores, {kind}" for kind in kinds), "width", "people alone", "ranks", "judge's ranks"],
+            [
+                *("judge", *(f"{kind} covers" for kind in kinds), "width", "people alone"),
+                *("ranks cover", "ranks left to a model", "by people alone"),
+            ],
             [
                 [
                     *(row["judge"], *(share(row[f"{kind}_covered"]) for kind in kinds)),
                     *(f"{row[f'{kind}_width']:.3f}" for kind in kinds[:2]),
-                    *(share(row[f"{kind}_ranks"]) for kind in ("corrected", "judge")),
+                    share(row["corrected_ranks"]),
+                    *(f"{row[f'{kind}_rank_width'] + 1:.1f}" for kind in kinds[:2]),
                 ]
                 for row in stored["battle_ranks"]
             ],

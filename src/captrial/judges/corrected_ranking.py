@@ -11,8 +11,9 @@ fits estimate the same. Images are the unit: the covariance is that of the diffe
 that of the judge's strengths over all images. As much variance as `PRIOR_VOTES` votes a free strength, by people alone,
 is mixed in: the judge may be right on all of a few votes by chance.
 
-Where votes are a random part of each stratum of the design, not of all items, a vote of a pair of models in a stratum
-has the weight of the items that it stands for, in the fits to items with votes; without strata all weights are 1.
+Where votes are a random part of each stratum of the design, not of all items, a vote has the weight of the items of its
+stratum that it stands for, in the fits to items with votes; without strata, or with too few votes in one, all weights
+are 1.
 """
 
 from __future__ import annotations
@@ -101,8 +102,9 @@ def rank_corrected(
         )
     alone = rank_preferences(own, models=items.models, level=level, seed=seed)
     checked = rank_preferences([one for one in verdicts if _key(one) in voted], models=items.models)
-    if strata is not None:
-        weights = _item_weights(items, strata)
+    groups = None if strata is None else strata_with_votes(strata, items.human)
+    if groups is not None:
+        weights = _item_weights(items, groups)
         alone, checked = (_weighted(one, weights) for one in (alone, checked))
     fit, weight = _corrected_fit(alone, checked, judge, (len(voted), len(items.judge)))
     settings = PreferenceSettings((), level, seed, FEWEST_VOTES)
@@ -147,9 +149,12 @@ def _weights(by_people: Floats, by_judge: Floats, share: float) -> Floats:
     return np.asarray(np.where(others > _TINY, (across.sum() - across) / np.maximum(others, _TINY), 0.0))
 
 
+def _item(image: str, first: str, second: str) -> tuple[str, str, str]:
+    return (image, first, second) if first < second else (image, second, first)
+
+
 def _key(one: Judgement) -> tuple[str, str, str]:
-    low, high = sorted((one.first, one.second))
-    return one.image, low, high
+    return _item(one.image, one.first, one.second)
 
 
 def _keys(items: JudgedItems, rows: Ints) -> list[tuple[str, str, str]]:
@@ -158,24 +163,19 @@ def _keys(items: JudgedItems, rows: Ints) -> list[tuple[str, str, str]]:
 
 
 def _item_weights(items: JudgedItems, strata: Ints) -> dict[tuple[str, str, str], float]:
-    """By item with a vote: how many items it stands for in its pair of models and stratum; their mean is 1."""
-    weights = np.zeros(len(items.judge))
-    for pair in items.pairs():
-        rows = np.flatnonzero(items.of_pair(pair))
-        groups = strata_with_votes(strata[rows], items.human[rows])
-        groups = np.zeros(len(rows), np.int64) if groups is None else groups
-        all_items, votes = (np.bincount(groups, counted) for counted in (None, items.voted[rows]))
-        weights[rows] = (all_items / np.maximum(votes, 1))[groups]
+    """By item with a vote: how many items of its stratum it stands for, on average 1."""
+    all_items, votes = (np.bincount(strata, counted) for counted in (None, items.voted))
     voted = np.flatnonzero(items.voted)
-    return dict(zip(_keys(items, voted), (weights[voted] / weights[voted].mean()).tolist(), strict=True))
+    weights = (all_items / np.maximum(votes, 1))[strata[voted]]
+    return dict(zip(_keys(items, voted), (weights / weights.mean()).tolist(), strict=True))
 
 
 def _weighted(found: PreferenceResult, weights: Mapping[tuple[str, str, str], float]) -> PreferenceResult:
     """The ranking in which items count by their weights; several verdicts on an item share its weight."""
     data = found.comparisons
     names = zip(data.cluster, data.first, data.second, strict=True)
-    keys = [(found.images[image], *sorted((found.models[i], found.models[j]))) for image, i, j in names]
-    weighted = replace(data, counts=np.array([weights[key] for key in keys]) / data.repeats)  # type: ignore[index]
+    keys = [_item(found.images[image], found.models[i], found.models[j]) for image, i, j in names]
+    weighted = replace(data, counts=np.array([weights[key] for key in keys]) / data.repeats)
     return replace(found, comparisons=weighted, fit=fit_davidson(weighted))
 
 

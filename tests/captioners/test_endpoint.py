@@ -53,6 +53,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append(body)
         if body["model"] == "broken":
             return self._answer(400, {"error": "no such model"})
+        if body["model"] == "reasoning" and {"temperature", "max_tokens"} & set(body):
+            name = "temperature" if "temperature" in body else "max_tokens"
+            return self._answer(400, {"error": {"param": name, "code": "unsupported_value", "message": "no"}})
         url = body["messages"][0]["content"][1]["image_url"]["url"]
         image = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
         red, green, _ = image.resize((1, 1)).getpixel((0, 0))  # type: ignore[misc]
@@ -150,6 +153,12 @@ def test_no_more_requests_are_open_than_allowed(server: Server, at_once: int) ->
     asking.concurrency = at_once
     asking.caption([Image.new("RGB", (9, 9), "red")] * 5)
     assert server.most_open == at_once
+
+
+def test_parameters_that_a_model_does_not_take_are_left_out(server: Server) -> None:
+    images = [Image.new("RGB", (8, 8), colour) for colour in ("red", "green")]
+    assert captioner(server, "reasoning").caption(images) == ["a red thing", "a green thing"]
+    assert server.asked[-1]["max_completion_tokens"] == 60
 
 
 def test_pauses_double(server: Server) -> None:

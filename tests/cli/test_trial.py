@@ -55,7 +55,8 @@ def test_run_until_it_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "votes on 12 of 20 judged items" in capsys.readouterr().out
         assert json.loads((tmp_path / "trial" / "trial.json").read_text())["complete"]
         page = (tmp_path / "trial" / "report" / "index.html").read_text()
-        assert "corrected by votes of people on 12 of them" in page
+        assert "Verdicts of the judge on 20 items, corrected by votes of people on 12 of them" in page
+        assert " at 0x" not in page  # no object of Python
         assert "JUDGE ONLY" not in page
 
 

@@ -48,6 +48,25 @@ def test_intervals_of_scores_cover(accuracy: float, bias: float) -> None:
         assert np.mean(alone) < 0.6, "the judge alone is wrong about people"
 
 
+def test_strata_of_the_design_correct_strengths_too() -> None:
+    """20 images on which `b` wins 9 of 10 times have half of the votes, 180 on which `a` wins 8 of 10 the others."""
+    covered: dict[bool, list[bool]] = {False: [], True: []}
+    hard, names = np.arange(200) < 20, [str(number) for number in range(200)]
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        votes = (random.random(200) < np.where(hard, 0.1, 0.8)).astype(float)
+        verdicts = np.where(random.random(200) < 0.85, votes, 1 - votes)
+        verdicts[random.random(200) < 0.3] = 0.0  # and it likes `b`
+        judged = [Judgement(name, "a", "b", float(verdict)) for name, verdict in zip(names, verdicts, strict=True)]
+        people = [Judgement(names[at], "a", "b", float(votes[at])) for at in (*range(18), *range(20, 38))]
+        for stratified, hits in covered.items():
+            found = rank_corrected(people, judged, strata=hard.astype(np.int64) if stratified else None).corrected
+            low, high = found.score_intervals()
+            hits.append(bool(low[0] <= 0.1 * 0.1 + 0.9 * 0.8 <= high[0]))
+    assert np.mean(covered[True]) >= 0.88
+    assert np.mean(covered[False]) < 0.5
+
+
 def test_a_good_judge_narrows() -> None:
     found = [battles(seed, 0.95) for seed in range(10)]
     widths = [

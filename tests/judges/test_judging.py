@@ -32,6 +32,7 @@ from captrial.judges import (
     read_verdicts,
     verdict_file,
 )
+from captrial.judges.answers import BadAnswerError, read_answer
 from captrial.judges.rubric import question_text
 from captrial.judges.simulated_judge import ServerFault
 from hostile_endpoint import ANSWERS, hostile_endpoint
@@ -258,6 +259,46 @@ def test_an_answer_of_another_model_is_reported(competition: Competition) -> Non
     assert report.notes == ["asked for tiny, the endpoint answered as tiny-2026-01"]
 
 
+def unsupported(name: str) -> ServerFault:
+    """As OpenAI answers for its reasoning models."""
+    error = {"message": f"Unsupported parameter: '{name}'", "param": name, "code": "unsupported_parameter"}
+    return ServerFault(400, body=json.dumps({"error": error}).encode())
+
+
+def test_parameters_that_a_model_does_not_take_are_left_out(competition: Competition) -> None:
+    def picky(_: int, body: dict[str, Any]) -> ServerFault | None:
+        return next((unsupported(name) for name in ("max_tokens", "temperature") if name in body), None)
+
+    with serving(faults=picky) as server:
+        report = run(competition, server, replace(SETTINGS, concurrency=1, max_tokens=4000))
+    assert (report.verdicts, report.failures, report.requests) == (QUESTIONS, {"400": 2}, QUESTIONS + 2)
+    assert server.requests[-1]["max_completion_tokens"] == 4000
+    with serving(faults=lambda *_: unsupported("messages")) as server:
+        assert run(competition, server, replace(SETTINGS, name="other", limit=1)).unanswered == {"400": 2}
+
+
+def test_an_answer_that_is_cut_is_counted_as_such(competition: Competition) -> None:
+    thinking = {"choices": [{"message": {"content": "<think> the first"}, "finish_reason": "length"}]}
+    with serving(faults=lambda number, _: ServerFault(body=json.dumps(thinking).encode()) if not number else None) as s:
+        report = run(competition, s, replace(SETTINGS, concurrency=1))
+    assert (report.failures, report.missing) == ({"cut": 1}, 0)
+
+
+def test_a_judge_that_reasons_aloud_is_understood() -> None:
+    said = (
+        '<think>{"better": "first"}? The image {sic} shows no cat.</think>\n{"reason": "no {cat}", "better": "second"}'
+    )
+    assert read_answer('{"reason": "no {cat}", "better": "second"}', "pairs").choice == "second"
+    assert read_answer('<think>{"better": "first"}? No.</think> {"better": "second"}', "pairs").choice == "second"
+    with pytest.raises(BadAnswerError):
+        read_answer(said, "pairs")  # nothing is guessed
+
+
+def test_captions_are_sent_in_their_own_letters() -> None:
+    assert "собака на траве" in question_text(["собака на траве", "一只狗"], ["犬"])
+    assert question_text(["\ud83d"]).encode().endswith(b'"?"')
+
+
 def test_retry_after_is_kept(competition: Competition) -> None:
     with serving(
         faults=lambda number, _: ServerFault(429, body=b"", headers={"Retry-After": "1"}) if not number else None
@@ -305,12 +346,44 @@ def test_a_budget_is_not_passed(tmp_path: Path, concurrency: int) -> None:
     assert sum(one.cost for one in read_verdicts(competition.directory)) == pytest.approx(again.total_cost)
 
 
+def test_images_of_more_tokens_than_expected_pass_a_budget_by_one_request_at_most(tmp_path: Path) -> None:
+    """An answer costs 5, not about 0.5 as expected; eight requests could be in flight."""
+    competition = make_competition(tmp_path, images=20)
+    for budget, requests in ((2.0, 1), (20.0, 4)):
+        with serving(usage={"prompt_tokens": 50_000, "completion_tokens": 0}) as server:
+            judge = judge_of(server)
+            judge.spending.price, judge.spending.budget = PRICE, budget
+            report = judge_competition(competition, judge, replace(SETTINGS, name=f"up-to-{budget}", concurrency=8))
+        assert len(server.requests) == requests
+        assert report.cost == pytest.approx(5 * requests)
+        assert "budget" in report.stopped
+
+
 def test_money_for_useless_answers_is_counted(competition: Competition) -> None:
     with serving(faults=lambda number, _: BAD["empty"] if number < 3 else None) as server:
         judge = judge_of(server)
         judge.spending.price = PRICE
         report = judge_competition(competition, judge, SETTINGS)
     assert report.cost == pytest.approx(0.15 * (QUESTIONS + 3))
+
+
+@pytest.mark.parametrize("name", ["refusal", "not JSON", "empty"])
+def test_a_kill_loses_the_cost_of_requests_in_flight_only(competition: Competition, name: str) -> None:
+    """What an answer without a verdict has cost is on disk before the question is asked again."""
+    path = verdict_file(competition.directory, "tiny")
+    lines: list[int] = []
+
+    def bad(number: int, _: dict[str, Any]) -> ServerFault | None:
+        lines.append(path.read_bytes().count(b'"lost"'))
+        return BAD[name] if number % 3 < 2 else None
+
+    with serving(faults=bad) as server:
+        judge = judge_of(server)
+        judge.spending.price = PRICE
+        report = judge_competition(competition, judge, replace(SETTINGS, concurrency=1))
+    assert lines == [number - number // 3 for number in range(3 * QUESTIONS)]
+    assert report.total_cost == pytest.approx(0.15 * 3 * QUESTIONS)
+    assert sum(one.cost for one in read_verdicts(competition.directory)) == pytest.approx(report.total_cost)
 
 
 def test_a_budget_holds_over_runs_that_lead_to_no_verdict(tmp_path: Path) -> None:
@@ -381,7 +454,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         report = run(made, server)
     assert report.skipped == {"no image": 1}
     assert report.unanswered == {"image": 2}
-    for wrong in ({"concurrency": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}):
+    for wrong in ({"concurrency": 0}, {"longest_side": 5}, {"limit": 0}, {"name": "../x"}, {"max_tokens": 1}):
         with pytest.raises(InputError):
             replace(SETTINGS, **wrong)  # type: ignore[arg-type]
 

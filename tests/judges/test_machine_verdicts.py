@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from captrial.compete import Judgement
 from captrial.compete.storage.judgements import read_judgements
 from captrial.errors import DamagedError, InputError, MismatchError, StateError
 from captrial.folders import lock_folder
@@ -16,6 +18,7 @@ from captrial.judges import (
     MachineGrade,
     MachineVerdict,
     VerdictFile,
+    rank_by_judge,
     read_judge,
     read_verdicts,
     verdict_file,
@@ -61,6 +64,24 @@ def test_the_later_of_two_verdicts_on_one_question_counts(tmp_path: Path) -> Non
     later = replace(VERDICT, preferred="b", key="k9")
     write(tmp_path, VERDICT, TIE, later)
     assert read_verdicts(tmp_path) == [later, TIE]
+
+
+def test_results_do_not_depend_on_the_order_of_answers(tmp_path: Path) -> None:
+    """Sums of the same numbers in another order differ in their last digits."""
+    random = Random(3)
+    found = [
+        replace(VERDICT, image=str(image), shown_first=first, preferred=random.choice("aab"))
+        for image in range(6)
+        for first in "ab"
+    ]
+    people = [Judgement(str(image), "a", "b", 1.0) for image in range(6)]
+    results = set()
+    for seed in range(8):
+        Random(seed).shuffle(found)
+        write(tmp_path / str(seed), *found)
+        verdicts = [one.judgement() for one in read_judge(tmp_path / str(seed), "tiny")[1]]
+        results.add(repr(rank_by_judge(people, verdicts, "tiny").to_json()))
+    assert len(results) == 1
 
 
 def test_a_line_cut_by_a_kill_is_dropped_and_written_over(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import ssl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from ipaddress import ip_address
 from typing import Any
@@ -22,6 +23,8 @@ OPENAI = "https://api.openai.com/v1"
 BUSY = frozenset({0, 408, 409, 425, 429, 502, 503, 504})  # 0: no answer at all
 TRANSIENT = BUSY | {500}  # 500 may also be the answer to one image that the endpoint cannot handle
 REFUSED = frozenset({401, 403, 404, 405})  # every other request would get the same answer
+BAD_REQUEST = 400
+_REPLACED = {"max_tokens": "max_completion_tokens", "temperature": None}
 _LARGEST = 1 << 20  # bytes of an answer, also after decompression
 _WHOLE = 2  # times the timeout, which is that of one read: for the whole request, however slowly the answer arrives
 
@@ -128,6 +131,29 @@ def _decoded(content: bytes, encoding: str, name: str, what: str) -> bytes:
     if len(found) > _LARGEST:
         raise InputError(f"{name} sent more than {_LARGEST >> 10} KiB instead of {what}")
     return found
+
+
+def refused_parameters(content: bytes, body: Mapping[str, Any]) -> set[str]:
+    """Parameters of a request that an endpoint does not take, by its answer 400: those that `without` can leave out.
+
+    Reasoning models of OpenAI take no temperature, and name the limit of an answer otherwise.
+    """
+    try:
+        error = json.loads(content)["error"]
+        named, code = str(error.get("param")), str(error.get("code"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()
+    return {named} & _REPLACED.keys() & body.keys() if code.startswith("unsupported") else set()
+
+
+def without(body: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
+    """A request without refused parameters, under their other names where they have one.
+
+    >>> without({"temperature": 0, "max_tokens": 60, "model": "o4"}, {"temperature", "max_tokens"})
+    {'max_completion_tokens': 60, 'model': 'o4'}
+    """
+    names = {name: _REPLACED[name] if name in refused else name for name in body}
+    return {new: body[name] for name, new in names.items() if new is not None}
 
 
 def start_of(content: bytes) -> str:

@@ -12,6 +12,7 @@ import httpx
 from PIL import Image
 
 from captrial.captioners.chat_client import (
+    BAD_REQUEST,
     BUSY,
     KEY,
     REFUSED,
@@ -20,8 +21,10 @@ from captrial.captioners.chat_client import (
     parse_address,
     plain_text,
     post_chat,
+    refused_parameters,
     start_of,
     token_count,
+    without,
 )
 from captrial.data.images import image_data_url
 from captrial.errors import CaptrialError, InputError
@@ -58,6 +61,7 @@ class EndpointCaptioner:
     longest_side: int = 768  # images are shrunk to this before they are sent
     max_tokens: int = 60
     usage: Usage = field(default_factory=Usage)
+    refused: set[str] = field(default_factory=set, init=False, repr=False)  # parameters that the endpoint does not take
     reached: bool = field(default=False, init=False, repr=False)  # whether it ever answered
 
     @classmethod
@@ -136,8 +140,13 @@ class EndpointCaptioner:
         return without_passwords(self.base)
 
     async def _post(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[int, bytes]:
-        status, content, _ = await post_chat(client, self.base, body, "a caption")
-        return status, content
+        while True:
+            sent = without(body, self.refused)
+            status, content, _ = await post_chat(client, self.base, sent, "a caption")
+            refused = refused_parameters(content, sent) if status == BAD_REQUEST else set()
+            if not refused:
+                return status, content
+            self.refused |= refused
 
     async def _is_working(self, client: httpx.AsyncClient) -> bool:
         """Whether the endpoint captions a plain grey image: then the fault lay in the other image."""

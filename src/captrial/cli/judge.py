@@ -45,6 +45,9 @@ def run(
     all_images: Annotated[bool, typer.Option("--all-images", help="The whole pool, not the selected images.")] = False,
     limit: Annotated[int | None, typer.Option(help="Judge this many images, chosen at random.")] = None,
     longest_side: Annotated[int, typer.Option(help="Images are shrunk to this many pixels.")] = 768,
+    max_tokens: Annotated[
+        int, typer.Option(help="Tokens of an answer at most; models that reason first need thousands.")
+    ] = 300,
     concurrency: Annotated[int, typer.Option(help="Requests in flight.")] = 8,
     budget: Annotated[float | None, typer.Option(help="Stop before this judge has cost more here.")] = None,
     prices: Annotated[
@@ -72,6 +75,7 @@ def run(
         all_images=all_images,
         limit=limit,
         mode=mode,
+        max_tokens=max_tokens,
     )
     _set_prices(asked, budget, prices, (prompt_price, completion_price))
     competition = Competition.open(directory)

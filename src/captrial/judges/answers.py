@@ -32,16 +32,20 @@ class JudgeAnswer:
 
 
 def read_answer(text: str, mode: str) -> JudgeAnswer:
-    """Read an answer; a `BadAnswerError` where it has not the right form. Text around one JSON object is ignored.
+    """Read an answer; a `BadAnswerError` where it has not the right form. Text around a JSON object is ignored.
+
+    Of several objects (a model that reasons aloud may write some) the last counts.
 
     >>> read_answer('```json\\n{"reason": "no dog", "better": "second"}\\n```', "pairs").choice
     'second'
     """
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        found = json.loads(text[start : end + 1]) if 0 <= start < end else None
-    except (ValueError, RecursionError):
-        found = None
+    end = text.rfind("}")
+    found = None
+    for start in (text.find("{"), text.rfind("{", 0, end)):
+        try:
+            found = json.loads(text[start : end + 1]) if found is None and 0 <= start < end else found
+        except (ValueError, RecursionError):
+            found = None
     if not isinstance(found, dict):
         raise BadAnswerError("not JSON", text[:200])
     reason = found.get("reason")

@@ -10,12 +10,16 @@ weights (PPI++ of Angelopoulos, Duchi and Zrnic 2023, for an M-estimator). Whate
 fits estimate the same. Images are the unit: the covariance is that of the differences of influences, plus w^2 times
 that of the judge's strengths over all images. As much variance as `PRIOR_VOTES` votes a free strength, by people alone,
 is mixed in: the judge may be right on all of a few votes by chance.
+
+Where votes are a random part of each stratum of the design, not of all items, a vote has the weight of the items of its
+stratum that it stands for, in the fits to items with votes; without strata, or with too few votes in one, all weights
+are 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from captrial.compete import Judgement, PreferenceResult, rank_preferences
-from captrial.compete.ranking.bradley_terry import DavidsonFit
+from captrial.compete.ranking.bradley_terry import DavidsonFit, fit_davidson
 from captrial.compete.ranking.preferences import PreferenceSettings
 from captrial.errors import StateError
 from captrial.judges.corrected_sequence import VotePlan, plan_votes
@@ -35,6 +39,7 @@ from captrial.judges.correction import (
     JudgedItems,
     corrected_win_rates,
     judged_items,
+    strata_with_votes,
 )
 
 Floats = NDArray[np.float64]
@@ -76,12 +81,19 @@ class CorrectedRanking:
 
 
 def rank_corrected(
-    people: Sequence[Judgement], verdicts: Sequence[Judgement], level: float = 0.95, seed: int = 0
+    people: Sequence[Judgement],
+    verdicts: Sequence[Judgement],
+    level: float = 0.95,
+    seed: int = 0,
+    strata: Ints | None = None,
 ) -> CorrectedRanking:
-    """Rank models by one judge's verdicts, corrected by votes of people on a random part of its items."""
+    """Rank models by one judge's verdicts, corrected by votes of people on a random part of its items.
+
+    `strata` (N,) numbers those of `judged_items(people, verdicts)`: votes are a random part of each of them.
+    """
     items = judged_items(people, verdicts)
     judge = rank_preferences(verdicts, models=items.models, level=level, seed=seed)
-    voted = _voted(items)
+    voted = set(_keys(items, np.flatnonzero(items.voted)))
     own = [one for one in people if _key(one) in voted]
     if len(voted) < 2:
         raise StateError(
@@ -90,6 +102,10 @@ def rank_corrected(
         )
     alone = rank_preferences(own, models=items.models, level=level, seed=seed)
     checked = rank_preferences([one for one in verdicts if _key(one) in voted], models=items.models)
+    groups = None if strata is None else strata_with_votes(strata, items.human)
+    if groups is not None:
+        weights = _item_weights(items, groups)
+        alone, checked = (_weighted(one, weights) for one in (alone, checked))
     fit, weight = _corrected_fit(alone, checked, judge, (len(voted), len(items.judge)))
     settings = PreferenceSettings((), level, seed, FEWEST_VOTES)
     corrected = PreferenceResult(alone.models, alone.images, alone.comparisons, fit, settings)
@@ -133,14 +149,34 @@ def _weights(by_people: Floats, by_judge: Floats, share: float) -> Floats:
     return np.asarray(np.where(others > _TINY, (across.sum() - across) / np.maximum(others, _TINY), 0.0))
 
 
+def _item(image: str, first: str, second: str) -> tuple[str, str, str]:
+    return (image, first, second) if first < second else (image, second, first)
+
+
 def _key(one: Judgement) -> tuple[str, str, str]:
-    low, high = sorted((one.first, one.second))
-    return one.image, low, high
+    return _item(one.image, one.first, one.second)
 
 
-def _voted(items: JudgedItems) -> set[tuple[str, str, str]]:
-    rows = np.flatnonzero(items.voted)
-    return {(items.images[items.image[r]], items.models[items.first[r]], items.models[items.second[r]]) for r in rows}
+def _keys(items: JudgedItems, rows: Ints) -> list[tuple[str, str, str]]:
+    """Image and two models of some items."""
+    return [(items.images[items.image[r]], items.models[items.first[r]], items.models[items.second[r]]) for r in rows]
+
+
+def _item_weights(items: JudgedItems, strata: Ints) -> dict[tuple[str, str, str], float]:
+    """By item with a vote: how many items of its stratum it stands for, on average 1."""
+    all_items, votes = (np.bincount(strata, counted) for counted in (None, items.voted))
+    voted = np.flatnonzero(items.voted)
+    weights = (all_items / np.maximum(votes, 1))[strata[voted]]
+    return dict(zip(_keys(items, voted), (weights / weights.mean()).tolist(), strict=True))
+
+
+def _weighted(found: PreferenceResult, weights: Mapping[tuple[str, str, str], float]) -> PreferenceResult:
+    """The ranking in which items count by their weights; several verdicts on an item share its weight."""
+    data = found.comparisons
+    names = zip(data.cluster, data.first, data.second, strict=True)
+    keys = [_item(found.images[image], found.models[i], found.models[j]) for image, i, j in names]
+    weighted = replace(data, counts=np.array([weights[key] for key in keys]) / data.repeats)
+    return replace(found, comparisons=weighted, fit=fit_davidson(weighted))
 
 
 # Everything about one judge -----------------------------------------------------------------------------------------
@@ -217,7 +253,7 @@ def rank_by_judge(
         return JudgeResult(judge, alone, None, rates, None, votes, len(items.judge), notes)
     details = None
     try:
-        details = rank_corrected(people, verdicts, 1 - risk)
+        details = rank_corrected(people, verdicts, 1 - risk, strata=strata)
     except StateError as error:
         notes.append(f"no ranking yet: {error}")
     notes += _notes(rates)
@@ -241,8 +277,7 @@ def _could_be_voted_on(
 
 def _strata(items: JudgedItems, for_people: Mapping[tuple[str, str, str], int]) -> Ints:
     """(N,) of the items; those that are not for people are a stratum of their own."""
-    rows = zip(items.image, items.first, items.second, strict=True)
-    keys = [(items.images[image], items.models[first], items.models[second]) for image, first, second in rows]
+    keys = _keys(items, np.arange(len(items.judge)))
     return np.array([for_people.get(key, 2) for key in keys], np.int64)
 
 

@@ -305,7 +305,7 @@ def corrected_win_rates(items: JudgedItems, level: float = 0.95, strata: Ints | 
     for pair in items.pairs():
         rows = items.of_pair(pair)
         human, judge = items.human[rows], items.judge[rows]
-        groups = None if strata is None else _with_votes(strata[rows], human)
+        groups = None if strata is None else strata_with_votes(strata[rows], human)
         votes = int((~np.isnan(human)).sum())
         names = (items.models[pair[0]], items.models[pair[1]])
         ahead = (corrected_mean(human, judge, groups, level).corrected.mean if votes > 1 else judge.mean()) >= 0.5
@@ -316,8 +316,8 @@ def corrected_win_rates(items: JudgedItems, level: float = 0.95, strata: Ints | 
     return found
 
 
-def _with_votes(strata: Ints, human: Floats) -> Ints | None:
-    """The strata where each has enough votes."""
+def strata_with_votes(strata: Ints, human: Floats) -> Ints | None:
+    """The strata where each has enough votes, else None."""
     votes = np.bincount(strata, ~np.isnan(human))[np.unique(strata)]
     return strata if votes.min() >= FEWEST_IN_STRATUM else None
 

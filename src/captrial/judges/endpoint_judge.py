@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
 from captrial.captioners.chat_client import (
+    BAD_REQUEST,
     KEY,
     OPENAI_KEY,
     REFUSED,
@@ -20,8 +22,10 @@ from captrial.captioners.chat_client import (
     parse_address,
     plain_text,
     post_chat,
+    refused_parameters,
     start_of,
     token_count,
+    without,
 )
 from captrial.errors import CaptrialError, InputError
 from captrial.files import without_passwords
@@ -29,6 +33,7 @@ from captrial.judges.answers import BadAnswerError, JudgeAnswer, read_answer
 from captrial.judges.rubric import correction
 from captrial.judges.spending import Spending
 
+CUT = "cut"  # an answer that ended at the limit of its tokens
 _IMAGE_TOKENS = 1600  # of an image, at most about: for the budget before the first answer
 _CHECK_PAUSE = 0.02  # seconds between looks at what is left of the budget
 _LONGEST = 20_000  # characters of an answer; one that cannot be read is sent back with the next request
@@ -56,11 +61,18 @@ class NoVerdictError(CaptrialError):
 
 @dataclass
 class Asked:
-    """What the requests for one question took: tokens and money."""
+    """What the requests for one question took: tokens and money. `keep` is told at once what led to no verdict."""
 
+    keep: Callable[[float], None] = lambda cost: None
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost: float = 0.0
+    cost: float = 0.0  # of requests since the last that `keep` was told of
+
+    def lose(self) -> None:
+        """The requests so far led to no verdict."""
+        if self.cost:
+            self.keep(self.cost)
+            self.cost = 0.0
 
 
 @dataclass
@@ -78,7 +90,8 @@ class EndpointJudge:
     tries: int = 5  # of one request
     asks: int = 3  # for an answer of the right form
     pause: float = 0.5  # seconds before the second try, doubled each time
-    max_tokens: int = 300
+    max_tokens: int = 300  # of an answer
+    refused: set[str] = field(default_factory=set)  # parameters that the endpoint does not take
     spending: Spending = field(default_factory=Spending)
     failures: Counter[str] = field(default_factory=Counter)
     answered_by: Counter[str] = field(default_factory=Counter)  # names of models, as the endpoint gives them
@@ -120,6 +133,7 @@ class EndpointJudge:
             except BadAnswerError as error:
                 problem = error
                 self.failures[error.kind] += 1
+                asked.lose()
             said = [{"role": "assistant", "content": text}] if text else []
             messages += [*said, {"role": "user", "content": correction(problem.kind, mode)}]
         raise NoVerdictError(problem.kind, f"no answer of the right form in {self.asks} requests ({problem})")
@@ -133,7 +147,8 @@ class EndpointJudge:
             cost, wait = 0.0, self.pause * 2**attempt
             self.requests += 1
             try:
-                status, content, headers = await post_chat(client, self.base, body, "a verdict")
+                sent = without(body, self.refused)
+                status, content, headers = await post_chat(client, self.base, sent, "a verdict")
                 if 200 <= status < 300:
                     cost, text, bad = self._read(content, asked, reserved)
                     if bad is not None:
@@ -153,14 +168,17 @@ class EndpointJudge:
                 asked.cost += cost
                 self.spending.settle(reserved, cost)
             self.failures[kind] += 1
+            asked.lose()
             if status in REFUSED:
                 raise EndpointRefusedError(
                     f"{self.name} {problem}; check the key ({KEY} or {OPENAI_KEY}), the model {self.model} and the "
                     "address"
                 )
-            if status not in TRANSIENT:
+            refused = refused_parameters(content, sent) if status == BAD_REQUEST else set()
+            self.refused |= refused
+            if status not in TRANSIENT and not refused:
                 break
-            if attempt + 1 < self.tries:
+            if attempt + 1 < self.tries and not refused:
                 await asyncio.sleep(min(wait, _LONGEST_PAUSE))
         raise NoVerdictError(kind, f"{self.name} {problem}")
 
@@ -187,12 +205,16 @@ class EndpointJudge:
         price = self.spending.price
         cost = 0.0 if price is None else price.cost(*tokens) if any(tokens) else reserved
         try:
-            message = found["choices"][0]["message"]
+            choice = found["choices"][0]
+            message = choice["message"]
             text, refusal = message.get("content"), message.get("refusal")
+            cut = choice.get("finish_reason") == "length"
         except (KeyError, IndexError, TypeError, AttributeError):
             return cost, "", BadAnswerError("damaged", start_of(content))
         if refusal:
             return cost, "", BadAnswerError("refusal", plain_text(str(refusal)[:200]))
+        if cut and "}" not in str(text):
+            return cost, "", BadAnswerError(CUT, f"it has more than {self.max_tokens} tokens; give more: --max-tokens")
         if not isinstance(text, str) or not text.strip():
             return cost, "", BadAnswerError("empty", start_of(content))
         if len(text) > _LONGEST:

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 _IN_A_ROW = 20  # questions without a verdict, one after the other: something is wrong with the judge
 _SIDES = (64, 4096)  # pixels of the longest side of an image that is sent
-_CACHE_VERSION = "judge-answers-2"
+_TOKENS = (16, 100_000)  # of an answer, at most
+_CACHE_VERSION = "judge-answers-3"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class JudgeSettings:
     all_images: bool = False  # the whole pool instead of the selected and sampled images
     limit: int | None = None  # images, of those chosen at random
     mode: str = "pairs"  # or grade: one caption at a time, 0 to 10
+    max_tokens: int = 300  # of an answer; models that reason first need thousands
 
     def __post_init__(self) -> None:
         check_judge_name(self.name)
@@ -74,6 +76,8 @@ class JudgeSettings:
             raise InputError(f"{self.concurrency} requests at once: 1 to 256 are possible")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"{self.limit} images: judge at least one")
+        if not _TOKENS[0] <= self.max_tokens <= _TOKENS[1]:
+            raise InputError(f"answers of {self.max_tokens} tokens: allow {_TOKENS[0]} to {_TOKENS[1]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,7 @@ def judge_competition(
         report.questions = len(questions)
         left = [one for one in questions if not _is_known(file, one)]
         report.known = len(questions) - len(left)
-        judge.spending.spent = file.spent
+        judge.spending.spent, judge.max_tokens = file.spent, settings.max_tokens
         before = judge.spending.spent
         run = _Run(competition, judge, settings, file, report, advance)
         try:
@@ -359,7 +363,7 @@ class _Run:
                 raise errors.exceptions[0] from None
 
     async def _ask(self, client: Any, question: Question) -> None:
-        asked, answer = Asked(), None
+        asked = Asked(lambda cost: self.file.append([LostCost(question.image, cost)]))
         try:
             messages = await asyncio.to_thread(self._messages, question)
             answer = await self.judge.ask(client, messages, self.settings.mode, asked)
@@ -372,8 +376,6 @@ class _Run:
         finally:
             self.report.prompt_tokens += asked.prompt_tokens
             self.report.completion_tokens += asked.completion_tokens
-            if answer is None and asked.cost:
-                self.file.append([LostCost(question.image, asked.cost)])
         tokens = (asked.prompt_tokens, asked.completion_tokens)
         kept = {"choice": answer.choice, "reason": answer.reason, "tokens": tokens}
         self.cache.store([self._cache_key(question)], [orjson.dumps(kept).decode()])

@@ -9,7 +9,8 @@ file: verdicts of machines are not judgements of people.
 A judge that grades single captions (mode `grade`) has a line a grade instead; `read_judge` turns grades into verdicts:
 of two captions of an image the one with the higher grade is better, equal grades are a tie.
 
-A question that was paid for and got no verdict has a line with its cost, so that a budget holds over all runs.
+A request that was paid for and led to no verdict has a line with its cost, so that a budget holds over all runs.
+`read_judge` shares these costs out among the verdicts, by their own costs.
 
 Verdicts are appended. Every line has a checksum; a last line that a kill has cut is dropped, any other damage is an
 error. Where a judge was asked twice about the same images, models and order, the later verdict counts.
@@ -20,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -177,15 +178,18 @@ def read_judges(directory: Path | str) -> dict[str, tuple[str, list[MachineVerdi
 
 
 def read_judge(directory: Path | str, judge: str) -> tuple[JudgeDescription, list[MachineVerdict]]:
-    """The description and the verdicts of one judge; of several about the same question the last."""
+    """The description and the verdicts of one judge, in the order of images; of several on one question the last."""
     path = verdict_file(directory, judge)
     if not path.is_file():
         known = ", ".join(one.stem for one in sorted(path.parent.glob("*.jsonl"))) or "none"
         raise InputError(f"{directory}: has no verdicts of {judge}; judges here: {known}; run `captrial judge run`")
-    head, records, _ = _read(path)
-    latest = {record.place: record for record in records}.values()
-    grades = graded_verdicts(one for one in latest if isinstance(one, MachineGrade))
-    return head, [*(one for one in latest if isinstance(one, MachineVerdict)), *grades]
+    head, records, lost = _read(path)
+    paid = sum(record.cost for record in records)
+    whole = 1 + lost / paid if paid else 1.0
+    latest = {record.place: replace(record, cost=whole * record.cost) for record in records}
+    ordered = [latest[place] for place in sorted(latest)]  # answers come in any order, results must not depend on it
+    grades = graded_verdicts(one for one in ordered if isinstance(one, MachineGrade))
+    return head, [*(one for one in ordered if isinstance(one, MachineVerdict)), *grades]
 
 
 def verify_verdicts(directory: Path | str) -> VerifiedFolder:

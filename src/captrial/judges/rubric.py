@@ -56,10 +56,15 @@ def instructions(rubric: str, mode: str) -> str:
 def question_text(captions: Sequence[str], references: Sequence[str] = ()) -> str:
     """The text of a question: one caption to grade or two to compare, and what people wrote."""
     names = ["The caption"] if len(captions) == 1 else ["The first caption", "The second caption"]
-    lines = [f"{name}: {json.dumps(text)}" for name, text in zip(names, captions, strict=True)]
+    lines = [f"{name}: {_quoted(text)}" for name, text in zip(names, captions, strict=True)]
     if references:
-        lines = ["Captions that people wrote of this image: " + json.dumps(list(references)), *lines]
+        lines = ["Captions that people wrote of this image: " + _quoted(list(references)), *lines]
     return "\n".join(lines)
+
+
+def _quoted(value: str | list[str]) -> str:
+    """As JSON in the letters of its language; half characters, which no request can have, become `?`."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
 
 
 def correction(problem: str, mode: str) -> str:

@@ -64,6 +64,7 @@ class Spending:
     """What was spent, and what requests in flight may cost at most.
 
     A request is only allowed where all requests in flight, each at its largest expected cost, stay within the budget.
+    Until one was paid for, they go one at a time: an image may be many more tokens than expected.
     """
 
     price: TokenPrice | None = None
@@ -77,6 +78,8 @@ class Spending:
         """The sum reserved for a request of about this size; None where the budget does not allow it."""
         expected = max(self.price.cost(prompt_tokens, completion_tokens), self.largest) if self.price else 0.0
         if self.budget is not None and self.spent + self.reserved + expected > self.budget:
+            return None
+        if self.budget is not None and expected and not self.largest and self.in_flight:
             return None
         self.reserved += expected
         self.in_flight += 1

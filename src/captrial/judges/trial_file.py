@@ -30,7 +30,7 @@ from captrial.judges.corrected_ranking import JudgeResult, rank_by_judge
 from captrial.judges.correction import judged_items
 from captrial.judges.endpoint_judge import EndpointJudge
 from captrial.judges.judge_comparison import JudgeRecord, compare_judges, competition_captions, metric_scores
-from captrial.judges.judging import JudgeReport, JudgeSettings, judge_competition
+from captrial.judges.judging import JudgeReport, JudgeSettings, items_for_people, judge_competition
 from captrial.judges.machine_verdicts import read_judge, read_judges
 from captrial.judges.rubric import read_rubric
 from captrial.judges.spending import Spending, TokenPrice
@@ -38,7 +38,7 @@ from captrial.judges.spending import Spending, TokenPrice
 RESULTS = "trial.json"
 _LARGEST = 100_000  # bytes of a trial file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".eval")
+_CAPTION_FILES = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".xlsx", ".eval")
 _MOST = 2**31  # a number in the file
 
 TEMPLATE = """\
@@ -62,6 +62,7 @@ judges:
   - address: http://127.0.0.1:8001/v1#judge
     name: judge           # of its file of verdicts
     mode: pairs           # or grade: one caption at a time
+    # max_tokens: 4000    # of an answer, for models that reason first
     # rubric: rubric.txt  # what it is told; `captrial judge rubric` prints the default
     # budget: 5.00        # needs prices of a million tokens
     # prompt_price: 2.50
@@ -88,6 +89,7 @@ class TrialJudge:
     prompt_price: float | None = None
     completion_price: float | None = None
     concurrency: int = 8
+    max_tokens: int = 300
     text_only: bool = False
 
     def spending(self) -> Spending:
@@ -285,7 +287,8 @@ def _models(section: _Section) -> dict[str, str]:
 def _judge(section: _Section) -> TrialJudge:
     known = {one.name: one for one in fields(TrialJudge)}
     section.only(*known)
-    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "concurrency": int, "text_only": bool}
+    kinds = {"budget": float, "prompt_price": float, "completion_price": float, "concurrency": int, "max_tokens": int}
+    kinds["text_only"] = bool
     given = {name: section.get(name, kinds.get(name, str)) for name in known if section.values.get(name) is not None}
     if "address" not in given:
         raise InputError(f"{section.place}: needs an address, http://host/v1#model")
@@ -463,6 +466,7 @@ def _settings(trial: TrialFile, judge: TrialJudge) -> JudgeSettings:
         references=trial.references if judge.text_only else None,
         concurrency=judge.concurrency,
         mode=judge.mode,
+        max_tokens=judge.max_tokens,
     )
 
 
@@ -473,7 +477,7 @@ def _rank(trial: TrialFile, competition: Competition, result: TrialResult) -> No
     for name in judges:
         verdicts = [one.judgement() for one in read_judge(trial.out, name)[1]]
         counts.append(int(judged_items(people, verdicts).voted.sum()))
-        result.rankings[name] = rank_by_judge(people, verdicts, name, trial.risk, unchecked=True)
+        result.rankings[name] = rank_by_judge(people, verdicts, name, trial.risk, True, items_for_people(competition))
     result.votes = min(counts[1:] or counts)
     result.people = _by_people(competition, people, result)
     if people:

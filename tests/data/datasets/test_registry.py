@@ -163,10 +163,3 @@ def test_the_toy_world(tmp_path: Path) -> None:
     assert len(read_dataset(tmp_path / "toy", split="train")) == 6
     assert detect(tmp_path / "toy" / "dataset.json").format == "karpathy"  # each file alone is what it is
     assert detect(tmp_path / "toy" / "images" / "robot").format == "sequences"
-
-
-def test_the_docs_list_every_reader() -> None:
-    """The table of docs/datasets.md has the name, title and description of every reader, in order."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "datasets.md").read_text()
-    rows = [line.split(" | ")[:3] for line in page.splitlines() if line.startswith("| `")]
-    assert rows == [[f"| `{reader.name}`", reader.title, reader.description] for reader in READERS.values()]

@@ -3,7 +3,8 @@
 `make test` reads some 30 malformed inputs of each kind; `pytest --full tests/test_fuzzing.py` 400 of each, more than
 30 000 in all; with `CAPTRIAL_RESULTS=FILE` each kind adds a line with its counts to that file, of which `python -m
 studies.reliability_counts FILE` makes a table. To add a reader, write a valid input and a function that reads it, and
-add a line to `CASES`; `test_readers.py` fails where a reader has none.
+add a line to `CASES`; the reader of a data set needs only `FUZZED`, the files of a valid one, in its own test.
+`test_readers.py` fails where a reader has neither.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -348,12 +350,23 @@ def encoder_settings() -> Files:
     }
 
 
+def examples_of_readers() -> dict[str, Files]:
+    """Valid data sets: the files that a test of a data set reader names `FUZZED`, by the name of the reader."""
+    found = {}
+    for path in sorted((Path(__file__).parent / "data" / "datasets").glob("test_*.py")):
+        module = import_module(f"data.datasets.{path.stem}")
+        if hasattr(module, "FUZZED"):
+            found[path.stem.removeprefix("test_").replace("_", " ")] = module.FUZZED
+    return found
+
+
 CASES: dict[str, Case] = {
     **{
         f"captions {name}": Case(one(name, text), partial(read_any_captions, name))
         for name, text in CAPTION_FILES.items()
     },
     **{f"image {name}": Case(one("image", content), open_all) for name, content in IMAGES.items()},
+    **{f"dataset {name}": Case(lambda files=files: files, read_all) for name, files in examples_of_readers().items()},
     "dataset toyworld": Case(toyworld, lambda folder: read_all(folder)),
     "dataset toyworld masks": Case(toyworld, lambda folder: read_toyworld(folder, masks=True)),
     "dataset entities": Case(entities, lambda folder: read_all(folder)),

@@ -239,3 +239,20 @@ def test_tables_of_the_registries_are_up_to_date(page: str) -> None:
 def test_a_new_entry_would_be_missing_in_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(READERS, "lines", replace(READERS["karpathy"], name="lines", description="one caption a line"))
     assert "| `lines` | Karpathy JSON | one caption a line |" in registry_tables.updated("datasets.md")
+
+
+def changes_of_contributing() -> dict[str, list[str]]:
+    """The eight common changes of CONTRIBUTING.md, and the files that each touches."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Eight common changes")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")][2:]
+    return {change: re.findall(r"`([a-z_/<>.]+\.(?:py|html))`", files) for change, files in rows}
+
+
+def test_a_common_change_touches_few_files_that_are_there() -> None:
+    changes = changes_of_contributing()
+    assert len(changes) == 8
+    for change, files in changes.items():
+        assert 2 <= len(files) <= (5 if change == "an annotation round" else 3), change
+        for name in files:
+            folder = ROOT if name.startswith(("tests/", "docs/")) else ROOT / "src" / "captrial"
+            assert list(folder.glob(re.sub(r"<\w+>", "*", name))), f"{change}: {name}"

@@ -106,7 +106,7 @@ _INTERVALS = (
 )
 _PEOPLE = (
     r"/words/3/verdict$",
-    "children on a region named man: two words for people now ground each other (f8bf651)",
+    "children on a region named man: two words for people now ground each other (6bc3e4b)",
 )
 _ROUNDING = (
     r"/completeness_error$|explanation\.npz/\w+/(hash|mean|norm)$",
@@ -116,7 +116,7 @@ EXPLAINED: dict[str, tuple[tuple[str, str], ...]] = {
     "annotate": (_INTERVALS,),
     "attend": (
         (r"/spearman/", "correlations are of any two measures now, not with correctness alone"),
-        (r"/(correctness/rows/[01]|leads/rows/0|size-forced-classes)/|/scores/", "new names in classes.txt (f8bf651)"),
+        (r"/(correctness/rows/[01]|leads/rows/0|size-forced-classes)/|/scores/", "new names in classes.txt (6bc3e4b)"),
     ),
     "compete-add": (_INTERVALS,),
     "compete-rank": (_INTERVALS,),
@@ -132,11 +132,11 @@ EXPLAINED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "explain-saliency": (_ROUNDING,),
     "ground": (
-        (r"/verdicts/", "hallucinated is now two verdicts, and two words for people ground each other (f8bf651)"),
+        (r"/verdicts/", "hallucinated is now two verdicts, and two words for people ground each other (6bc3e4b)"),
         (r"/detection/", "rows by verdict and of null models are beside those of the methods"),
         (r"\.jsonl/", "lines have the new verdicts, the regions and the settings"),
     ),
-    "train": ((r"metrics\.csv|safetensors", "dropout from random bits and fused AdamW (e869ce7)"),),
+    "train": ((r"metrics\.csv|safetensors", "dropout from random bits and fused AdamW (6bc3e4b)"),),
 }
 
 # ---- tables whose rows and columns were exchanged: the numbers in their cells are compared in any order

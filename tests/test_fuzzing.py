@@ -3,7 +3,7 @@
 `make test` reads some 30 malformed inputs of each kind; `pytest --full tests/test_fuzzing.py` 400 of each, more than
 30 000 in all; with `CAPTRIAL_RESULTS=FILE` each kind adds a line with its counts to that file, of which `python -m
 studies.reliability_counts FILE` makes a table. To add a reader, write a valid input and a function that reads it, and
-add a line to `CASES`; the reader of a data set needs only `FUZZED`, the files of a valid one, in its own test.
+add a line to `CASES`; the reader of a data set needs only `EXAMPLE`, the files of a valid one, in its own test.
 `test_readers.py` fails where a reader has neither.
 """
 
@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +53,7 @@ from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.semantic.sentence_encoder import read_settings
 from captrial.toyworld import ToyWorldSettings, write_toyworld
+from data.datasets.reader_examples import examples, place
 from data.datasets.saved_dataset import save_splits
 from malformed import Change, limits, malformed, mutations
 from stored_inputs import STORED
@@ -350,14 +350,8 @@ def encoder_settings() -> Files:
     }
 
 
-def examples_of_readers() -> dict[str, Files]:
-    """Valid data sets: the files that a test of a data set reader names `FUZZED`, by the name of the reader."""
-    found = {}
-    for path in sorted((Path(__file__).parent / "data" / "datasets").glob("test_*.py")):
-        module = import_module(f"data.datasets.{path.stem}")
-        if hasattr(module, "FUZZED"):
-            found[path.stem.removeprefix("test_").replace("_", " ")] = module.FUZZED
-    return found
+def of_reader(files: Files) -> Case:
+    return Case(lambda: files, lambda folder: read_all(place(folder, files)))
 
 
 CASES: dict[str, Case] = {
@@ -366,7 +360,7 @@ CASES: dict[str, Case] = {
         for name, text in CAPTION_FILES.items()
     },
     **{f"image {name}": Case(one("image", content), open_all) for name, content in IMAGES.items()},
-    **{f"dataset {name}": Case(lambda files=files: files, read_all) for name, files in examples_of_readers().items()},
+    **{f"dataset {name.replace('-', ' ')}": of_reader(files) for name, files in examples().items()},
     "dataset toyworld": Case(toyworld, lambda folder: read_all(folder)),
     "dataset toyworld masks": Case(toyworld, lambda folder: read_toyworld(folder, masks=True)),
     "dataset entities": Case(entities, lambda folder: read_all(folder)),

@@ -14,16 +14,22 @@ from captrial.data.datasets import READERS, DatasetReader, Probe, ReadOptions, d
 from captrial.errors import DatasetError
 from captrial.records import ImageRef, Sample
 from captrial.toyworld import ToyWorldSettings, write_toyworld
+from data.datasets.reader_examples import examples, place
 from data.datasets.saved_dataset import save_split
 
 KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "A dog."}]}], "dataset": "ours"}
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A dog."}]}
+EXAMPLES = examples()
 XML = "<annotation><filename>7.jpg</filename></annotation>"
 
 
 def make(folder: Path, form: str) -> Path:
     """A small data set of a form; returns the path a user would name."""
     folder.mkdir()
+    if form in EXAMPLES:
+        for name, content in EXAMPLES[form].items():
+            (folder / name).write_bytes(content)
+        return place(folder, EXAMPLES[form])
     if form == "toyworld":
         write_toyworld(folder, ToyWorldSettings(1, size=32))
     if form in ("karpathy", "coco", "boxes"):
@@ -36,9 +42,6 @@ def make(folder: Path, form: str) -> Path:
         boxes = [{"image_id": 1, "bbox": [0, 0, 1, 1], "category_id": 1}]
         instances = {**COCO, "annotations": boxes, "categories": [{"id": 1, "name": "dog"}]}
         (folder / "annotations" / "instances_val2017.json").write_bytes(orjson.dumps(instances))
-    if form == "visual-genome":
-        region = {"region_id": 1, "phrase": "a dog", "x": 0, "y": 0, "width": 1, "height": 1}
-        (folder / "region_descriptions.json").write_bytes(orjson.dumps([{"id": 7, "regions": [region]}]))
     if form == "flickr8k":
         (folder / "tokens").write_text("a.jpg#0\tA dog.\n")
         return folder / "tokens"

@@ -45,7 +45,7 @@ FILES = {
         }
     ],
 }
-FUZZED = {f"{name}.json": orjson.dumps(content) for name, content in FILES.items()}
+EXAMPLE = {f"{name}.json": orjson.dumps(content) for name, content in FILES.items()}
 
 
 def write(folder: Path, *names: str) -> Path:

@@ -37,6 +37,7 @@ from PIL import Image
 from analysis_inputs import KEPT
 from captrial.arrays import map_npy, read_npz
 from captrial.data import image_size, open_image, read_captions, read_dataset, read_references
+from captrial.data.captions import read_id_table
 from captrial.data.datasets import problems, read_shards
 from captrial.data.datasets.coco import read_coco
 from captrial.data.datasets.toyworld import read_toyworld
@@ -408,6 +409,8 @@ CASES: dict[str, Case] = {
     "class table": Case(
         one("c.txt", b"[x]\ndog: puppy, =hound, ~husky\ncat: kitten\n"), lambda f: ClassTable.load(f / "c.txt")
     ),
+    "id table": Case(one("ids", b"theirs,ours\n139.jpg,1\n"), lambda folder: read_id_table(folder / "ids")),
+    "id table as JSON": Case(one("ids", dumps({"139.jpg": 1})), lambda folder: read_id_table(folder / "ids")),
     "text cache": Case(text_cache, read_cache),
     **{name: Case(*pair) for name, pair in {**STORED, **KEPT}.items()},
 }

@@ -66,10 +66,10 @@ def add_ranks(tally: Tally, found: Uncertainty, truth: np.ndarray) -> None:
 
 
 def pool_cell(drawn: list[DrawnCompetition], labels: int, design: str, draws: int) -> dict[str, float | None]:
-    """Coverage on the whole pool; the hybrid design needs labels enough for one image a pair."""
+    """Coverage on the whole pool; with one image a pair, D may take half of the labels of the hybrid design at most."""
     tally = Tally()
     if design == "hybrid":
-        drawn = [trial for trial in drawn if len(trial.union(1)) <= DISCREPANCY_SHARE * labels]
+        drawn = [trial for trial in drawn if len(trial.union(1)) <= labels / 2]
     for seed in range(draws if drawn else 0):
         trial = drawn[seed % len(drawn)]
         if design == "hybrid":
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--add-draws", type=int, default=300)
     parser.add_argument("--metric", default="cider")
     parser.add_argument(
-        "--parts", default="pool,discrepancy,add", help="or one row, like pool:hybrid; results of others are kept"
+        "--parts", default="pool,discrepancy,few,add", help="or one row, like pool:hybrid; results of others are kept"
     )
     parser.add_argument("--labels", type=lambda text: tuple(map(int, text.split(","))), default=LABELS)
     options = parser.parse_args()
@@ -196,6 +196,11 @@ def main() -> None:
                 found["coverage"] = sorted([*kept, row], key=lambda one: (order.index(one["target"]), one["labels"]))
                 print(row, flush=True)
                 write_results(name, found)
+    if "few" in wanted:
+        row = {"target": "pool, hybrid", "labels": 20, "draws": options.draws}
+        few = [trial for trial in drawn if trial.m <= 3]
+        found["two_or_three_models"] = row | pool_cell(few, 20, "hybrid", options.draws)
+        write_results(name, found)
     if "add" in wanted:
         found["add"] = adding(source, options.add_draws)
         print(found["add"])

@@ -1,17 +1,17 @@
 """Which design finds the best captioner of the pool with as many labels: discrepancy, random, weighted or hybrid?
 
-python -m studies.competition_designs [--competitions 250] [--metric cider] [--half 0|1 [--shares 0.5,0.4,0.33]]
+python -m studies.competition_designs [--competitions 250] [--metric cider] [--half 0|1 [--shares 0.4,0.2,0.1]]
 
 A competition is a random choice of 2, 5 or 9 of ten captioners (LLaVA is out: it loses every comparison) on a random
 half of the images. k sets the budget: as many labels as D has images for that k. Winner and order by
 - eq7: discrepancy design, Eq. 7 of Wan 2022 as `rank` computes it;
 - selected: the same labels, each used for every model: the mean over D;
 - random: the mean over as many random images;
-- weighted: the pool estimate of `rank --target pool` from the weighted sample;
+- weighted: the pool estimate of `rank --target pool` from the weighted sample; `weighted, all` is the plain mean;
 - hybrid: the pool estimate from D (`DISCREPANCY_SHARE` of the labels) and a weighted sample; `hybrid, all` is the plain
   mean over everything that the hybrid design labels.
-The truth is the mean over all images of the competition. `--half` restricts the images to one half, chosen by hash: the
-share was chosen on half 0 (`--shares`: the hybrid designs alone) and confirmed on half 1.
+The truth is the mean over all images of the competition. `--half` restricts the images to one half, chosen by hash;
+`--shares` compares hybrid designs with other shares of D.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def estimates(trial: DrawnCompetition, k: int, seed: int) -> tuple[int, dict[str
     rows = weighted.rows[:labels]
     sample = trial.sample(rows, weighted.probabilities(labels), trial.rates)
     found["weighted"] = pool_estimate(trial.scores[rows], sample).value
+    found["weighted, all"] = trial.scores[rows].mean(axis=0)
     found |= hybrid(trial, labels, seed, DISCREPANCY_SHARE)
     return labels, found
 

@@ -60,19 +60,28 @@ def random_stop(trial: DrawnCompetition, seed: int, risk: float, controlled: boo
     return found or (trial.size, int(np.argmax(trial.truth)))
 
 
+def plain_stop(trial: DrawnCompetition, seed: int, risk: float) -> tuple[int, int]:
+    """By random images and the usual rule: each rival by itself at risk / (m - 1), whatever is left of the pool."""
+    scores = trial.scores[trial.order(seed, False, trial.size).rows]
+    against = [running_log_t(scores[:, [model]] - np.delete(scores, model, axis=1)) for model in range(trial.m)]
+    evidence = np.stack([found.min(axis=1) for found in against], axis=1)  # (n, m) that the model is the best
+    reached = evidence.max(axis=1) >= np.log((trial.m - 1) / risk)
+    at = int(np.argmax(reached))
+    return (at + 1, int(np.argmax(evidence[at]))) if reached.any() else (trial.size, int(np.argmax(trial.truth)))
+
+
 def weighted_stop(trial: DrawnCompetition, seed: int, risk: float) -> tuple[int, int]:
     """By the weighted sample, later waves between the models that are open."""
     waves = [(trial.rates, FIRST)]
     count = FIRST
-    while count < trial.size:
+    while True:
         drawn = drawn_labels(trial, SampleOrder(trial.images, seed, waves), count)
         found = stop(drawn, risk)
-        if found is not None:
-            return found
+        if found is not None or count == trial.size:
+            return found or (trial.size, int(np.argmax(trial.truth)))
         waves[-1] = waves[-1][0], count
         count = min(int(GROWTH * count), trial.size)
         waves.append((contender_rates(trial, drawn, risk), count))
-    return trial.size, int(np.argmax(trial.truth))
 
 
 def contender_rates(trial: DrawnCompetition, drawn: DrawnLabels, risk: float) -> np.ndarray:
@@ -91,10 +100,28 @@ def ratios(own: np.ndarray, other: np.ndarray) -> dict[str, float]:
     return {"ratio": ratio, "ratio_standard_error": error, "median_ratio": float(np.median(own / other))}
 
 
+def replayed(source: Captioners, m: int, seed: int) -> DrawnCompetition:
+    """The competition of one replay."""
+    usual = [model for model, name in enumerate(source.names) if not name.startswith("LLaVA")]
+    return source.competition(np.random.default_rng([11, m, seed]).choice(usual, m, replace=False).tolist())
+
+
+def plain(source: Captioners, m: int, kept: list[list[list[int]]], risk: float) -> dict[str, float]:
+    """The usual rule on the competitions of the replays, beside what the weighted sample needed."""
+    found, wrong = [], []
+    for seed in track(range(len(kept)), f"{m} models, usual rule"):
+        trial = replayed(source, m, seed)
+        count, winner = plain_stop(trial, seed, risk)
+        found.append(float(count))
+        wrong.append(winner != int(np.argmax(trial.truth)))
+    weighted = np.array([counts[ARMS.index("weighted")] for counts, _ in kept], float)
+    row: dict[str, float] = {"models": m, "replays": len(kept), "error": float(np.mean(wrong))}
+    return row | {"labels": float(np.mean(found))} | ratios(weighted, np.array(found))
+
+
 def replay(source: Captioners, m: int, seed: int, risk: float) -> list[list[int]]:
     """Labels until the stop, and whether the winner was wrong, by arm."""
-    usual = [model for model, name in enumerate(source.names) if not name.startswith("LLaVA")]
-    trial = source.competition(np.random.default_rng([11, m, seed]).choice(usual, m, replace=False).tolist())
+    trial = replayed(source, m, seed)
     found = [random_stop(trial, seed, risk, controlled) for controlled in (False, True)]
     found.append(weighted_stop(trial, seed, risk))
     best = int(np.argmax(trial.truth))
@@ -180,6 +207,7 @@ def main() -> None:
     parser.add_argument("--models", default="2,5,9")
     parser.add_argument("--tied", action="store_true", help="the risk where all models are equally good")
     parser.add_argument("--skewed", action="store_true", help="the risk where differences are far from normal")
+    parser.add_argument("--plain", action="store_true", help="the usual rule on the competitions of earlier replays")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="processor time; run again to continue")
     options = parser.parse_args()
     source, name = Captioners(options.metric), f"stop_{options.metric}"
@@ -195,6 +223,11 @@ def main() -> None:
         write_results(f"{name}_skewed", {"metric": options.metric, "risk": options.risk, "rows": found})
         return
     done = read_results(f"{name}_replays") or {}
+    if options.plain:
+        rows = [plain(source, int(m), replays, options.risk) for m, replays in done.items()]
+        print(*rows, sep="\n")
+        write_results(f"{name}_plain", {"metric": options.metric, "risk": options.risk, "rows": rows})
+        return
     for m in map(int, options.models.split(",")):
         replays = done.setdefault(str(m), [])
         for seed in track(range(len(replays), options.replays), f"{m} models"):

@@ -16,9 +16,11 @@ DESIGNS = {
     "selected": "discrepancy, all labels for all",
     "random": "random",
     "weighted": "weighted, pool",
+    "weighted, all": "weighted, plain mean",
     "hybrid": "hybrid, pool",
     "hybrid, all": "hybrid, plain mean",
 }
+CONFIRMED = ("weighted", "weighted, all", "hybrid", "hybrid, all")  # compared with random images, pair by pair
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -61,18 +63,23 @@ def designs(found: dict[str, Any]) -> str:
 
 
 def confirmation(found: dict[str, Any]) -> str:
-    """The default design on images that nothing was chosen on: how much more often it names the winner than random."""
+    """How many points more often the designs name the winner than random images, by cell and over all k."""
     rows = []
-    for row in found["rows"]:
-        shares = [percent(row[f"{name}_winner"]) for name in ("random", "weighted", "hybrid, all")]
+    for models in dict.fromkeys(row["models"] for row in found["rows"]):
+        own = [row for row in found["rows"] if row["models"] == models]
+        mean: dict[str, Any] = {"models": models, "k": "all"}
+        for name in ("labels", "random_winner", *(f"{name}_wins_more" for name in CONFIRMED)):
+            mean[name] = sum(row[name] for row in own) / len(own)
+        for name in CONFIRMED:  # competitions of different k are drawn independently
+            mean[f"{name}_wins_more_se"] = sum(row[f"{name}_wins_more_se"] ** 2 for row in own) ** 0.5 / len(own)
+        rows += [*own, mean]
+    cells = []
+    for row in rows:
         more = [
-            f"{100 * row[f'{name}_wins_more']:+.1f} ± {196 * row[f'{name}_wins_more_se']:.1f}"
-            for name in ("weighted", "hybrid, all")
+            f"{100 * row[f'{name}_wins_more']:+.1f} ± {196 * row[f'{name}_wins_more_se']:.1f}" for name in CONFIRMED
         ]
-        rows.append([row["models"], row["k"], f"{row['labels']:.0f}", *shares, *more])
-    return table(
-        ["models", "k", "labels", *("random", "weighted, pool", "hybrid, plain mean"), "weighted", "hybrid"], rows
-    )
+        cells.append([row["models"], row["k"], f"{row['labels']:.0f}", percent(row["random_winner"]), *more])
+    return table(["models", "k", "labels", "random", *(DESIGNS[name] for name in CONFIRMED)], cells)
 
 
 def stop(found: dict[str, Any]) -> str:
@@ -88,6 +95,19 @@ def stop(found: dict[str, Any]) -> str:
         rows.append([row["models"], row["replays"], " / ".join(errors), *labels, *ratios, " / ".join(medians)])
     arms = ["labels, random", "random, control variates", "weighted"]
     return table(["models", "replays", "errors, all three", *arms, "ratio to random", "to both", "median ratios"], rows)
+
+
+def plain(found: dict[str, Any]) -> str:
+    """The usual rule on random images, and the weighted sample's labels by it."""
+    rows = [
+        [row["models"], row["replays"], percent(row["error"]), f"{row['labels']:.0f}", _ratio(row)]
+        for row in sorted(found["rows"], key=lambda row: row["models"])
+    ]
+    return table(["models", "replays", "errors", "labels, random, usual rule", "weighted to it"], rows)
+
+
+def _ratio(row: dict[str, float]) -> str:
+    return f"{row['ratio']:.3f} ± {1.96 * row['ratio_standard_error']:.3f}"
 
 
 def tied(found: dict[str, Any]) -> str:
@@ -114,6 +134,7 @@ def page_tables() -> dict[str, str]:
         "designs": designs(read_results("designs_cider")),
         "designs on the other half": confirmation(read_results("designs_cider_half1")),
         "stop": stop(read_results("stop_cider")),
+        "stop, usual rule": plain(read_results("stop_cider_plain")),
         "stop, tied models": tied(read_results("stop_cider_tied")),
         "stop, skewed differences": skewed(read_results("stop_cider_skewed")),
         "stop by meaning": stop(read_results("stop_semantic")),

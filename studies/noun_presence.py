@@ -3,7 +3,6 @@
     python -m studies.noun_presence CACHE train        the linear layer, the weights of evidence, the threshold
     python -m studies.noun_presence CACHE design       which evidence, chosen on validation photographs
     python -m studies.noun_presence CACHE measure      error rates of verdicts on test photographs; also into the table
-    python -m studies.noun_presence CACHE parts        the same for captions that name a part of a body, alone
     python -m studies.noun_presence CACHE ship         what was measured, and checked by eye, into the table again
     python -m studies.noun_presence CACHE tables       what docs/ground_measured.md shows
 
@@ -60,6 +59,7 @@ from studies.region_labels import MERGED, NO_THING, SLOT_OF_TYPE
 
 Floats = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results" / "grounding"
+MEASUREMENTS = RESULTS / "presence.json"
 LEAST_IMAGES = 25  # training photographs that mention a noun
 ACTIONS = frozenset({
     "trick", "game", "swimming", "time", "action", "night", "jump", "run", "walk", "soccer", "hockey", "tennis", "fun",
@@ -69,7 +69,8 @@ ONE_LOOK = frozenset({
     "water", "grass", "snow", "sand", "mountain", "street", "building", "tree", "rock", "shirt", "coat", "hat",
     "pants", "outfit", "dress", "shoe",
 })  # fmt: skip  # merged classes whose words describe one thing: field and grass, coat and jacket
-MEASURED = ("m2", "ort", "show_attend_tell", "transformer")
+FITTED = ("m2", "ort", "show_attend_tell", "transformer")  # whose captions set the threshold, on validation photographs
+MEASURED = (*FITTED, "m2-regions")  # shipped later
 RECALL = 0.6  # of absent nouns, at the threshold that is chosen on validation photographs
 
 
@@ -177,7 +178,7 @@ def seen(samples: Sequence[Sample], path: Path, cells: bool) -> dict[str, Any]:
 
 
 def captions(
-    samples: Sequence[Sample], cache_: Path, split: str, names: Sequence[str] = MEASURED
+    samples: Sequence[Sample], cache_: Path, split: str, names: Sequence[str] = FITTED
 ) -> dict[str, dict[str, str]]:
     """Captions of a split by shipped captioners, kept in a file."""
     path = cache_ / f"captions-{split}.json"
@@ -423,42 +424,37 @@ EVIDENCE = {"noun and class at the best cell": (0, 1), "the image as a whole": (
 
 
 def measure(cache_: Path) -> None:
-    """Verdicts on the nouns of the shipped captioners' captions of test photographs, against references and phrases."""
-    samples = read_karpathy(FLICKR8K_CAPTIONS, split="test")
-    detected, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache_ / "test")
-    write_measured(verdict_rows(detected, Grounder(labels), cache_, "test"), detected, Grounder(labels))
+    """Verdicts on the nouns of the shipped captioners' captions of test photographs, against references and phrases.
 
-
-def measure_parts(cache_: Path) -> None:
-    """The same for the photographs alone whose captions name a part of a body, into what was measured before.
-
-    Made when the rule for parts was added: no other verdict depends on it.
+    What was measured before with the detector of today is kept: a new captioner is added to it.
     """
     samples = read_karpathy(FLICKR8K_CAPTIONS, split="test")
     detected, labels = dataset_regions(samples, [], DEFAULT_DETECTOR, cache_ / "test")
-    rows = orjson.loads((RESULTS / "presence.json").read_bytes())["rows"]
-    named = {row[1] for row in rows[METHODS[0]] if row[2] in BODY_PARTS["person"]}
-    again = verdict_rows([sample for sample in detected if sample.id in named], Grounder(labels), cache_, "parts")
-    for method, new in again.items():
-        by_caption: dict[tuple[str, str], list[list[Any]]] = {}
-        for row in new:
-            by_caption.setdefault((row[0], row[1]), []).append(row)
-        merged: list[list[Any]] = []
-        for row in rows[method]:
-            merged += by_caption.pop((row[0], row[1]), []) if row[1] in named else [row]
-        rows[method] = merged
+    kept: dict[str, list[list[Any]]] = {method: [] for method in METHODS}
+    document = orjson.loads(MEASUREMENTS.read_bytes()) if MEASUREMENTS.exists() else {}
+    if document.get("of") == measured_of():
+        kept = document["rows"]
+    known = {row[0] for row in kept[METHODS[0]]}
+    new = [name for name in MEASURED if name not in known]
+    found = verdict_rows(detected, Grounder(labels), cache_, "test", new)
+    rows = {
+        method: [row for name in MEASURED for row in (*kept[method], *found[method]) if row[0] == name]
+        for method in METHODS
+    }
     write_measured(rows, detected, Grounder(labels))
 
 
-def verdict_rows(samples: Sequence[Sample], grounder: Grounder, cache_: Path, split: str) -> dict[str, list[list[Any]]]:
+def verdict_rows(
+    samples: Sequence[Sample], grounder: Grounder, cache_: Path, split: str, names: Sequence[str] = MEASURED
+) -> dict[str, list[list[Any]]]:
     """By method: captioner, image, noun, verdict, probability of absence, whether it is there by both truths."""
     references, phrases = reference_nouns(samples), phrase_nouns()
-    spoken = captions(samples, cache_, split)
+    spoken = captions(samples, cache_, split, names)
     rows: dict[str, list[list[Any]]] = {}
     for method in METHODS:
         rows[method] = []
-        for name, folder in measured_captioners().items():
-            attributor = captioner_attributor(name, Path(folder), samples, cache_, split)
+        for name in names:
+            attributor = captioner_attributor(name, shipped_captioners()[name], samples, cache_, split)
             attributor.method = method
             attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
             recorded = RecordedCaptions(attributor, spoken[name])
@@ -478,6 +474,7 @@ def write_measured(rows: dict[str, list[list[Any]]], samples: Sequence[Sample], 
     by_phrases = summary([[*row[:5], row[6]] for row in first])
     whole = [row for row in first if row[2] not in BODY_PARTS["person"]]
     document = {
+        "of": measured_of(),
         "rows": rows,
         "summary": {**summary(first), "verdicts": by_method},
         "phrases": by_phrases,
@@ -486,16 +483,20 @@ def write_measured(rows: dict[str, list[list[Any]]], samples: Sequence[Sample], 
         "nulls": nulls(first, labelled, grounder),
         "nulls by phrases": nulls([[*row[:5], row[6]] for row in first], labelled, grounder),
     }
-    atomic_write(RESULTS / "presence.json", orjson.dumps(document))
+    atomic_write(MEASUREMENTS, orjson.dumps(document))
     ship_measured(document["summary"])
+
+
+def measured_of() -> dict[str, Any]:
+    """The weights and settings that verdicts depend on."""
+    detector = load_detector(DEFAULT_DETECTOR)
+    assert isinstance(detector, RegionDetector)
+    return {**detector.measured_as(), "presence": NounPresence.from_pretrained(SHIPPED).identity()}
 
 
 def ship_measured(summary_: dict[str, Any]) -> None:
     """Put error rates into the shipped table: with what was checked by eye, and of which weights they are."""
-    detector = load_detector(DEFAULT_DETECTOR)
-    assert isinstance(detector, RegionDetector)
-    presence = NounPresence.from_pretrained(SHIPPED)
-    of = {**detector.measured_as(), "presence": presence.identity()}
+    presence, of = NounPresence.from_pretrained(SHIPPED), measured_of()
     background = [noun for noun in presence.table.nouns if scenery_or_clothes(noun)]
     measured = {**summary_, "by eye": rates_by_eye(), BACKGROUND: background, "of": of}
     table = replace(presence.table, measured=measured)
@@ -512,7 +513,7 @@ def scenery_or_clothes(noun: str) -> bool:
 
 def test_nouns() -> list[dict[str, Any]]:
     """The nouns that were measured, each image and noun once."""
-    rows = orjson.loads((RESULTS / "presence.json").read_bytes())["rows"][METHODS[0]]
+    rows = orjson.loads(MEASUREMENTS.read_bytes())["rows"][METHODS[0]]
     found = {
         (image, noun): {
             "image": image,
@@ -557,7 +558,7 @@ def rates_by_eye() -> dict[str, dict[str, float]]:
 
 def ship(_: Path) -> None:
     """Put what was measured before, and checked by eye since, into the shipped table."""
-    ship_measured(orjson.loads((RESULTS / "presence.json").read_bytes())["summary"])
+    ship_measured(orjson.loads(MEASUREMENTS.read_bytes())["summary"])
 
 
 METHODS = ("attention", "integrated_gradients")  # the verdicts that ground a noun depend on it
@@ -585,6 +586,7 @@ def summary(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
     absent = np.array([not row[5] for row in checked])
     stated = np.array([row[4] for row in checked])
     verdicts = np.array([row[3] for row in checked])
+    captioners = list(dict.fromkeys(row[0] for row in checked))
     found: dict[str, Any] = {}
     for verdict in Verdict:
         own = verdicts == verdict
@@ -598,13 +600,13 @@ def summary(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
             curve.append([round(float(stated[part].mean()), 3), round(float(absent[part].mean()), 3), int(part.sum())])
     flagged = verdicts == str(Verdict.NOT_IN_IMAGE)
     return {
-        "data": "captions of four captioners, 500 test photographs of Flickr8k, truth from their references",
+        "data": f"captions of {', '.join(captioners)}, 500 test photographs of Flickr8k, truth from their references",
         "nouns": len(checked),
         "absent": int(absent.sum()),
         "not in the image": {name: round(value, 3) for name, value in accuracy(flagged, absent).items()},
         "by captioner": {
             name: {key: round(value, 3) for key, value in accuracy(flagged[own], absent[own]).items()}
-            for name in dict.fromkeys(row[0] for row in checked)
+            for name in captioners
             for own in [np.array([row[0] == name for row in checked])]
         },
         "verdicts": found,
@@ -661,7 +663,7 @@ def precision_bounds(rows: Sequence[Sequence[Any]]) -> tuple[float, float]:
 
 def tables(cache_: Path) -> None:
     """Print the tables of docs/ground_measured.md."""
-    document = orjson.loads((RESULTS / "presence.json").read_bytes())
+    document = orjson.loads(MEASUREMENTS.read_bytes())
     found = document["summary"]
     print("| flagged as not in the image | precision | recall | share of nouns |\n| --- | --- | --- | --- |")
     own = {"**the verdict**": found["not in the image"]}
@@ -694,7 +696,7 @@ def main() -> None:
     """Train, measure or print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("verb", choices=("train", "design", "measure", "parts", "ship", "tables"))
+    parser.add_argument("verb", choices=("train", "design", "measure", "ship", "tables"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.cache.mkdir(parents=True, exist_ok=True)
@@ -702,7 +704,6 @@ def main() -> None:
         "train": train,
         "design": design,
         "measure": measure,
-        "parts": measure_parts,
         "ship": ship,
         "tables": tables,
     }

@@ -479,7 +479,9 @@ def tables(arguments: argparse.Namespace) -> None:
     for other in arguments.others:
         mean = ours[f"known_to_{other}"]
         cells = [mean["ap50"], mean["ap30"], mean["pointing"]]
-        print(f"| on {other}'s | {mean['classes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " | | |")
+        if mean["classes"] < ours["frequent_known"]["classes"]:
+            shown = " | ".join(f"{value:.1f}" for value in cells)
+            print(f"| region-detector, {other}'s classes | {mean['classes']} | {shown} | | |")
     names = [*entities["frequent"], *(f"type:{kind}" for kind in TYPES)]
     columns = [*found]
 
@@ -512,11 +514,11 @@ def tables(arguments: argparse.Namespace) -> None:
         cells = [row["ap50_everywhere"], row["ap30_everywhere"], row["pointing"]]
         cells += [other[name]["ap50_everywhere"] for other in compared]
         print(f"| {name} | {row['boxes']} | " + " | ".join(f"{value:.1f}" for value in cells) + " |")
-    print(
-        "\nreliability",
-        [(round(b["stated"], 2), round(b["right"], 2), b["regions"]) for b in entities["reliability"]["bins"]],
-    )
-    print("calibration error", round(entities["reliability"]["expected_calibration_error"], 3), speed)
+    bins = entities["reliability"]["bins"]
+    print("\n| stated | " + " | ".join(f"{one['stated']:.2f}" for one in bins) + " |")
+    print("| right | " + " | ".join(f"{one['right']:.2f}" for one in bins) + " |")
+    print("| regions | " + " | ".join(str(one["regions"]) for one in bins) + " |")
+    print(f"mean distance {entities['reliability']['expected_calibration_error']:.3f}; {speed}")
 
 
 def sheet(arguments: argparse.Namespace) -> None:

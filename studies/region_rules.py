@@ -26,8 +26,8 @@ import orjson
 import torch
 from numpy.typing import NDArray
 
-from captrial.attribution.attribution import on_image, region_scores, tile, usable_regions
-from captrial.attribution.dataset_attribution import DatasetAttributor, without_class_token
+from captrial.attribution.attribution import grid_of, on_image, region_scores, tile, usable_regions
+from captrial.attribution.dataset_attribution import DatasetAttributor, WordWeights, without_class_token
 from captrial.attribution.methods.cross_attention import attend_heads, recorded_attention
 from captrial.attribution.methods.occlusion import GRID, occlude
 from captrial.attribution.methods.registry import AttributionSettings
@@ -39,9 +39,10 @@ from captrial.data.images import open_image
 from captrial.data.sample_sizes import size_of, with_size
 from captrial.files import atomic_write, content_hash
 from captrial.grounding.baselines import NULLS, LabelPrior, null_labels, skill
-from captrial.grounding.regions import dataset_regions
+from captrial.grounding.regions import ELEMENTS, dataset_regions, element_regions
 from captrial.grounding.score import Grounder, Noun
 from captrial.grounding.study_data import DataSource
+from captrial.grounding.tables import estimate
 from captrial.language.tokenizer import tokenize_all
 from captrial.progress import track
 from captrial.records import Box, ImageRef, Region, Sample
@@ -56,8 +57,10 @@ Floats = NDArray[np.float64]
 PATH, HEADS = RESULTS / "rules.json", RESULTS / "heads.json"
 GROUP = "group of people"
 PEOPLE = "person"
+OF_REGIONS = ("m2-regions",)  # captioners that read the regions of the detector
 SUPERVISED = ("show_attend_tell-implicit", "show_attend_tell-strong")  # attention learnt without and with human boxes
 OWN, HUMAN = "own", "people's"  # whose captions
+BY_PEOPLE, DETECTOR = "people", "detector"  # whose regions; or ELEMENTS, those that the captioner reads
 STEPS = 8  # of integrated gradients
 OCCLUSION, OCCLUDED = "occlusion", 120  # captions every image 25 times: the first images only, and own captions
 DETECTED = 0.3  # least score of a detector's region: as many as people draw
@@ -111,6 +114,11 @@ class Words:
         values = [self.similar(name, labels[place]) for place, name in self.nouns[number]]
         return float(np.mean(values)) if values else np.nan
 
+    def best(self, number: int, labels: Sequence[str]) -> float:
+        """The same of the labels that fit best."""
+        values = [max(self.similar(name, label) for label in set(labels)) for _, name in self.nouns[number] if labels]
+        return float(np.mean(values)) if values else np.nan
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -118,7 +126,7 @@ class Setting:
 
     data: str
     captions: str  # OWN or HUMAN
-    regions: str  # "people" or "detector"
+    regions: str  # BY_PEOPLE, DETECTOR or ELEMENTS
     model: str
 
     def texts(self, cache_: Path) -> list[str]:
@@ -132,7 +140,9 @@ class Setting:
     def samples(self, cache_: Path) -> tuple[Sequence[Sample], Sequence[str]]:
         """The images with their regions, and all labels that regions can have."""
         samples = load(self.data)
-        if self.regions == "people":
+        if self.regions == ELEMENTS:
+            return element_regions(samples, self.attributor(cache_).features)
+        if self.regions == BY_PEOPLE:
             return samples, [str(region.label) for sample in samples for region in sample.regions]
         bare = [replace(sample, regions=()) for sample in samples]
         found, labels = dataset_regions(bare, [], DEFAULT_DETECTOR, cache_ / f"regions-{split_of(self.data)}")
@@ -181,18 +191,17 @@ def attention_x_gradient(attributor: DatasetAttributor, image: str, words: Seque
     return torch.stack(parts).sum(0).double().numpy()
 
 
-def occlusion(setting: Setting, words: Sequence[Sequence[str]], path: Path) -> None:
-    """Write the maps of `occlude` on 5 x 5 cells for the first images; the others have none."""
+def occlusion(setting: Setting, words: Sequence[Sequence[str]], title: str) -> list[WordWeights]:
+    """The maps of `occlude` on 5 x 5 cells for the first images; the others have none."""
     captioner = load_captioner(measured_captioners(SUPERVISED)[setting.model])
-    rows = []
+    found, boxes = [], np.asarray(tile(*GRID), np.float64)
     pairs = list(zip(load(setting.data), words, strict=True))
-    for sample, text in track(pairs[:OCCLUDED], path.stem):
+    for sample, text in track(pairs[:OCCLUDED], title):
         assert sample.image.path is not None
-        found = occlude(captioner, open_image(sample.image.path), caption=" ".join(text))
-        assert list(found.words) == list(text), f"{sample.id}: {found.words} for {text}"
-        rows.append(found.scores)
-    counts = [len(row) for row in rows] + [0] * len(pairs[OCCLUDED:])
-    np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=tile(*GRID), words=counts)
+        one = occlude(captioner, open_image(sample.image.path), caption=" ".join(text))
+        assert list(one.words) == list(text), f"{sample.id}: {one.words} for {text}"
+        found.append(WordWeights(np.asarray(one.scores, np.float64), boxes, GRID))
+    return found + [WordWeights(np.zeros((0, len(boxes))), boxes, GRID)] * len(pairs[OCCLUDED:])
 
 
 OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floats]] = {
@@ -201,29 +210,38 @@ OWN_METHODS: Mapping[str, Callable[[DatasetAttributor, str, Sequence[str]], Floa
 }  # besides those of the registry; of Transformers only
 
 
-def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache_: Path) -> tuple[list[Floats], Floats]:
-    """The scores (w, k) of every caption's words, and the boxes (k, 4) of the elements; kept in a file."""
+def attributed(attributor: DatasetAttributor, image: str, words: Sequence[str], method: str) -> WordWeights:
+    """The map of one caption's words."""
+    if method in OWN_METHODS:
+        features = attributor.features.get([image])
+        assert features.boxes is not None
+        return without_class_token(OWN_METHODS[method](attributor, image, words), features.boxes[0].numpy())
+    attributor.method = method
+    return attributor.attribute([image], [[words]])[0][0]
+
+
+def maps_of(setting: Setting, method: str, words: Sequence[Sequence[str]], cache_: Path) -> list[WordWeights]:
+    """The map of every caption's words; kept in a file."""
     path = cache_ / "maps" / f"{setting.data}-{setting.captions[:3]}-{setting.model}-{method.replace(' ', '_')}.npz"
     path.parent.mkdir(exist_ok=True)
-    if not path.exists() and method == OCCLUSION:
-        occlusion(setting, words, path)
     if not path.exists():
-        attributor = setting.attributor(cache_)
-        attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
-        rows = []
-        images = [sample.id for sample in load(setting.data)]
-        for image, text in track(list(zip(images, words, strict=True)), path.stem):
-            if method in OWN_METHODS:
-                rows.append(OWN_METHODS[method](attributor, image, text))
-            else:
-                attributor.method = method
-                rows.append(attributor.attribute([image], [[text]])[0][0].weights)
-        features = attributor.features.get(images[:1])
-        assert features.boxes is not None
-        boxes = without_class_token(np.zeros((0, features.mask.shape[1])), features.boxes[0].numpy()).boxes
-        np.savez(path, rows=np.concatenate(rows).astype(np.float32), boxes=boxes, words=[len(row) for row in rows])
+        if method == OCCLUSION:
+            found = occlusion(setting, words, path.stem)
+        else:
+            attributor = setting.attributor(cache_)
+            attributor.settings = AttributionSettings(steps=STEPS if method == "integrated_gradients" else None)
+            pairs = list(zip([sample.id for sample in load(setting.data)], words, strict=True))
+            found = [attributed(attributor, image, text, method) for image, text in track(pairs, path.stem)]
+        weights = np.concatenate([one.weights.ravel() for one in found]).astype(np.float32)
+        shapes = [one.weights.shape for one in found]
+        np.savez(path, weights=weights, shapes=shapes, boxes=np.concatenate([one.boxes for one in found]))
     stored = np.load(path)
-    return np.split(stored["rows"].astype(np.float64), np.cumsum(stored["words"])[:-1]), stored["boxes"]
+    sizes = [(int(w), int(k)) for w, k in stored["shapes"]]
+    rows = np.split(stored["weights"].astype(np.float64), np.cumsum([w * k for w, k in sizes])[:-1])
+    boxes = np.split(stored["boxes"].astype(np.float64), np.cumsum([k for _, k in sizes])[:-1])
+    return [
+        WordWeights(row.reshape(shape), box, grid_of(box)) for row, shape, box in zip(rows, sizes, boxes, strict=True)
+    ]
 
 
 # Measuring ------------------------------------------------------------------------------------------------------------
@@ -234,39 +252,44 @@ class Images:
     """The regions of every image that its captioner saw, and the elements that it sees; None without any region."""
 
     samples: Sequence[Sample]
-    setting: Setting
-    boxes: Floats
+    maps: Sequence[WordWeights]
     attributor: DatasetAttributor
 
     def __iter__(self) -> Iterator[tuple[list[Region], Floats, tuple[int, int]]]:
-        for sample in self.samples:
+        for sample, found in zip(self.samples, self.maps, strict=True):
             size = size_of(sample)
-            elements = on_image(self.boxes, seen_window(self.attributor.preprocess, *size))
+            elements = np.asarray(on_image(found.boxes, seen_window(self.attributor.preprocess, *size)), np.float64)
             yield usable_regions(elements, sample.regions, size), elements, size
 
 
-def rule_scores(maps: Sequence[Floats], words: Words, images: Images) -> dict[str, Floats]:
+def rule_scores(words: Words, images: Images) -> dict[str, Floats]:
     """GroundingScore(0) of every caption by rule; NaN without noun or region."""
     found: dict[str, list[float]] = {rule: [] for rule in REGION_RULES}
     for number, (regions, elements, size) in enumerate(images):
         for rule, values in found.items():
-            if not regions or not words.nouns[number] or not len(maps[number]):
+            weights = images.maps[number].weights
+            if not regions or not words.nouns[number] or not len(weights):
                 values.append(np.nan)
                 continue
-            best = region_scores(maps[number], elements, relative_boxes(regions, size), rule).argmax(1)
+            certainty = np.array([region.score for region in regions])
+            boxes = relative_boxes(regions, size)
+            best = region_scores(weights, elements, boxes, rule, certainty=certainty).argmax(1)
             values.append(words.score(number, [str(regions[place].label) for place in best]))
     return {rule: np.array(values) for rule, values in found.items()}
 
 
 def null_scores(words: Words, images: Images) -> dict[str, Floats]:
-    """The same of the null models."""
-    found: dict[str, list[float]] = {name: [] for name in NULLS}
+    """The same of the null models, of the detector's surest region, and of the best region for every noun."""
+    found: dict[str, list[float]] = {name: [] for name in (*NULLS, SUREST, PERFECT)}
     for number, (regions, _, size) in enumerate(images):
         seed = int(content_hash(images.samples[number].id), 16) % 2**32
         drawn = null_labels(regions, size, len(words.words[number]), words.prior, seed) if regions else {}
-        for name, values in found.items():
+        for name in NULLS:
             rows = drawn.get(name, [])
-            values.append(float(np.mean([words.score(number, row) for row in rows])) if rows else np.nan)
+            found[name].append(float(np.mean([words.score(number, row) for row in rows])) if rows else np.nan)
+        surest = max(regions, key=lambda region: region.score, default=None)
+        found[SUREST].append(words.score(number, [str(surest.label)] * len(words.words[number])) if surest else np.nan)
+        found[PERFECT].append(words.best(number, [str(region.label) for region in regions]))
     return {name: np.array(values) for name, values in found.items()}
 
 
@@ -275,9 +298,11 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
     document: list[dict[str, Any]] = orjson.loads(PATH.read_bytes()) if PATH.exists() else []
     done = {(*(row[name] for name in KEYS), row["method"]) for row in document}
     for setting in settings(chosen):
-        todo = [method for method in (*chosen.methods, "nulls") if (*_key(setting), method) not in done]
+        todo = [method for method in (*chosen.methods, NULL_ROW) if (*_key(setting), method) not in done]
         if "show_attend" in setting.model:
             todo = [method for method in todo if method not in OWN_METHODS]
+        if setting.regions == ELEMENTS and setting.model not in OF_REGIONS:
+            continue
         if setting.captions == HUMAN:
             todo = [method for method in todo if method != OCCLUSION]  # it covers what the captioner's own words need
         if not todo:
@@ -286,15 +311,17 @@ def measure(cache_: Path, chosen: argparse.Namespace) -> None:
         words = Words(setting.texts(cache_), labels)
         attributor = setting.attributor(cache_)
         for method in todo:
-            maps, boxes = maps_of(setting, "attention" if method == "nulls" else method, words.words, cache_)
-            images = Images(samples, setting, boxes, attributor)
-            found = null_scores(words, images) if method == "nulls" else rule_scores(maps, words, images)
+            maps = maps_of(setting, "attention" if method == NULL_ROW else method, words.words, cache_)
+            images = Images(samples, maps, attributor)
+            found = null_scores(words, images) if method == NULL_ROW else rule_scores(words, images)
             scores = {name: _plain(values) for name, values in found.items()}
             document.append({**dict(zip(KEYS, _key(setting), strict=True)), "method": method, "scores": scores})
             atomic_write(PATH, orjson.dumps(document))
 
 
 KEYS = ("data", "captions", "regions", "model")
+NULL_ROW = "nulls"  # in the place of a method
+SUREST, PERFECT = "surest", "perfect"  # beside the null models: the detector's surest region; the best for every noun
 
 
 def _key(setting: Setting) -> tuple[str, str, str, str]:
@@ -325,21 +352,21 @@ def heads(cache_: Path, chosen: argparse.Namespace) -> None:
         samples, labels = setting.samples(cache_)
         words = Words(setting.texts(cache_), labels)
         attributor = setting.attributor(cache_)
-        maps: dict[str, list[Floats]] = {}
+        maps: dict[str, list[WordWeights]] = {}
         for sample, text in zip(samples, words.words, strict=True):
             features = attributor.features.get([sample.id])
             with torch.no_grad():
                 layers = attend_heads(attributor.checkpoint.captioner, features, attributor.tokens([[text]]))
+            assert features.boxes is not None
             for layer in layers:
                 for head, weights in enumerate(layer.weights[0, :, 0], 1):
-                    maps.setdefault(f"{layer.layer}, {head}", []).append(weights[: len(text)].double().numpy())
-        assert features.boxes is not None
-        images = Images(samples, setting, features.boxes[0].double().numpy(), attributor)
-        prior = null_scores(words, images)["prior"]
+                    found = without_class_token(weights[: len(text)].double().numpy(), features.boxes[0].numpy())
+                    maps.setdefault(f"{layer.layer}, {head}", []).append(found)
+        prior = null_scores(words, Images(samples, next(iter(maps.values())), attributor))["prior"]
         rows = [
             [name, rule, *(round(100 * float(np.nanmean(values[half::2])), 2) for half in (0, 1))]
             for name, own in track(maps.items(), f"{setting.data}, {setting.model}, heads")
-            for rule, values in rule_scores(own, words, images).items()
+            for rule, values in rule_scores(words, Images(samples, own, attributor)).items()
         ]
         means = [round(100 * float(np.nanmean(prior[half::2])), 2) for half in (0, 1)]
         document.append({**dict(zip(KEYS, _key(setting), strict=True)), "prior": means, "heads": rows})
@@ -351,52 +378,138 @@ def heads(cache_: Path, chosen: argparse.Namespace) -> None:
 
 def tables(_: Path, __: argparse.Namespace) -> None:
     """Print the tables of docs/ground_measured.md."""
-    rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
-    values = {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
-    for regions in dict.fromkeys(key[2] for key in values):
-        _print_rules({key: value for key, value in values.items() if key[2] == regions}, regions)
-    print("\nSkill over every null model, rule area: chosen on even images, here on the odd ones\n")
-    _print_skill(values, 1)
-    print("\nThe same on all images\n")
-    _print_skill(values, None)
+    values = kept_scores()
+    print("\n".join(rule_lines(values)))
+    print(f"\nSkill over every null model on odd images, by the rules chosen on even ones: {chosen_rules(values)}\n")
+    print("\n".join(skill_lines(values)))
+    print("\nA perfect choice of regions, on odd images\n")
+    print("\n".join(perfect_lines(values)))
+    print("\nThe same captions, paired\n")
+    print("\n".join(lead_lines(values)))
     if HEADS.exists():
         _print_heads()
+
+
+Scores = Mapping[tuple[str, ...], Mapping[str, Floats]]  # by the values of KEYS and the method
+DATA = {"entities": "Flickr8k", "coco": "COCO"}
+GRID_CAPTIONERS = "captioners of a grid"
+ALWAYS, FEW = "attention", ("ort", "m2-regions", "show_attend_tell-strong")  # captioners whose other methods are shown
+OF_FEW = ("integrated_gradients", "guided_backprop", OCCLUSION)  # methods that were measured with these only
+
+
+def kept_scores() -> Scores:
+    """What was measured: GroundingScore(0) of every caption by rule or null model, NaN where it has none."""
+    rows: list[dict[str, Any]] = orjson.loads(PATH.read_bytes())
+    found = {(*(row[name] for name in KEYS), row["method"]): _arrays(row["scores"]) for row in rows}
+    return {key: scores for key, scores in found.items() if (*key[:4], NULL_ROW) in found}
+
+
+def chosen_rules(values: Scores) -> dict[str, str]:
+    """The rule with the highest mean of attention on even images, over data sets, kinds of captions and captioners.
+
+    For captioners of a grid by the regions of people, for captioners of regions by each kind of regions.
+    """
+    found = {}
+    for title, regional, wanted in (
+        (GRID_CAPTIONERS, False, BY_PEOPLE),
+        (BY_PEOPLE, True, BY_PEOPLE),
+        (ELEMENTS, True, ELEMENTS),
+    ):
+        own = [
+            scores
+            for (_, _, regions, model, method), scores in values.items()
+            if (regions, method, model in OF_REGIONS) == (wanted, ALWAYS, regional)
+        ]
+        rules = [rule for rule in REGION_RULES if all(rule in scores for scores in own)]
+        found[title] = max(rules, key=lambda rule: float(np.mean([np.nanmean(each[rule][::2]) for each in own])))
+    return found
 
 
 def _arrays(scores: dict[str, list[float | None]]) -> dict[str, Floats]:
     return {name: np.array([np.nan if one is None else one for one in each]) for name, each in scores.items()}
 
 
-def _print_rules(values: dict[tuple[str, ...], dict[str, Floats]], regions: str) -> None:
+def rule_lines(values: Scores) -> list[str]:
+    """GroundingScore(0) x100 by rule and null model, mean of the captioners that a method was measured with.
+
+    Captioners that read regions, and methods that few captioners were measured with, are left to `skill_lines`.
+    """
     names = [*REGION_RULES, *NULLS]
-    print(f"\nGroundingScore(0) x100, mean of captioners, regions of {regions}; images with even and odd numbers\n")
-    print("| data | captions | method | half | " + " | ".join(names) + " |\n" + "| --- " * (len(names) + 4) + "|")
-    for data, texts, method in dict.fromkeys((key[0], key[1], key[4]) for key in values if key[4] != "nulls"):
-        own = {key: each for key, each in values.items() if (key[0], key[1], key[4]) == (data, texts, method)}
-        for half in (0, 1):
-            cells = [
-                100
-                * np.mean(
-                    [np.nanmean({**each, **values[(*key[:4], "nulls")]}[name][half::2]) for key, each in own.items()]
-                )
-                for name in names
-            ]
-            shown = " | ".join(f"{cell:.1f}" for cell in cells)
-            print(f"| {data} | {texts} | {method} ({len(own)}) | {('even', 'odd')[half]} | {shown} |")
+    lines = ["| data | captions | regions, method | half | " + " | ".join(names) + " |"]
+    lines.append("| --- " * (len(names) + 4) + "|")
+    many = [key for key in values if key[3] not in OF_REGIONS and key[4] not in (NULL_ROW, *OF_FEW)]
+    for data, texts, regions, method in dict.fromkeys((*key[:3], key[4]) for key in many):
+        own = [key for key in many if (*key[:3], key[4]) == (data, texts, regions, method)]
+        if regions == BY_PEOPLE or method == ALWAYS:
+            lines += _halves(values, own, f"{regions}, {_plainly(method)} ({len(own)})", names)
+    for key in values:
+        if key[3] in OF_REGIONS and key[4] == ALWAYS:
+            lines += _halves(values, [key], f"{key[2]}, {key[4]}, {key[3]} alone", names)
+    return lines
 
 
-def _print_skill(values: dict[tuple[str, ...], dict[str, Floats]], half: int | None) -> None:
-    part = slice(half, None, 1 if half is None else 2)
-    print("| data | captions | regions | captioner | method | score | " + " | ".join(NULLS) + " |")
-    print("| --- " * (len(NULLS) + 6) + "|")
+def _plainly(method: str) -> str:
+    return method.replace("_", " ")
+
+
+def _halves(values: Scores, own: Sequence[tuple[str, ...]], title: str, names: Sequence[str]) -> Iterator[str]:
+    for half, title_of_half in enumerate(("even", "odd")):
+        scores = [{**values[key], **values[(*key[:4], NULL_ROW)]} for key in own]
+        known = [name for name in names if all(name in each for each in scores)]
+        cells = {name: 100 * np.mean([np.nanmean(each[name][half::2]) for each in scores]) for name in known}
+        shown = " | ".join(f"{cells[name]:.1f}" if name in cells else "–" for name in names)
+        yield f"| {DATA[own[0][0]]} | {own[0][1]} | {title} | {title_of_half} | {shown} |"
+
+
+def skill_lines(values: Scores, half: int = 1) -> list[str]:
+    """Skill over every null model by `chosen_rules`; a captioner in bold where the interval excludes 0 against all."""
+    rules = chosen_rules(values)
+    lines = ["| data | captions | regions | captioner | method | score | " + " | ".join(NULLS) + " |"]
+    lines.append("| --- " * (len(NULLS) + 6) + "|")
     for key, scores in values.items():
-        if key[4] == "nulls":
+        data, texts, regions, model, method = key
+        if method == NULL_ROW or (method != ALWAYS and model not in FEW):
             continue
-        own, cells = scores["area"][part], []
-        for name in NULLS:
-            found = skill(own, values[(*key[:4], "nulls")][name][part], list(range(len(own))))
-            cells.append(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
-        print(f"| {' | '.join(key)} | {100 * np.nanmean(own):.1f} | " + " | ".join(cells) + " |")
+        own = scores[rules[regions if model in OF_REGIONS else GRID_CAPTIONERS]][half::2]
+        nulls = values[(*key[:4], NULL_ROW)]
+        found = [skill(own, nulls[name][half::2], list(range(len(own)))) for name in NULLS]
+        better = all(one.low is not None and round(one.low, 2) > 0 for one in found)
+        cells = " | ".join(f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in found)
+        named = f"**{model}**" if better else model
+        titles = f"{DATA[data]} | {texts} | {regions} | {named} | {_plainly(method)}"
+        lines.append(f"| {titles} | {100 * np.nanmean(own):.1f} | {cells} |")
+    return lines
+
+
+def perfect_lines(values: Scores) -> list[str]:
+    """On odd images, what a perfect choice of regions scores, and the detector's surest region with skill over it."""
+    rules = chosen_rules(values)
+    lines = ["| data | captions | regions | captioner | perfect | prior | surest | skill over the surest |"]
+    lines.append("| --- " * 8 + "|")
+    for key, scores in values.items():
+        if PERFECT in scores:
+            perfect, prior = (f"{100 * np.nanmean(scores[name][1::2]):.1f}" for name in (PERFECT, "prior"))
+            surest = "– | –"  # people draw all regions with the same certainty
+            if key[2] == ELEMENTS:
+                own, null = values[(*key[:4], ALWAYS)][rules[ELEMENTS]][1::2], scores[SUREST][1::2]
+                found = skill(own, null, list(range(len(own))))
+                surest = f"{100 * np.nanmean(null):.1f} | {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+            lines.append(f"| {DATA[key[0]]} | {' | '.join(key[1:4])} | {perfect} | {prior} | {surest} |")
+    return lines
+
+
+def lead_lines(values: Scores) -> list[str]:
+    """The captioner of regions less captioners of a grid: captions and regions by people, odd images, own rules."""
+    rules, model = chosen_rules(values), OF_REGIONS[0]
+    lines = ["| data | captioner | than | GroundingScore(0) x100, difference |", "| --- " * 4 + "|"]
+    for data, title in DATA.items():
+        own = values[(data, HUMAN, BY_PEOPLE, model, ALWAYS)][rules[BY_PEOPLE]][1::2]
+        for other in ("show_attend_tell-strong", "ort"):
+            theirs = values[(data, HUMAN, BY_PEOPLE, other, ALWAYS)][rules[GRID_CAPTIONERS]][1::2]
+            both = np.flatnonzero(~(np.isnan(own) | np.isnan(theirs)))
+            (found,) = estimate(both.tolist(), 100 * (own - theirs)[both, None])
+            lines.append(f"| {title} | {model} | {other} | {found.value:.1f} [{found.low:.1f}, {found.high:.1f}] |")
+    return lines
 
 
 def _print_heads() -> None:
@@ -421,7 +534,7 @@ def main() -> None:
     parser.add_argument("--methods", type=names, default=["attention", *OWN_METHODS, "saliency"])
     parser.add_argument("--models", type=names, default=list(measured_captioners(SUPERVISED)))
     parser.add_argument("--data", type=names, default=["entities", "coco"])
-    parser.add_argument("--regions", type=names, default=["people"], help="people, detector")
+    parser.add_argument("--regions", type=names, default=[BY_PEOPLE], help="people, detector, elements")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     {"measure": measure, "heads": heads, "tables": tables}[arguments.verb](arguments.cache, arguments)

@@ -1,13 +1,15 @@
 """Do verdicts find hallucinations? Captioners trained on wrong captions of the toy world.
 
     python -m studies.toyworld_hallucinations --out FOLDER [--images 400] [--test 150] [--seeds 3] [--steps 8]
+    python -m studies.toyworld_hallucinations --show      the tables of docs/ground_measured.md again
 
 In the training captions a third of the kinds have the name of another kind ("a boat" for every dog), and every image of
 every third place gets an object that is not there ("... with a clock"). The captioner (Cornia 2022's Transformer,
 small) learns this. Visual elements are the regions of the image, as in Cornia 2022. The truth about every noun of the
-test captions is known: it is hallucinated if nothing of that kind is in the image. Prints precision, recall and F1 of
-the verdict *hallucinated* for every attribution method, and the F1 of flagging as many nouns at random. Integrated
-gradients take `--steps` steps, or with 0 as many as a completeness error of 1% needs.
+test captions is known. A noun is flagged if it is not grounded: no top region up to it is of it. Keeps precision,
+recall and F1 of these flags for every attribution method and for the null models (a random region, ...), with the
+paired interval of the lead in F1, in `results/grounding/hallucinations.json`. Integrated gradients take `--steps`
+steps, or with 0 as many as a completeness error of 1% needs.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -26,7 +29,13 @@ from captrial.records import Box, Region, Sample
 from captrial.toyworld import OBJECT_CLASSES, SYNONYMS, plural, tokens
 from studies.toyworld_attention import BACKBONE, SIZE, extract, samples, split_sizes, study_parser
 
-METHODS = ("attention", "saliency", "guided_backprop", "integrated_gradients")
+METHODS = {
+    "attention": "attention",
+    "saliency": "saliency",
+    "guided_backprop": "guided backpropagation",
+    "integrated_gradients": "integrated gradients",
+}
+RESULTS = Path(__file__).parent / "results" / "grounding" / "hallucinations.json"
 RECIPE = {"batch": "16", "captions": "3", "rate": "1e-3", "warmup": "60", "min_count": "2", "patience": "100"}
 
 
@@ -97,14 +106,14 @@ def pool_regions(source: Path, target: Path, made: Sequence[Sample]) -> None:
 
 def study(
     out: Path, made: dict[str, list[Sample]], seeds: int, epochs: int, methods: Sequence[str], steps: int | None
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Train and judge one captioner a seed; rows of the table."""
     from captrial.attribution.dataset_attribution import DatasetAttributor
     from captrial.attribution.methods.registry import AttributionSettings
     from captrial.captioners.checkpoint import Checkpoint
     from captrial.grounding.score import Grounder
     from captrial.grounding.study import ground_dataset
-    from captrial.grounding.verdict_evaluation import classes_present, verdict_accuracy
+    from captrial.grounding.verdict_evaluation import classes_present, f1_lead, verdict_accuracy
     from captrial.training.run import TrainingData, train
     from captrial.vision.features.feature_store import FeatureStore
 
@@ -130,33 +139,63 @@ def study(
             result = ground_dataset(
                 attributor, made["test"], grounder, "regions", out / "verdicts" / f"{seed}-{method}.jsonl"
             )
-            rows.append(
-                {"seed": seed, "method": method, **verdict_accuracy(result, truth, grounder.similarity).to_dict()}
-            )
+            nulls = {
+                name: {
+                    **verdict_accuracy(null, truth, grounder.similarity).to_dict(),
+                    "lead": f1_lead(result, null, truth, grounder.similarity, seed).to_dict(),
+                }
+                for name, null in result.null_results.items()
+            }
+            own = verdict_accuracy(result, truth, grounder.similarity).to_dict()
+            rows.append({"seed": seed, "method": method, **own, "nulls": nulls})
     return rows
 
 
-def show(rows: Sequence[dict[str, object]], methods: Sequence[str]) -> None:
-    """The table of docs/ground_measured.md."""
-    print("| method | seed | nouns | hallucinated | flagged | precision | recall | F1 | chance | all flagged |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for method in methods:
-        own = [row for row in rows if row["method"] == method]
-        for row in own:
-            rates = " | ".join(f"{row[name]:.3f}" for name in ("precision", "recall", "f1", "chance", "always"))
-            print(f"| {method} | {row['seed']} | {row['nouns']} | {row['wrong']} | {row['flagged']} | {rates} |")
-        f1, chance = (np.array([row[name] for row in own], float) for name in ("f1", "chance"))
-        half = t.ppf(0.975, len(f1) - 1) * f1.std(ddof=1) / len(f1) ** 0.5 if len(f1) > 1 else np.nan
-        spread = f"{f1.mean():.3f} ± {f1.std():.3f}, 95% interval ±{half:.3f}"
-        print(f"| {method} | mean ± sd | | | | | | {spread} | {chance.mean():.3f} | |")
+def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of the tables of docs/ground_measured.md; bold where the lead over every null model excludes 0."""
+    names = list(rows[0]["nulls"])
+    lines = ["| method | seed | checkable nouns | not there | flagged | precision | recall | F1 | all |"]
+    lines.append("| --- " * 9 + "|")
+    for row in rows:
+        better = all(null["lead"]["low"] > 0 for null in row["nulls"].values())
+        method = METHODS[row["method"]] if row["seed"] == 0 else ""
+        f1 = f"**{row['f1']:.3f}**" if better else f"{row['f1']:.3f}"
+        counts = f"{row['nouns']} | {row['wrong']} | {row['flagged']}"
+        lines.append(
+            f"| {method} | {row['seed']} | {counts} | {row['precision']:.3f} | {row['recall']:.3f} | {f1} "
+            f"| {row['always']:.3f} |"
+        )
+    lines.append("| method | seed | " + " | ".join(f"F1 of {name} | lead" for name in names) + " |")
+    lines.append("| --- " * (2 + 2 * len(names)) + "|")
+    for row in rows:
+        cells = [
+            f"{null['f1']:.3f} | {null['lead']['value']:.2f} [{null['lead']['low']:.2f}, {null['lead']['high']:.2f}]"
+            for null in row["nulls"].values()
+        ]
+        method = METHODS[row["method"]] if row["seed"] == 0 else ""
+        lines.append(f"| {method} | {row['seed']} | {' | '.join(cells)} |")
+    for name, title in METHODS.items():
+        f1 = np.array([row["f1"] for row in rows if row["method"] == name])
+        if len(f1) > 1:
+            half = t.ppf(0.975, len(f1) - 1) * f1.std(ddof=1) / len(f1) ** 0.5
+            lines.append(f"{title}: {f1.mean():.3f} ± {f1.std(ddof=1):.3f}, ±{half:.3f}")
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = study_parser(__doc__, epochs=20)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--show", action="store_true", help="print what was measured before")
     chosen = parser.parse_args(arguments)
+    if chosen.show and not RESULTS.exists():
+        parser.error(f"nothing was measured yet: there is no {RESULTS.name}")
+    if chosen.show:
+        print("\n".join(tables(orjson.loads(RESULTS.read_bytes()))))
+        return
+    if chosen.out is None:
+        parser.error("give --out FOLDER, or --show")
     counts = split_sizes(chosen.images, chosen.test)
     methods = chosen.methods.split(",")
     made = samples(counts)
@@ -165,9 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         chosen.out / "features", chosen.out / "regions", [sample for split in made.values() for sample in split]
     )
     rows = study(chosen.out, made, chosen.seeds, chosen.epochs, methods, chosen.steps or None)
-    atomic_write(chosen.out / "hallucination.json", orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    atomic_write(RESULTS, orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     print(f"EfficientNet-Lite{BACKBONE} at {SIZE} pixels, regions of the toy world; {chosen.images} training images\n")
-    show(rows, methods)
+    print("\n".join(tables(rows)))
 
 
 if __name__ == "__main__":

@@ -270,7 +270,6 @@ def write_annotation(folder: Path) -> None:
         write_everything(service, 2)
         with service.store.change() as connection:
             write_settings(service.store, connection, AnnotationSettings(writers=2))
-            service.store.set_setting(connection, "address", "http://127.0.0.1:8000")
     with closing(sqlite3.connect(directory / "annotations.sqlite")) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
 
@@ -279,7 +278,6 @@ def read_annotation(folder: Path) -> None:
     parse_settings.cache_clear()
     with closing(AnnotationService(folder / "competition", read_only=True)) as service:
         service.report()
-        service.last_address()
         service.export("jsonl", names=True)
 
 

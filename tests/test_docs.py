@@ -256,3 +256,10 @@ def test_a_common_change_touches_few_files_that_are_there() -> None:
         for name in files:
             folder = ROOT if name.startswith(("tests/", "docs/")) else ROOT / "src" / "captrial"
             assert list(folder.glob(re.sub(r"<\w+>", "*", name))), f"{change}: {name}"
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """`make docs` is strict: a page that is missing there fails it."""
+    shown = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= set(shown)
+    assert len(shown) == len(set(shown))

@@ -380,6 +380,11 @@ CASES: dict[str, Case] = {
     "dataset coco masks": Case(coco, lambda folder: read_coco(folder / "a.json", masks=True)),
     "dataset coco captions": Case(coco_captions, lambda folder: read_all(folder / "a.json")),
     "dataset plain boxes": Case(one("b.json", dumps(BOXES)), lambda folder: read_all(folder / "b.json", "boxes")),
+    "ids csv": Case(one("ids.csv", b"theirs,ours\n1,a.jpg\n"), lambda folder: read_id_table(folder / "ids.csv")),
+    "ids json": Case(one("ids.json", b'{"1": "a.jpg"}'), lambda folder: read_id_table(folder / "ids.json")),
+    "dataset references": Case(
+        one("d.json", b'{"a.jpg": ["A dog.", "One dog."]}'), lambda folder: read_all(folder / "d.json", "table")
+    ),
     "dataset table": Case(
         one("d.csv", b"file_name,caption,split\na.jpg,A dog.,train\n"), lambda folder: read_all(folder / "d.csv")
     ),
@@ -409,8 +414,6 @@ CASES: dict[str, Case] = {
     "class table": Case(
         one("c.txt", b"[x]\ndog: puppy, =hound, ~husky\ncat: kitten\n"), lambda f: ClassTable.load(f / "c.txt")
     ),
-    "id table": Case(one("ids", b"theirs,ours\n139.jpg,1\n"), lambda folder: read_id_table(folder / "ids")),
-    "id table as JSON": Case(one("ids", dumps({"139.jpg": 1})), lambda folder: read_id_table(folder / "ids")),
     "text cache": Case(text_cache, read_cache),
     **{name: Case(*pair) for name, pair in {**STORED, **KEPT}.items()},
 }

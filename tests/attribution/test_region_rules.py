@@ -52,9 +52,19 @@ def test_peak_outside_every_region_takes_the_nearest_part() -> None:
     assert region_scores(scores(c9=1.0), CELLS, half, "peak")[0].argmax() == 0
 
 
-@pytest.mark.parametrize("rule", REGION_RULES)
-def test_a_region_that_is_an_element_has_its_score_by_every_rule(rule: str) -> None:
-    assert region_scores(np.array([[3.0, 1.0, 2.0]]), BOXES, BOXES, rule).tolist() == [[3.0, 1.0, 2.0]]
+@pytest.mark.parametrize("rule", [name for name in REGION_RULES if name != "certain"])
+def test_a_region_that_is_an_element_has_its_score_by_these_rules(rule: str) -> None:
+    found = region_scores(np.array([[3.0, 1.0, 2.0]]), BOXES, BOXES, rule)
+    assert (found / found.max()).tolist() == [[1.0, 1 / 3, 2 / 3]]
+
+
+def test_contrast_of_elements_that_are_the_regions() -> None:
+    """Every word has most of the first region; only by contrast is the second word's top region the second."""
+    words = np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.8, 0.1, 0.1]])
+    assert region_scores(words, BOXES, BOXES, "area").argmax(1).tolist() == [0, 0, 0]
+    assert region_scores(words, BOXES, BOXES, "contrast")[1].argmax() == 1
+    assert region_scores(words, BOXES, BOXES[::-1], "contrast")[1].argmax() == 1  # in another order
+    assert region_scores(words, BOXES, BOXES[1:], "contrast")[1].argmax() == 0  # the first has no label
 
 
 @pytest.mark.parametrize("rule", REGION_RULES)
@@ -74,3 +84,18 @@ def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_rule_lists_the_known() -> None:
     with pytest.raises(InputError, match="no rule 'biggest' for the top region; there are: mean, sum, area, peak"):
         region_rule("biggest")
+
+
+def test_certain_regions_win_over_doubtful_ones() -> None:
+    """Of two regions with the same cells the one with the better score; of a detector's regions also what overlaps."""
+    twice, sure = np.array([SMALL, SMALL]), np.array([0.2, 0.9])
+    assert region_scores(scores(c0=1.0), CELLS, twice, "certain", certainty=sure)[0].argmax() == 1
+    assert region_scores(scores(c0=1.0), CELLS, twice, "area", certainty=sure)[0].argmax() == 0
+    alike = np.array([[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5], APART])
+    words = np.array([[0.3, 0.3, 0.4]])
+    found = region_scores(words, alike, alike, "certain", certainty=np.array([0.5, 0.6, 0.6]))
+    assert found[0] == pytest.approx([0.3, 0.36, 0.24])
+    assert region_scores(words, alike, alike, "area").argmax() == 2
+    named = zip(alike, "abc", (0.5, 0.6, 0.6), strict=True)
+    regions = [Region(Box(*(10 * box)), name, score) for box, name, score in named]
+    assert top_labels(words, alike, regions, (10, 10), "certain") == ["b"]

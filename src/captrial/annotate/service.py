@@ -50,7 +50,7 @@ from captrial.annotate.rounds.registry import QUALIFICATION, ROUNDS, get_round
 from captrial.annotate.rounds.write import save_draft
 from captrial.annotate.settings import AnnotationSettings, read_settings, write_settings
 from captrial.compete.competition import Competition
-from captrial.errors import CaptrialError, InputError, StateError, damage_named
+from captrial.errors import CaptrialError, InputError, StateError
 from captrial.files import content_hash
 
 _log = logging.getLogger(__name__)
@@ -271,8 +271,7 @@ class AnnotationService:
         """Where the pages were served last."""
         with self.store.read() as connection:
             found = self.store.get_text(connection, "address")
-        with damage_named("the annotation database", "a copy of it", "its address cannot be read"):
-            return None if found is None else str(orjson.loads(found))
+        return None if found is None else str(orjson.loads(found))
 
     def remove_person(self, person: int, by: int | None = None) -> None:
         """Remove a person's data on request: erase or delete all they did, and close the account."""

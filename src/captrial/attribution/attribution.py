@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from captrial.attribution.region_rules import DEFAULT_RULE, region_rule
 from captrial.errors import InputError
 from captrial.records import Box, Region
-from captrial.vision.boxes import areas, common_areas, mask_areas, relative_boxes
+from captrial.vision.boxes import areas, common_areas, iou_matrix, mask_areas, relative_boxes
 
 Array = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
@@ -91,24 +91,34 @@ def shared_areas(elements: Array, regions: Sequence[Region], size: tuple[int, in
 
 
 def region_scores(
-    scores: Array, elements: Array, regions: Floats, rule: str = DEFAULT_RULE, shared: Floats | None = None
+    scores: Array,
+    elements: Array,
+    regions: Floats,
+    rule: str = DEFAULT_RULE,
+    shared: Floats | None = None,
+    certainty: Floats | float = 1.0,
 ) -> Floats:
     """(words, elements) -> (words, regions): one score a region (r, 4), by one of `REGION_RULES`.
 
     `shared` (r, e) are the `shared_areas` of regions with masks; by default those of boxes. Where elements are regions,
-    a region that is itself one of them has that element's score, whatever else overlaps it. A region outside of what
-    the model saw (it was cropped away) scores 0.
+    a region that is itself one of them has what the rule compares of that element, whatever else overlaps it. A region
+    outside of what the model saw (it was cropped away) scores 0. `certainty` (r,) are the detector's scores of regions,
+    for the rules that take them.
     """
-    found: Floats = np.asarray(scores, np.float64)
+    chosen = region_rule(rule)
+    weight = certainty if chosen.by_certainty else 1.0
+    found: Floats = np.asarray(chosen.prepare(np.asarray(scores, np.float64)))
     places: Floats = np.asarray(elements, np.float64)
-    if places.shape == regions.shape and np.allclose(places, regions, rtol=0, atol=NEAR):
-        return found
     if not len(places):
         return np.zeros((len(found), len(regions)))
+    if chosen.by_iou is not None and grid_of(places) is None:
+        return np.asarray(chosen.by_iou(found, iou_matrix(regions, places)) * weight)
+    if places.shape == regions.shape and np.allclose(places, regions, rtol=0, atol=NEAR):
+        return found
     shared = common_areas(regions, places) if shared is None else shared
-    inside = region_rule(rule).score(found, shared / max(float(areas(places).mean()), 1e-300))
+    inside = chosen.score(found, shared / max(float(areas(places).mean()), 1e-300))
     if grid_of(places) is not None:
-        return np.asarray(inside)
+        return np.asarray(inside * weight)
     same = shared > 0
     for side in range(4):
         same &= np.abs(regions[:, None, side] - places[:, side]) <= NEAR
@@ -140,7 +150,8 @@ def top_labels(
     if not usable:
         return []
     shared = shared_areas(elements, usable, size)
-    best = top_regions(region_scores(scores, elements, relative_boxes(usable, size), rule, shared))
+    boxes, certainty = relative_boxes(usable, size), np.array([region.score for region in usable])
+    best = top_regions(region_scores(scores, elements, boxes, rule, shared, certainty))
     return [str(usable[number].label) for number in best]
 
 

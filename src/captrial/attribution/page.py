@@ -97,7 +97,8 @@ class ExplanationView:
         """Attribution of each region, (words, regions); (words, 0) if the image has none."""
         boxes = relative_boxes(self.regions, self.image.size)
         shared = shared_areas(self.attribution.boxes, self.regions, self.image.size)
-        return region_scores(self.attribution.scores, self.attribution.boxes, boxes, self.rule, shared)
+        certainty = np.array([region.score for region in self.regions])
+        return region_scores(self.attribution.scores, self.attribution.boxes, boxes, self.rule, shared, certainty)
 
     def maps(self, side: int = MAP_SIDE) -> Floats:
         """Maps over the whole image with contrast stretched to [0, 1], (words, rows, columns)."""

@@ -237,14 +237,17 @@ def _print_ranking(result: RankingResult, changes: RankChanges | None) -> None:
 def _print_pool(found: PoolRanking) -> None:
     about = [
         f"target: {TARGETS['pool']}",
-        f"{found.labels} labels for {found.images} images; document frequencies: {found.table}",
+        f"{found.labels} label{'' if found.labels == 1 else 's'} for {found.images} images; "
+        f"document frequencies: {found.table}",
     ]
-    rows = [[*_ranking_cells(row), row["mean"], row["mean_rank"]] for row in found.rows()]
-    columns = [*RANKING_COLUMNS, "plain mean", "its rank"]
-    about.append(
-        "plain mean: over the labelled images as they are; finds the winner with the fewest labels, but is biased"
-    )
-    print_table(f"ranking by {column_title(found.metric)}, on the whole pool", columns, rows, [*about, *found.notes])
+    title = column_title(found.metric)
+    rows = [
+        [*_ranking_cells(row, found.metric), _value(row["mean"], found.metric), row["mean_rank"]]
+        for row in found.rows()
+    ]
+    columns = [title if column == "score" else column for column in RANKING_COLUMNS] + ["plain mean", "its rank"]
+    about.append("plain mean: over the labelled images as they are; biased, but with few labels the likelier winner")
+    print_table(f"ranking by {title}, on the whole pool", columns, rows, [*about, *found.notes])
     _print_conclusion(found.conclusion())
 
 
@@ -256,8 +259,13 @@ def _value(value: float | None, metric: str) -> str | None:
     return None if value is None else shown(value, metric)
 
 
-def _ranking_cells(row: dict[str, Any]) -> list[object]:
-    return [*ranking_cells(row, digits=4), share_text(row["first"])]
+def _ranking_cells(row: dict[str, Any], metric: str | None = None) -> list[object]:
+    """The cells of every ranking; the score as tables of its `metric` print it, or with four digits."""
+    cells = ranking_cells(row, digits=4)
+    if metric is not None:
+        bounds = [_value(row[name], metric) for name in ("low", "high")]
+        cells[2:4] = [_value(row["score"], metric), None if None in bounds else " - ".join(map(str, bounds))]
+    return [*cells, share_text(row["first"])]
 
 
 def _print_judgements(summary: dict[str, Any]) -> None:

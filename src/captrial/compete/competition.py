@@ -17,7 +17,7 @@ from captrial.compete.ranking.estimates import PoolSample
 from captrial.compete.ranking.pair_scores import Frequencies, LabelDesign, PairImages, PairScorer
 from captrial.compete.ranking.preferences import PreferenceResult, rank_preferences
 from captrial.compete.ranking.result import PoolRanking, RankingResult, rank_models, rank_pool, with_values
-from captrial.compete.selection.design import DEFAULT_DESIGN, DISCREPANCY_SHARE, design_named
+from captrial.compete.selection.design import DEFAULT_DESIGN, LABELS_PER_SELECTED, design_named
 from captrial.compete.selection.discrepancy import Ranker, SearchOptions, select, select_diverse
 from captrial.compete.selection.registry import refuse_stored_function, similarity_named
 from captrial.compete.storage import creation
@@ -140,10 +140,10 @@ class Competition(CompetitionDirectory):
     def sample(self, design: str = DEFAULT_DESIGN, labels: int | None = None, between: Sequence[str] = ()) -> int:
         """Choose what is labelled beside or instead of D (see `selection.design`); returns the number of images.
 
-        `labels` is the number of distinct images in all, D included where the design labels it; by default so many
-        that D is `DISCREPANCY_SHARE` of them for the hybrid design, and as many as D has for the others. Called again
-        with more labels, the sample is continued; `between` then draws more of the images on which just these models
-        disagree.
+        `labels` is the number of distinct images in all, D included where the design labels it; by default
+        `LABELS_PER_SELECTED` for each image of D for the hybrid design, and as many as D has for the others. Called
+        again with more labels, the sample is continued; `between` then draws more of the images on which just these
+        models disagree.
         """
         with lock_folder(self.directory, COMPETITION):
             self._manifest = Manifest.load(self.directory)  # another process may have added a model
@@ -159,7 +159,7 @@ class Competition(CompetitionDirectory):
             if not selected:
                 raise StateError(f"no images are selected yet; run `captrial compete select {self.directory}`")
             if labels is None:
-                labels = round(selected / DISCREPANCY_SHARE) if chosen.discrepancy else selected
+                labels = round(selected * LABELS_PER_SELECTED) if chosen.discrepancy else selected
             wave = Wave(names, chosen.sample == "weighted", 0, self._similarity)
             for each in (*waves, wave):
                 if each.weighted:

@@ -150,12 +150,14 @@ def element_regions(samples: Sequence[Sample], store: LabelledElements) -> tuple
     """The samples with the regions that the features are of (Cornia 2022: region features), and all their labels."""
     found = []
     for sample in map(with_size, samples):
-        labels = store.entry(sample.id).get("labels")
+        entry = store.entry(sample.id)
+        labels = entry.get("labels")
         if labels is None:
             raise DatasetError("the elements of these features have no labels; they are no regions of a detector")
         width, height = size_of(sample)
         boxes = store.get([sample.id]).boxes[0].double().numpy() * [width, height, width, height]
-        regions = [Region(Box(*map(float, box)), label) for box, label in zip(boxes, labels, strict=True) if label]
+        rows = zip(boxes, labels, entry.get("scores") or [1.0] * len(labels), strict=True)
+        regions = [Region(Box(*map(float, box)), label, float(score)) for box, label, score in rows if label]
         found.append(replace_regions(sample, regions))
     labels_of(found)  # raises `DatasetError` if there is none
     return found, element_labels(store)

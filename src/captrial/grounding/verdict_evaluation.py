@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from captrial.grounding.score import Verdict
 from captrial.grounding.study import GroundingResult
-from captrial.grounding.tables import Cell, Table
+from captrial.grounding.tables import Cell, Estimate, Table
 from captrial.language.similarity import Similarity
+from captrial.metrics.significance.bootstrap import REPLICATES, interval, resamples
 from captrial.records import Sample
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,20 @@ def verdict_accuracy(
 
     A noun is flagged if it has the `verdict`, by default if no top region up to the noun is of it.
     """
-    counts = [0, 0, 0, 0]
+    counts = counts_by_image(result, truth, similarity, verdict).values()
+    return VerdictAccuracy(*(sum(column) for column in zip((0, 0, 0, 0), *counts, strict=True)))
+
+
+def counts_by_image(
+    result: GroundingResult,
+    truth: Mapping[str, Sequence[str]],
+    similarity: Similarity,
+    verdict: Verdict | None = None,
+) -> dict[str, list[int]]:
+    """The counts of `VerdictAccuracy` by image; of a null model with several draws the sums over the draws."""
+    counts: dict[str, list[int]] = {}
     for image in result.images:
+        own = counts.setdefault(image.image, [0, 0, 0, 0])
         present = truth.get(image.image, ())  # nouns of an image without regions have no verdict
         for noun in image.grounding.nouns:
             if not noun.checkable:
@@ -72,8 +90,35 @@ def verdict_accuracy(
             wrong = not any(similarity.table.means(noun.name, class_) for class_ in present)
             flagged = noun.verdict is verdict if verdict is not None else noun.ungrounded
             for index, held in enumerate((True, wrong, flagged, wrong and flagged)):
-                counts[index] += held
-    return VerdictAccuracy(*counts)
+                own[index] += held
+    return counts
+
+
+def f1_lead(
+    result: GroundingResult,
+    null: GroundingResult,
+    truth: Mapping[str, Sequence[str]],
+    similarity: Similarity,
+    seed: int = 0,
+) -> Estimate:
+    """F1 of flagging ungrounded nouns less that of a null model on the same captions, with its paired 95% interval."""
+    own, other = (counts_by_image(each, truth, similarity) for each in (result, null))
+    images = [image for image in own if image in other]
+    counts = np.array([[*own[image], *other[image]] for image in images], np.float64).reshape(len(images), 8)
+    value = float(_f1_difference(counts.sum(0)))
+    if len(images) < 2:  # an image resampled is the same image
+        return Estimate(value, None, None, len(images))
+    drawn = np.concatenate([_f1_difference(weights @ counts) for weights in resamples(len(counts), REPLICATES, seed)])
+    limits = interval(drawn)
+    return Estimate(value, limits.low, limits.high, len(images))
+
+
+def _f1_difference(sums: Floats) -> Floats:
+    """From sums (..., 8): two times nouns, wrong, flagged, right; F1 is 0 where nothing is wrong or flagged."""
+    first, second = (
+        2 * sums[..., start + 3] / np.maximum(sums[..., start + 1] + sums[..., start + 2], 1.0) for start in (0, 4)
+    )
+    return np.asarray(first - second)
 
 
 def detection_table(results: Sequence[GroundingResult], samples: Sequence[Sample], similarity: Similarity) -> Table:

@@ -79,7 +79,7 @@ def _facts(data: ReportData) -> dict[str, Any]:
         "labelled": sum(image in data.labels.references for image in wanted),
         "pairs": len(competition.pairs),
         "rankings": data.rankings,
-        "pool": next((ranking.rows() for ranking in data.pool_rankings.values()), None),
+        "pool": next(iter(data.pool_rankings.values()), None),
         "changes": data.changes,
         "notes": [*([note] if note else []), *length_notes(data.scorer, data.metrics[0])],
         "column_title": column_title,

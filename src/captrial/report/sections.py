@@ -32,7 +32,7 @@ from captrial.compete.ranking.result import ExternalScores, PoolRanking, rank_ch
 from captrial.compete.selection.design import TARGETS
 from captrial.data.images import image_data_url
 from captrial.errors import StateError
-from captrial.metrics.registry import column_title
+from captrial.metrics.registry import column_title, scale_of
 from captrial.metrics.semantic.facts import THRESHOLD
 from captrial.progress import track
 from captrial.report import charts
@@ -125,7 +125,7 @@ def ranking_chart(ranking: RankingResult) -> Chart:
 def pool_chart(ranking: PoolRanking) -> Chart:
     """Mean scores over the whole pool with their intervals."""
     title = column_title(ranking.metric)
-    name, rows = f"pool_{ranking.metric}", interval_rows(ranking.rows())
+    name, rows = f"pool_{ranking.metric}", interval_rows(ranking.table_rows())
     return charts.intervals(name, f"Mean over the pool with 95% intervals, {title}", rows, f"mean {title}")
 
 
@@ -175,7 +175,9 @@ def repetition_chart(repetition: Sequence[ModelRepetition]) -> Chart:
 def _ranking(data: ReportData) -> SectionContent:
     drawn = [ranking_chart(ranking) for ranking in data.rankings]
     pools = data.pool_rankings
-    return SectionContent({"pools": pools, "targets": TARGETS}, [*drawn, *map(pool_chart, pools.values())])
+    decimals = {metric: scale_of(metric)[1] for metric in pools}
+    values = {"pools": pools, "targets": TARGETS, "decimals": decimals}
+    return SectionContent(values, [*drawn, *map(pool_chart, pools.values())])
 
 
 def _gallery(data: ReportData) -> SectionContent:

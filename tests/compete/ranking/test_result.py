@@ -80,7 +80,8 @@ def test_few_labels_have_no_interval_and_no_certain_winner(labels: int) -> None:
     for row in found.rows():
         assert row["score"] is not None
         assert row["low"] is row["high"] is row["rank_low"] is row["first"] is None
-    said = f"no intervals: the pairs have {labels} labelled images on average; it takes about 10 of each pair"
+    counted = f"{labels} labelled image{'' if labels == 1 else 's'}"
+    said = f"no intervals: a pair has {counted} on average; it takes about 10 of each pair"
     assert said in found.notes
 
 
@@ -147,3 +148,25 @@ def test_rank_change_is_old_minus_new() -> None:
         "m0": (1.5, 1, 0.5),
         "m1": (1.5, 2, -0.5),
     }
+
+
+@pytest.mark.parametrize(("labels", "sure"), [(30, True), (3, False)])
+def test_models_with_the_same_captions_share_the_first_place(labels: int, sure: bool) -> None:
+    """The sentence below the ranking names none of them as the first."""
+    scores = np.random.default_rng(0).uniform(0.5, 1, labels)
+    values = np.stack([scores, scores, scores - 0.4], axis=1)
+    sample = PoolSample(np.full(labels, 0.1), np.ones(labels), np.full((labels, 3), 0.5), 1.0, np.full(3, 0.5), 1000)
+    found = rank_pool("cider", ["x", "y", "z"], values, sample)
+    assert found.conclusion().startswith("x and y share the first place among 3 captioners by CIDEr, on the whole pool")
+    assert ("too few labels" in found.conclusion()) != sure
+    assert [row["rank"] for row in found.rows()] == [1.5, 1.5, 3]
+
+
+def test_tables_show_the_metric_on_its_usual_scale() -> None:
+    sample = PoolSample(np.full(20, 0.1), np.ones(20), np.full((20, 2), 0.5), 1.0, np.full(2, 0.5), 1000)
+    found = rank_pool("cider", ["x", "y"], np.random.default_rng(0).uniform(0, 1, (20, 2)), sample)
+    for raw, row in zip(found.rows(), found.table_rows(), strict=True):
+        assert [row[key] for key in ("score", "low", "high", "mean")] == pytest.approx(
+            [100 * raw[key] for key in ("score", "low", "high", "mean")]
+        )
+        assert {key: row[key] for key in ("rank", "first")} == {key: raw[key] for key in ("rank", "first")}

@@ -39,7 +39,7 @@ from captrial.compete.ranking.intervals import (
 from captrial.compete.ranking.pair_scores import PairScorer, PairStatistics, PairwiseScores
 from captrial.compete.ranking.perron import Dominance, connection, pairwise_dominance, ranking_vectors, ratios
 from captrial.errors import InputError, StateError
-from captrial.metrics.registry import column_title
+from captrial.metrics.registry import column_title, scale_of
 from captrial.result_table import ResultTable
 
 Floats = NDArray[np.float64]
@@ -145,6 +145,14 @@ class PoolRanking(ResultTable):
             row["mean"], row["mean_rank"] = _known(self.means[index]), _rank(places[index])
         return rows
 
+    def table_rows(self) -> list[dict[str, Any]]:
+        """The same, the metric on the scale on which tables show it (CIDEr x100)."""
+        factor, _ = scale_of(self.metric)
+        values = ("score", "low", "high", "mean")
+        return [
+            row | {key: row[key] if row[key] is None else factor * row[key] for key in values} for row in self.rows()
+        ]
+
     def conclusion(self) -> str:
         """The result in one sentence."""
         return conclusion(self.rows(), f"by {column_title(self.metric)}, on the whole pool")
@@ -183,21 +191,31 @@ def ranking_rows(models: Sequence[str], scores: Floats, found: Uncertainty) -> l
 def conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
     """Who is best, and who may be, from rows of a ranking.
 
-    >>> row = {"model": "a", "rank_low": 1, "rank_high": 1, "first": 0.99}
-    >>> conclusion([row, {"model": "b", "rank_low": 2, "rank_high": 2, "first": 0.01}], "by CIDEr")
+    >>> row = {"model": "a", "rank": 1, "rank_low": 1, "rank_high": 1, "first": 0.99}
+    >>> conclusion([row, {"model": "b", "rank": 2, "rank_low": 2, "rank_high": 2, "first": 0.01}], "by CIDEr")
     'a is the best of 2 captioners by CIDEr: no other reaches rank 1 in 95% intervals.'
     """
     best, among = rows[0], f"{len(rows)} captioners {where}"
-    if best["rank_low"] is None:
+    known, tied = best["rank_low"] is not None, [row["model"] for row in rows if row["rank"] == best["rank"]]
+    others = [row["model"] for row in rows if row["rank_low"] == 1 and row["model"] not in tied]
+    if len(tied) > 1:
+        found = f"{_listed(tied)} share the first place among {among}: their scores are the same"
+        if not known:
+            return f"{found}; there are too few labels to say how sure that is."
+        return f"{found}{f', and {_listed(others)} may be as good' if others else ''}."
+    if not known:
         return f"{best['model']} comes first of {among}; there are too few labels to say how sure that is."
-    others = [row["model"] for row in rows[1:] if row["rank_low"] == 1]
     if not others:
         return f"{best['model']} is the best of {among}: no other reaches rank 1 in 95% intervals."
-    named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
     return (
-        f"{best['model']} comes first of {among}, in {best['first']:.0%} of resamples, but {named} may be as good: "
-        "more labels would tell."
+        f"{best['model']} comes first of {among}, in {best['first']:.0%} of resamples, but {_listed(others)} may be as "
+        "good: more labels would tell."
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def with_values(result: RankingResult, scorer: PairScorer) -> RankingResult:
@@ -433,7 +451,7 @@ def _interval_notes(pairwise: PairwiseScores, found: Uncertainty) -> list[str]:
         what = "no interval for any score" if found.ranked else "no intervals"
         larger = f" (`select --k {ENOUGH}` or more)" if max(pair.wanted for pair in known) < ENOUGH else ""
         return [
-            f"{what}: the pairs have {typical:.2g} labelled images on average; "
+            f"{what}: a pair has {typical:.2g} labelled image{'' if typical == 1 else 's'} on average; "
             f"it takes about {ENOUGH} of each pair{larger}"
         ]
     pair = min(known, key=lambda each: pair_support(pairwise, each))

@@ -30,7 +30,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DEFAULT_DESIGN = "hybrid"  # chosen by measurement: docs/competition.md
-DISCREPANCY_SHARE = 0.4  # of the labels of the hybrid design, for D; chosen by measurement
+DISCREPANCY_SHARE = 0.2  # of the labels of the hybrid design, for D; chosen by measurement: docs/competition.md
+LABELS_PER_SELECTED = 2.5  # of the hybrid design, images in all for one of D, where k is given but no number of labels
 LEAST_RATE = 0.3  # of the mean rate, for an image on which all captions are the same: with less, a label of such an
 # image would have so much weight that intervals of scores cover less than they should
 
@@ -51,7 +52,7 @@ DESIGNS: dict[str, Design] = {
         Design("discrepancy", "the images on which captions differ most (Wan 2022)", True, None),
         Design("random", "a random sample of the pool", False, "uniform"),
         Design("weighted", "a sample of the pool, likelier where captions disagree", False, "weighted"),
-        Design("hybrid", "two fifths the most different captions, three fifths a weighted sample", True, "weighted"),
+        Design("hybrid", "a fifth the most different captions, four fifths a weighted sample", True, "weighted"),
     )
 }
 

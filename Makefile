@@ -1,12 +1,13 @@
 # make demo   the main job, from a fresh clone       make test        the tests (under 15 minutes)
 # make check  ruff, mypy, import direction           make test-full   the long tests too
 # make bench  every benchmark, one after another     make docs        the documentation site, in site/
+# make tables the tables of docs/ that show the registries
 PYTHON ?= python3.11
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-full check bench docs format clean
+.PHONY: demo test test-full check bench docs tables format clean
 
 demo: $(STAMP)
 	$(RUN) -m captrial demo --out demo
@@ -28,6 +29,9 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+
+tables: $(STAMP)
+	$(RUN) -m studies.registry_tables
 
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .

@@ -63,7 +63,7 @@ MEASURED = ("area", "correctness", "pointing", "auc")
 RECIPE = {
     "epochs": "8",
     "batch": "24",
-    "captions": "3",  # of the five, drawn anew in every epoch
+    "captions": "3",  # of the five, drawn again in every epoch
     "max_words": "18",
     "rate": "1e-3",
     "warmup": "200",

@@ -16,19 +16,10 @@ from captrial.attribution.methods.registry import title_of
 from captrial.captioners.registry import ARCHITECTURES
 from captrial.grounding.baselines import NULLS, skill
 from captrial.metrics.registry import scale_of
+from captrial.papers.cornia2022 import QUALITY
 from captrial.papers.experiments import load_papers
 from studies.paper_runs import CORNIA, GROUNDING_METHODS, RESULTS, Run, read_grounding, read_summaries
 
-COLUMNS = {
-    "B-1": "bleu_1",
-    "B-4": "bleu_4",
-    "M": "meteor",
-    "R": "rouge_l",
-    "C": "cider",
-    "S": "spice",
-    "NW": "nw",
-    "Cov": "coverage",
-}
 STAGES = {"xe": "XE", "rl": "XE + RL"}
 FEATURES = {"regions": "regions", "grid": "ViT"}  # ours: the paper's
 Array = NDArray[np.float64]
@@ -47,11 +38,11 @@ def groups(kept: Sequence[Run]) -> dict[tuple[str, str, str], list[Run]]:
 def captions_table(results: Path = RESULTS) -> str:
     """Table 1: every metric on Flickr8k's test photographs, mean over seeds ± their standard deviation; Markdown."""
     summaries = read_summaries(results)
-    lines = [f"| features | model | training | seeds | {' | '.join(COLUMNS)} | C in the paper |"]
-    lines.append("| --- " * (len(COLUMNS) + 5) + "|")
+    lines = [f"| features | model | training | seeds | {' | '.join(QUALITY)} | C in the paper |"]
+    lines.append("| --- " * (len(QUALITY) + 5) + "|")
     for (features, stage, name), runs in groups(list(summaries)).items():
         scores, title = [summaries[run]["scores"]["flickr8k"] for run in runs], ARCHITECTURES[name].title
-        cells = [_over_seeds([values[column] for values in scores], column) for column in COLUMNS.values()]
+        cells = [_over_seeds([values[column] for values in scores], column) for column in QUALITY.values()]
         printed = _printed("table-1", (FEATURES[features], title, "test"), "C") if stage == "rl" else "–"
         lines.append(f"| {' | '.join([features, title, STAGES[stage], str(len(runs)), *cells, printed])} |")
     return "\n".join(lines)

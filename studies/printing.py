@@ -18,13 +18,17 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     Console(width=160, emoji=False, markup=False).print(table)
 
 
-def write_tables(page: Path, tables: Mapping[str, Sequence[str]]) -> None:
-    """Put tables into a page, each between its comment and the next `end`."""
-    text = page.read_text()
+def with_tables(text: str, tables: Mapping[str, Sequence[str]]) -> str:
+    """The text of a page with tables, each between its comment and the next `end`."""
     for part, lines in tables.items():
         begin = text.index(f"<!-- {part} -->\n") + len(f"<!-- {part} -->\n")
         text = text[:begin] + "\n".join(lines) + "\n" + text[text.index("<!-- end -->", begin) :]
-    page.write_text(text)
+    return text
+
+
+def write_tables(page: Path, tables: Mapping[str, Sequence[str]]) -> None:
+    """Put tables into a page."""
+    page.write_text(with_tables(page.read_text(), tables))
 
 
 def run_parts(

@@ -31,8 +31,7 @@ from captrial.captioners.huggingface.processors import _processor_class
 from captrial.compete.storage.captioner_runs import _check_source, _note, describe_source
 from captrial.compete.storage.creation import _clean_parquet
 from captrial.compete.storage.labels import DerivedHead, read_derived, write_derived
-from captrial.data import read_captions, read_dataset
-from captrial.data.datasets import problems
+from captrial.data import read_captions
 from captrial.data.pools.download import DownloadSettings, download
 from captrial.engines.engine import run
 from captrial.engines.inputs import entry_parts, find_parts
@@ -76,7 +75,6 @@ from captrial.vision.detectors.noun_localiser import NounLocaliser
 from captrial.vision.detectors.noun_presence import NounPresence, PresenceTable
 from captrial.vision.detectors.region_detector import RegionDetector, RegionNetwork
 from captrial.vision.hub_checkpoints import is_transformers
-from data.datasets.test_visual_genome import FILES as VISUAL_GENOME
 from grounding.scripted_captioner import IMAGES, LABELS, SCRIPT
 from stored_inputs import VISION, Files, made
 from vision.detectors.test_region_detector import LABELS as REGION_LABELS
@@ -421,8 +419,4 @@ KEPT: dict[str, tuple[Callable[[], Files], Callable[[Path], object]]] = {
     "trial file": (lambda: {"t.yaml": TEMPLATE.encode()}, lambda folder: read_trial(folder / "t.yaml")),
     "rubric": (lambda: {"r.txt": b"Say which is better."}, lambda folder: read_rubric(folder / "r.txt")),
     "toy world to continue": (made(read_sheet), read_sheet),
-    "dataset visual genome": (
-        lambda: {f"{name}.json": dumps(content) for name, content in VISUAL_GENOME.items()},
-        lambda folder: problems(read_dataset(folder)),
-    ),
 }

@@ -12,6 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from itertools import combinations, product
 from pathlib import Path
@@ -26,7 +27,9 @@ import captrial
 from captrial.cli import main
 from captrial.cli.app import app
 from captrial.data import write_captions
+from captrial.data.datasets.registry import READERS
 from captrial.demo import write_sample
+from studies import registry_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")] + sorted(
@@ -226,6 +229,33 @@ def test_the_test_would_notice() -> None:
         test_verbs_and_options_exist(Command("x", ["captrial", "frobnicate"], False))
     with pytest.raises(typer.BadParameter):
         test_verbs_and_options_exist(Command("x", ["captrial", "caption", "a.jpg", "--beam", "none"], True))
+
+
+@pytest.mark.parametrize("page", registry_tables.TABLES)
+def test_tables_of_the_registries_are_up_to_date(page: str) -> None:
+    assert (ROOT / "docs" / page).read_text() == registry_tables.updated(page), "run `make tables`"
+
+
+def test_a_new_entry_would_be_missing_in_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(READERS, "lines", replace(READERS["karpathy"], name="lines", description="one caption a line"))
+    assert "| `lines` | Karpathy JSON | one caption a line |" in registry_tables.updated("datasets.md")
+
+
+def changes_of_contributing() -> dict[str, list[str]]:
+    """The eight common changes of CONTRIBUTING.md, and the files that each touches."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Eight common changes")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")][2:]
+    return {change: re.findall(r"`([a-z_/<>.]+\.(?:py|html))`", files) for change, files in rows}
+
+
+def test_a_common_change_touches_few_files_that_are_there() -> None:
+    changes = changes_of_contributing()
+    assert len(changes) == 8
+    for change, files in changes.items():
+        assert 2 <= len(files) <= (5 if change == "an annotation round" else 3), change
+        for name in files:
+            folder = ROOT if name.startswith(("tests/", "docs/")) else ROOT / "src" / "captrial"
+            assert list(folder.glob(re.sub(r"<\w+>", "*", name))), f"{change}: {name}"
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:

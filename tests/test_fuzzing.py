@@ -3,7 +3,8 @@
 `make test` reads some 30 malformed inputs of each kind; `pytest --full tests/test_fuzzing.py` 400 of each, more than
 30 000 in all; with `CAPTRIAL_RESULTS=FILE` each kind adds a line with its counts to that file, of which `python -m
 studies.reliability_counts FILE` makes a table. To add a reader, write a valid input and a function that reads it, and
-add a line to `CASES`; `test_readers.py` fails where a reader has none.
+add a line to `CASES`; the reader of a data set needs only `EXAMPLE`, the files of a valid one, in its own test.
+`test_readers.py` fails where a reader has neither.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from PIL import Image
 from analysis_inputs import KEPT
 from captrial.arrays import map_npy, read_npz
 from captrial.data import image_size, open_image, read_captions, read_dataset, read_references
-from captrial.data.captions.id_table import read_id_table
+from captrial.data.captions import read_id_table
 from captrial.data.datasets import problems, read_shards
 from captrial.data.datasets.coco import read_coco
 from captrial.data.datasets.toyworld import read_toyworld
@@ -53,6 +54,7 @@ from captrial.language.vocabulary import Vocabulary
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
 from captrial.metrics.semantic.sentence_encoder import read_settings
 from captrial.toyworld import ToyWorldSettings, write_toyworld
+from data.datasets.reader_examples import examples, place
 from data.datasets.saved_dataset import save_splits
 from malformed import Change, limits, malformed, mutations
 from stored_inputs import STORED
@@ -349,12 +351,17 @@ def encoder_settings() -> Files:
     }
 
 
+def of_reader(files: Files) -> Case:
+    return Case(lambda: files, lambda folder: read_all(place(folder, files)))
+
+
 CASES: dict[str, Case] = {
     **{
         f"captions {name}": Case(one(name, text), partial(read_any_captions, name))
         for name, text in CAPTION_FILES.items()
     },
     **{f"image {name}": Case(one("image", content), open_all) for name, content in IMAGES.items()},
+    **{f"dataset {name.replace('-', ' ')}": of_reader(files) for name, files in examples().items()},
     "dataset toyworld": Case(toyworld, lambda folder: read_all(folder)),
     "dataset toyworld masks": Case(toyworld, lambda folder: read_toyworld(folder, masks=True)),
     "dataset entities": Case(entities, lambda folder: read_all(folder)),

@@ -22,6 +22,7 @@ FORBIDDEN = {
 NOT_IN_THE_GLOSSARY = {"hearing", "picture", "pictures", "resemblance", "resembles", "speaks", "spoken", "utterance"}
 MOST_REPEATED_NAMES = 8
 MOST_LONG_PARAMETER_LISTS = 20  # kernels, which numba gives no other way, and a few that settings objects are made of
+MOST_LINES_OF_A_COMMAND = 50  # about 40, and imports that keep start-up light
 MOST_MODULES = 16  # side by side in a package; the commands of cli are one file each
 TESTS = Path(__file__).resolve().parent
 NAME = r"captrial(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?"
@@ -151,6 +152,19 @@ def test_settings_objects_take_the_place_of_long_parameter_lists() -> None:
                 if len(names) - (names[:1] in (["self"], ["cls"])) > 6:
                     long.append(f"{module_name(path)}:{node.lineno} {node.name}")
     assert len(long) <= MOST_LONG_PARAMETER_LISTS, "\n".join(long)
+
+
+def test_commands_parse_call_and_print() -> None:
+    """Below its options and its docstring a command is short: what it does is in the library."""
+    long = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree) if "cli" in path.relative_to(ROOT).parts else ():
+            if isinstance(node, ast.FunctionDef):
+                first = node.body[ast.get_docstring(node) is not None :][:1] or node.body
+                lines = (node.end_lineno or 0) - first[0].lineno + 1
+                if lines > MOST_LINES_OF_A_COMMAND:
+                    long.append(f"{module_name(path)}:{node.lineno} {node.name}: {lines} lines")
+    assert long == []
 
 
 def test_tests_have_the_names_of_modules() -> None:

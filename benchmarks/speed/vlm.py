@@ -28,8 +28,8 @@ from torch import Tensor
 from benchmarks.measuring import Row, compare, environment, peak_memory, show
 from captrial.attribution.methods.saliency import gradients_times_input
 from captrial.attribution.subject import Subject, Targets, from_image_tokens, word_targets
-from captrial.captioners.huggingface.image_tokens.geometry import grid_boxes
 from captrial.captioners.huggingface.image_tokens.layouts import find_layout
+from captrial.captioners.huggingface.image_tokens.token_boxes import grid_boxes
 from captrial.captioners.huggingface.image_tokens.tokens import ImageTokens
 from captrial.captioners.protocols import WordSpan
 

@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ _INTERVALS = (
 )
 _PEOPLE = (
     r"/words/3/verdict$",
-    "children on a region named man: two words for people now ground each other (f8bf651)",
+    "children on a region named man: two words for people now ground each other (6bc3e4b)",
 )
 _ROUNDING = (
     r"/completeness_error$|explanation\.npz/\w+/(hash|mean|norm)$",
@@ -116,7 +116,7 @@ EXPLAINED: dict[str, tuple[tuple[str, str], ...]] = {
     "annotate": (_INTERVALS,),
     "attend": (
         (r"/spearman/", "correlations are of any two measures now, not with correctness alone"),
-        (r"/(correctness/rows/[01]|leads/rows/0|size-forced-classes)/|/scores/", "new names in classes.txt (f8bf651)"),
+        (r"/(correctness/rows/[01]|leads/rows/0|size-forced-classes)/|/scores/", "new names in classes.txt (6bc3e4b)"),
     ),
     "compete-add": (_INTERVALS,),
     "compete-rank": (_INTERVALS,),
@@ -132,11 +132,11 @@ EXPLAINED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "explain-saliency": (_ROUNDING,),
     "ground": (
-        (r"/verdicts/", "hallucinated is now two verdicts, and two words for people ground each other (f8bf651)"),
+        (r"/verdicts/", "hallucinated is now two verdicts, and two words for people ground each other (6bc3e4b)"),
         (r"/detection/", "rows by verdict and of null models are beside those of the methods"),
         (r"\.jsonl/", "lines have the new verdicts, the regions and the settings"),
     ),
-    "train": ((r"metrics\.csv|safetensors", "dropout from random bits and fused AdamW (e869ce7)"),),
+    "train": ((r"metrics\.csv|safetensors", "dropout from random bits and fused AdamW (6bc3e4b)"),),
 }
 
 # ---- tables whose rows and columns were exchanged: the numbers in their cells are compared in any order
@@ -318,6 +318,17 @@ COMMANDS = (
         {"pool/manifest.parquet": 3},
     ),
 )
+
+AFTER = {  # a command: those whose files it works on
+    "features": ("toyworld",),
+    "train": ("features",),
+    "ground": ("toyworld",),
+    "pool": ("toyworld",),
+    "compete-rank": ("compete",),
+    "compete-results": ("compete",),
+    "compete-add": ("compete",),
+    "annotate": ("compete-add",),
+}
 
 # ---- what the commands work on
 CAPTIONERS = ("ER-SAN", "GAT", "Mun-et-al-2017", "PureT-SCST", "SATIC", "Vinyals-et-al-2017")
@@ -675,7 +686,15 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def run_all(source: Path | None, data: Path, new_names: bool, only: Sequence[str]) -> dict[str, Any]:
+def with_those_before(names: Iterable[str]) -> set[str]:
+    """Some commands, and those that make the files they work on."""
+    found = set(names)
+    for name in names:
+        found |= with_those_before(AFTER.get(name, ()))
+    return found
+
+
+def run_all(source: Path | None, data: Path, new_names: bool, only: Collection[str]) -> dict[str, Any]:
     """What the commands print, by name."""
     with tempfile.TemporaryDirectory(prefix="captrial-commands-") as folder:
         work = Path(folder).resolve()
@@ -727,7 +746,7 @@ def main() -> int:
     chosen = parser.parse_args()
     source = (chosen.source or ROOT / "src").resolve()
     data = Path(os.environ.get("CAPTRIAL_DATA") or ROOT.parent / "shared" / "data").resolve()
-    only = chosen.only.split(",") if chosen.only else [command.name for command in COMMANDS]
+    only = with_those_before(chosen.only.split(",")) if chosen.only else {command.name for command in COMMANDS}
     found = run_all(source, data, new_names=chosen.verb == "compare" and not chosen.old_options, only=only)
     if chosen.verb == "record" and chosen.only and chosen.file.is_file():
         found = {**json.loads(chosen.file.read_text(encoding="utf-8")), **found}  # the others stay as recorded

@@ -23,7 +23,7 @@ from captrial.vision.descriptions import identity
 from captrial.vision.detectors.base import Detection
 from captrial.vision.features.feature_store import FeatureStore, FeatureWriter
 from captrial.vision.preprocess import Preprocess
-from captrial.vision.registry import BACKBONES, DETECTORS, FEATURE_FORMATS, VisionEntry, load_backbone, load_detector
+from captrial.vision.registry import BACKBONES, DETECTORS, VisionEntry, load_backbone, load_detector
 from vision.onnx_files import write_onnx
 from vision.small_models import make_backbone, make_detector
 
@@ -227,12 +227,3 @@ def test_a_new_backbone_and_a_new_detector_are_one_entry_each(monkeypatch: pytes
     assert load_detector("whole").labels == ("thing",)
     with pytest.raises(InputError, match=r"there are: .*halves.*whole"):
         load_backbone("quarters")
-
-
-def test_every_entry_is_documented() -> None:
-    """The tables of docs/vision.md show what the registry says."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "vision.md").read_text()
-    for entry in [*BACKBONES, *DETECTORS]:
-        assert f"| {entry.usage} | {entry.description} | {entry.needs} |" in page
-    for entry in FEATURE_FORMATS:
-        assert f"| `{entry.name}` | {entry.description} |" in page

@@ -3,7 +3,7 @@
 It is computed in a process of its own with low priority (`python -m captrial.annotate.live_ranking DIRECTORY METRIC`
 prints it as JSON), because it takes much longer than the requests of annotators. It is computed again when the labels
 have changed, for one request at a time, and not before three times as long has passed as it took. Meanwhile every
-request gets the latest result.
+request gets the latest result. `web/static/lead.js` shows it.
 """
 
 from __future__ import annotations

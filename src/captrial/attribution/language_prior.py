@@ -9,6 +9,8 @@ was read off the image.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,9 +18,22 @@ from PIL import Image, ImageStat
 
 from captrial.attribution.attribution import Array
 from captrial.attribution.subject import Subject, Targets
+from captrial.data.images import open_image
+from captrial.errors import InputError
 
 NEEDED_NO_IMAGE = 0.8  # share from which on a word is said to have needed no image
 _BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
+
+
+def read_prior(text: str) -> tuple[Literal["blank", "off"], list[Image.Image]]:
+    """What `--prior` names: blank images, none, or those of a folder, which take the place of blank ones."""
+    if text == "off":
+        return "off", []
+    folder = Path(text)
+    files = sorted(path for path in folder.iterdir() if path.is_file()) if text != "blank" and folder.is_dir() else []
+    if text != "blank" and not files:
+        raise InputError(f"--prior {text}: give blank, off, or a folder with images")
+    return "blank", [open_image(path) for path in files]
 
 
 def blank_images(image: Image.Image) -> list[Image.Image]:

@@ -1,7 +1,7 @@
 """How an explanation is shown: one self-contained HTML page, or a figure with one map a word.
 
 `ExplanationView` holds what is drawn. Verdicts on words, scores of the caption and notes are plain display data here:
-`captrial.grounding` computes them and hands them over.
+`captrial.grounding` computes them and hands them over. `templates/panel.js` draws regions and maps on the image.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _loaded(model: CaptionerLike | None, beam: int | None) -> AnyCaptioner:
 
 @lru_cache(maxsize=4)
 def _load_shipped(name: str, beam: int | None) -> AnyCaptioner:
-    """Shipped captioners never change, so they are loaded once; a user's folder may change, so it is loaded anew."""
+    """Shipped captioners never change, so they are loaded once; a user's folder may change, so it is loaded again."""
     return load_captioner(name, beam=beam)
 
 

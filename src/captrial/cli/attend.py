@@ -90,14 +90,12 @@ def attend(
     settings = choose_settings(captions, samples)
     attributors: list[CaptionAttributor] = [*map_attributors(maps, samples, map_captions, settings)]
     stems, by_head = [attributor.name for attributor in attributors], []
-    for model in load_any_models(models, device=device, dtype=dtype) if models else []:
-        store = model.features(samples, features, out)
-        for method in names:
-            measured = model.attributor(choice, store, method, samples)
-            attributors.append(measured)
-            stems.append(choice.file_stem(model.name, method))
-            if heads and method == names[0] and isinstance(measured, DatasetAttributor):
-                by_head.append(measure_heads(measured, samples, settings[0], similarity=words, masks=masks))
+    loaded = load_any_models(models, device=device, dtype=dtype) if models else []
+    for stem, measured in choice.attributors(loaded, names, samples, features, out):
+        attributors.append(measured)
+        stems.append(stem)
+        if heads and measured.method == names[0] and isinstance(measured, DatasetAttributor):
+            by_head.append(measure_heads(measured, samples, settings[0], similarity=words, masks=masks))
     results = []
     for attributor, stem in zip(attributors, stems, strict=True):
         found = measure_attention(attributor, samples, settings, similarity=words, reduction=reduction, masks=masks)

@@ -118,7 +118,7 @@ def select(
     skip_broken: Annotated[
         bool | None, typer.Option("--skip-broken", help="Leave out images with a broken caption.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Select anew with other settings; labels are kept.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Select again, by other settings; labels are kept.")] = False,
     engine: Annotated[
         str | None, typer.Option("--engine", help="local (processes) or ray; by default threads of this process.")
     ] = None,

@@ -17,8 +17,6 @@ from captrial.folders import output_folder
 from captrial.vision.registry import DEFAULT_DETECTOR, detector_usages
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from captrial.attribution.page import WordMark
     from captrial.grounding.ground import GroundedExplanation
 
@@ -84,6 +82,7 @@ def explain(
     captrial explain photo.jpg --out explained
     """
     from captrial.attribution.explain import check_request
+    from captrial.attribution.language_prior import read_prior
     from captrial.attribution.methods.registry import AttributionSettings
     from captrial.attribution.page import save_figure, write_page
     from captrial.captioners.loading import load_captioner, with_options
@@ -96,15 +95,14 @@ def explain(
     region_rule(rule)
     contrasts = _contrasts(contrast or [])
     check_request(method, contrasts)
-    off = prior if prior in ("blank", "off") else "blank"
-    foreign = [] if prior in ("blank", "off") else _foreign(Path(prior))
+    blank, foreign = read_prior(prior)
     settings = AttributionSettings(
         over=over,  # type: ignore[arg-type]
         tolerance=tolerance,
         steps=steps,
         layer=layer,
         head=head,
-        prior=off,  # type: ignore[arg-type]
+        prior=blank,
         foreign=foreign,
         context=context,
     )
@@ -132,16 +130,6 @@ def explain(
         return
     _print(grounded)
     console.print(f"  {page}", soft_wrap=True, highlight=False, markup=False)
-
-
-def _foreign(folder: Path) -> list[Image.Image]:
-    """The images of a folder, behind which a word that needs its own image is unlikely."""
-    from captrial.data.images import open_image
-
-    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-    if not files:
-        raise InputError(f"--prior {folder}: give blank, off, or a folder with images")
-    return [open_image(path) for path in files]
 
 
 def _contrasts(options: list[str]) -> dict[str | int, str]:

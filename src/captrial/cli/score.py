@@ -116,15 +116,11 @@ def score(
     from captrial.metrics.registry import MetricOptions
     from captrial.metrics.score_formats import FORMATS
     from captrial.metrics.score_inputs import ScoreFiles, named_systems, read_inputs
-    from captrial.metrics.scoring import check_suffix, default_workers
+    from captrial.metrics.scoring import default_workers
 
-    if per_image:
-        check_suffix(per_image)
     named = named_systems(systems)
     read = [*named.values(), references, objects, frequencies, training, images, vectors]
-    for output, other in ((per_image, save_frequencies), (save_frequencies, per_image)):
-        if output:
-            refuse_overwrite(output, inputs=[*read, other], overwrite=overwrite)
+    _check_outputs(per_image, save_frequencies, read, overwrite)
     files = ScoreFiles(
         named,
         references,
@@ -164,6 +160,19 @@ def score(
         print_scores(table, seed)
     else:
         typer.echo(FORMATS[format_](table, seed), nl=False)
+
+
+def _check_outputs(
+    per_image: Path | None, frequencies: Path | None, read: Sequence[Path | None], overwrite: bool
+) -> None:
+    """Refuse files that cannot be written, that are read, or that are somebody's."""
+    from captrial.metrics.scoring import check_suffix
+
+    if per_image:
+        check_suffix(per_image)
+    for output, other in ((per_image, frequencies), (frequencies, per_image)):
+        if output:
+            refuse_overwrite(output, inputs=[*read, other], overwrite=overwrite)
 
 
 def _compute(

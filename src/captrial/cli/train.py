@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,9 +93,8 @@ def train(
         print_warning(f"{len(training)} training images are few; fine-tune a shipped captioner instead: --from ort")
     if boxes is not None:
         training = with_boxes(training, boxes)
-    if regions is not None:  # by the first rank, for all
-        detected = training
-        training = ranks.first_then_all(lambda: _detect(detected, regions, run / REGIONS))
+    elif regions is not None:  # by the first rank, for all
+        training = ranks.first_then_all(partial(_detect, training, regions, run / REGIONS))
     vision = backbone or (None if first is None else Checkpoint.from_pretrained(first).vision)
     store = training_features([*training, *validation], features, vision, run / "features", ranks)
     notes = {"data": data.name, "images": len(training)}
@@ -102,20 +102,19 @@ def train(
         preset, TrainingData(training, validation, store, store.vision, notes), run, chosen, start=first
     )
     ranks.leave()
-    if not ranks.is_first:
-        return
-    checked = validation[:CHECKED_CAPTIONS]
-    empty = count_empty_captions(best, store, checked)
-    if empty:
-        print_warning(
-            f"{empty} of {len(checked)} validation captions are empty: train longer (--epochs), or use --from ort"
-        )
-    _print_run(run, f"{preset} on {data.name}", best.captioner.count_parameters(), empty, json)
+    if ranks.is_first:
+        checked = validation[:CHECKED_CAPTIONS]
+        empty = count_empty_captions(best, store, checked), len(checked)
+        _print_run(run, f"{preset} on {data.name}", best.captioner.count_parameters(), empty, json)
 
 
-def _print_run(run: Path, title: str, parameters: int, empty: int, json: bool) -> None:
+def _print_run(run: Path, title: str, parameters: int, checked: tuple[int, int], json: bool) -> None:
+    """The epochs of a run; `checked`: empty captions, among so many of the validation images."""
     from captrial.training.loop import METRICS
 
+    empty, among = checked
+    if empty:
+        print_warning(f"{empty} of {among} validation captions are empty: train longer (--epochs), or use --from ort")
     header, *rows = (line.split(",") for line in (run / METRICS).read_text().splitlines())
     if json:
         print_json({"run": str(run), "parameters": parameters, "epochs": len(rows), "empty_captions": empty})

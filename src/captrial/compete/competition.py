@@ -94,7 +94,7 @@ class Competition(CompetitionDirectory):
         progress: Callable[[], None] = lambda: None,
         rank: Ranker | None = None,
     ) -> list[Pair]:
-        """Select D_ij for the pairs that have none; returns these pairs. `again` selects anew with other settings.
+        """Select D_ij for the pairs that have none; returns these pairs. `again` replaces them, with other settings.
 
         `k` is short for settings with that k. `rank` replaces the search in this process: see
         `captrial.engines.jobs.select.EngineRanker`. Without `settings` those of the competition are used; a
@@ -120,7 +120,7 @@ class Competition(CompetitionDirectory):
         kept = self._manifest.selection
         if kept not in (None, settings) and not again:
             raise StateError(
-                f"images were selected with {_described(kept)}; give the same, or --again to select anew (labels "
+                f"images were selected with {_described(kept)}; give the same, or --again to select again (labels "
                 "are kept)"
             )
         similarity_named(settings.similarity)  # an unknown name is refused before anything is stored

@@ -2,7 +2,7 @@
 
 | null | the top region of every word |
 | --- | --- |
-| `random` | any region of the image, drawn anew for every word; mean of several draws |
+| `random` | any region of the image, drawn again for every word; mean of several draws |
 | `largest` | the region with the largest area |
 | `centre` | the region whose middle is nearest to the middle of the image |
 | `prior` | the region whose label fits the nouns of all captions best: it knows the labels, an attribution does not |

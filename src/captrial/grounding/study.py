@@ -401,7 +401,7 @@ def _read(path: Path | None, made_with: Mapping[str, Any]) -> list[GroundedImage
             raise MismatchError(f"{path} was made with other settings; choose another --out")
         found = [GroundedImage.from_dict(orjson.loads(line)) for line in lines[1:]]
     if whole < len(content):
-        os.truncate(path, whole)  # not written anew: a kill in between would lose all
+        os.truncate(path, whole)  # not written again: a kill in between would lose all
     return found
 
 

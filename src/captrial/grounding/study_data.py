@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -239,6 +239,20 @@ class StudyAttribution:
         """The name of the file with a captioner's results by one method."""
         few = f"-{self.steps}-steps" if self.steps and method == "integrated_gradients" else ""
         return f"{model}-{method}{'-pixels' * self.by_pixels(method)}{few}"
+
+    def attributors(
+        self,
+        models: Sequence[StudyModel | ImageModel],
+        methods: Sequence[str],
+        samples: Sequence[Sample],
+        features: Path | None,
+        folder: Path,
+    ) -> Iterator[tuple[str, CaptionAttributor]]:
+        """Every captioner explained by every method, each with its file stem; see `StudyModel.features`."""
+        for model in models:
+            store = model.features(samples, features, folder)
+            for method in methods:
+                yield self.file_stem(model.name, method), model.attributor(self, store, method, samples)
 
     def attributor(
         self, model: StudyModel, store: FeatureStore, method: str, samples: Sequence[Sample]

@@ -163,19 +163,6 @@ def column_title(column: str) -> str:
     return next(found, column)
 
 
-def markdown_table() -> str:
-    """All metrics as the table of docs/metrics.md."""
-    lines = ["| name | metric | better | columns | needs |", "| --- | --- | --- | --- | --- |"]
-    for metric in METRICS.values():
-        name = f"`{metric.name}`" + (" *" if metric.by_default else "")
-        columns = ", ".join(f"`{column}`" for column in metric.columns)
-        needs = "; ".join(need.description for need in metric.needs) or "–"
-        lines.append(
-            f"| {name} | {metric.title}: {metric.description} | {metric.better or '–'} | {columns} | {needs} |"
-        )
-    return "\n".join(lines)
-
-
 _SHORT = {**{f"b{n}": f"bleu{n}" for n in range(1, 5)}, "clips": "clipscore", "refclips": "refclipscore"}
 """Columns as papers abbreviate them: B@4, B-4, CLIP-S, RefCLIP-S."""
 

@@ -1,4 +1,7 @@
-"""Learning-rate schedules as data: a name and a few numbers, no state but the step (plateau: the validation scores)."""
+"""Learning-rate schedules as data: a name and a few numbers, no state but the step (plateau: the validation scores).
+
+The numbers, steps of warm-up among them, are those of the `recipe`.
+"""
 
 from __future__ import annotations
 

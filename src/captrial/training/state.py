@@ -22,7 +22,7 @@ from captrial.errors import DamagedError
 from captrial.folders import check_files, write_checked
 
 STATE = "state.safetensors"
-REMAKE = "`captrial train` after removing it: the run then begins anew"
+REMAKE = "`captrial train` after removing it: the run then begins again"
 
 
 class MovingAverage:

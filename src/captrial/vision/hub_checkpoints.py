@@ -174,7 +174,7 @@ def _first_sentence(error: Exception) -> str:
 def _other_weights(folder: Path) -> str:
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
     if not pickled:
-        return "nor any other file of weights; fetch it anew"
+        return "nor any other file of weights; fetch it again"
     return (
         f"only {pickled[0]}, a pickle that can run code when it is read; convert it to safetensors, "
         "or allow it if you trust it: --allow-pickle, or ?allow_pickle=true behind its name"

@@ -154,9 +154,3 @@ def test_every_entry_is_described_and_has_its_functions(method: AttributionMetho
     for kind in ("attribute", "attend", "black_box", "check"):
         if getattr(method, kind) is not None:
             assert callable(method.function(kind))  # type: ignore[arg-type]
-
-
-def test_the_table_of_the_docs_is_that_of_the_registry() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text()
-    for method in METHODS.values():
-        assert f"| `{method.name}` | {method.title} | {method.description} | {method.needs} |" in page

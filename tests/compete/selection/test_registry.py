@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from captrial.compete import SelectionSettings
-from captrial.compete.selection.registry import (
-    SIMILARITIES,
-    SimilarityEntry,
-    markdown_table,
-    similarity_help,
-    similarity_named,
-)
+from captrial.compete.selection.registry import SIMILARITIES, SimilarityEntry, similarity_help, similarity_named
 from captrial.errors import InputError, MissingExtraError
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
 from compete.competitions import Small
@@ -74,8 +67,3 @@ def test_every_similarity_is_described() -> None:
         assert entry.title
         assert entry.description
     assert [name for name, entry in SIMILARITIES.items() if entry.compute is None] == ["ngsm"]
-
-
-def test_the_docs_list_every_similarity() -> None:
-    page = Path(__file__).parents[3] / "docs" / "competition.md"
-    assert markdown_table() in page.read_text()

@@ -45,6 +45,7 @@ FILES = {
         }
     ],
 }
+EXAMPLE = {f"{name}.json": orjson.dumps(content) for name, content in FILES.items()}
 
 
 def write(folder: Path, *names: str) -> Path:

@@ -131,7 +131,7 @@ class SampleOrder:
             chosen = order[: stop - start]
             self.rows[start:stop], self._times[start:stop] = left[chosen], ringing[chosen]
             self._wave[start:stop] = number
-            if len(chosen):  # the time of the last ring: clocks that have not rung yet start anew from there
+            if len(chosen):  # the time of the last ring: clocks that have not rung yet start again from there
                 exposure = exposure + rate * ringing[chosen[-1]]
             self._ends.append(exposure.copy())
             left, start = left[order[stop - start :]], stop

@@ -111,9 +111,3 @@ def similarity_help() -> str:
         f"{entry.name}: {entry.description}{f' (needs {entry.needs})' if entry.needs else ''}"
         for entry in SIMILARITIES.values()
     )
-
-
-def markdown_table() -> str:
-    """All similarities as the table of docs/competition.md."""
-    rows = [f"| `{e.name}` | {e.title}: {e.description} | {e.needs or '–'} |" for e in SIMILARITIES.values()]
-    return "\n".join(["| `--similarity` | S is | needs |", "| --- | --- | --- |", *rows])

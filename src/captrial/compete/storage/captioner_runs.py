@@ -96,7 +96,7 @@ def _check_source(captions: Path, source: str) -> None:
         raise MismatchError(
             f"{captions} holds captions of {before['source']}, "
             f"{'as it was before its files changed' if same else 'not of ' + now['source']}; "
-            "give this captioner another name, or delete that file to caption anew"
+            "give this captioner another name, or delete that file to caption again"
         )
 
 

@@ -164,7 +164,7 @@ def _statistics(
     read = {name: digest(path) for name, path in tables.items() if path} | stamps(
         clip=options.clip and options.clip.partition("?")[0], encoder=options.encoder
     )
-    parts = [replace(part, stamp="") for part in parquet_parts([images], SLICE)]  # written anew; the fingerprint tells
+    parts = [replace(part, stamp="") for part in parquet_parts([images], SLICE)]  # written again; the fingerprint tells
     run(JobSpec(ScoreJob, arguments, 1024, read), parts, work / "scores", engine)
     folder = OutputFolder(work / "scores")
     with folder.all_needed():

@@ -162,7 +162,7 @@ def _walk(words: Ints, start: Ints, known: Ints, first_child: Ints, last_word: I
 
 
 def _with_partners(counts: Ints, finds: Ints, table: ParaphraseTable) -> Phrases:
-    """Keep the finds whose phrase has, or is, a paraphrase that also occurs; number those phrases anew."""
+    """Keep the finds whose phrase has, or is, a paraphrase that also occurs; number those phrases again."""
     present = np.zeros(len(table.last_word), np.bool_)
     present[finds[:, 2]] = True
     nodes = np.flatnonzero(present)

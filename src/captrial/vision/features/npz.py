@@ -57,7 +57,7 @@ class NpzFeatures(PrecomputedFeatures):
         size = None
         if {"image_w", "image_h"} <= arrays.keys():
             if arrays["image_w"].size != 1 or arrays["image_h"].size != 1:
-                raise DatasetError(f"{path}: image_w and image_h are no single numbers; write it anew")
+                raise DatasetError(f"{path}: image_w and image_h are no single numbers; write it again")
             size = int(arrays["image_w"].item()), int(arrays["image_h"].item())
         return Stored(elements.astype(np.float32), None if boxes is None else boxes.astype(np.float32), size)
 
@@ -82,7 +82,7 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         arrays = read_npz(path) if path.suffix == ".npz" else {"": np.array(map_npy(path))}
     except InputError as error:
-        raise DatasetError(f"{error}; write it anew") from None
+        raise DatasetError(f"{error}; write it again") from None
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub" or array.ndim > 3 or not array.size:
             raise DatasetError(

@@ -42,32 +42,32 @@ LAYOUTS = [
         "Qwen-VL",
         "the stretched image in packed patches, 2 x 2 of them merged into a token",
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"),
-        f"{_HERE}.qwen_vl:token_boxes",
+        f"{_HERE}.token_boxes:qwen_vl_boxes",
         beside=("image_grid_thw",),
     ),
     TokenLayout(
         "SmolVLM and Idefics3",
         "rows of tiles, then a thumbnail of the image; pixel-shuffled patches of each",
         ("smolvlm", "idefics3"),
-        f"{_HERE}.tiles:idefics3_boxes",
+        f"{_HERE}.token_boxes:idefics3_boxes",
     ),
     TokenLayout(
         "LLaVA, PaliGemma and Gemma 3",
         "one square of the image, stretched or cropped, in a fixed grid",
         ("llava", "vipllava", "paligemma", "gemma3"),
-        f"{_HERE}.fixed_grid:token_boxes",
+        f"{_HERE}.token_boxes:fixed_grid_boxes",
     ),
     TokenLayout(
         "LLaVA-NeXT and LLaVA-OneVision",
         "the stretched image in a grid, then tiles of the image at its own aspect ratio, row by row with line ends",
         ("llava_next", "llava_onevision"),
-        f"{_HERE}.any_resolution:token_boxes",
+        f"{_HERE}.token_boxes:any_resolution_boxes",
     ),
     TokenLayout(
         "InternVL",
         "rows of tiles of the stretched image, then a thumbnail; pixel-shuffled patches of each",
         ("internvl",),
-        f"{_HERE}.tiles:internvl_boxes",
+        f"{_HERE}.token_boxes:internvl_boxes",
     ),
     TokenLayout(
         "BLIP-2 and InstructBLIP",
@@ -81,7 +81,7 @@ LAYOUTS = [
         "Florence-2",
         "a token of the whole stretched image, then its cells row by row, read by an encoder",
         ("florence2",),
-        f"{_HERE}.fixed_grid:token_boxes",
+        f"{_HERE}.token_boxes:fixed_grid_boxes",
     ),
 ]
 

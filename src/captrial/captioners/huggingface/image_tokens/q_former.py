@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from captrial.captioners.huggingface.image_tokens.geometry import Floats, grid_boxes, square_side
+from captrial.captioners.huggingface.image_tokens.token_boxes import Floats, grid_boxes, square_side
 from captrial.captioners.huggingface.image_tokens.tokens import ImageTokens, arranged_differently
 from captrial.captioners.protocols import WHOLE
 

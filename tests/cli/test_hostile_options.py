@@ -76,7 +76,7 @@ LINES: dict[str, list[str]] = {
     "annotate export": ["COMPETITION", "OUT.json"],
     "annotate import": ["COMPETITION", "REFERENCES"],
     "annotate invite": ["COMPETITION", "somebody"],
-    "annotate qualification": ["COMPETITION", "REFERENCES"],
+    "annotate qualification": ["COMPETITION", "PRACTICE"],
     "annotate serve": ["COMPETITION"],
     "annotate settings": ["COMPETITION", "writers=2"],
     "annotate simulate": ["COMPETITION", "REFERENCES", "--people", "3"],

@@ -21,6 +21,7 @@ from captrial.cli.output import (
     SimilarityOption,
     VectorsOption,
     caption_layout,
+    hold_folder,
     print_json,
     print_table,
     print_warning,
@@ -120,10 +121,12 @@ def score(
     if per_image:
         check_suffix(per_image)
     named = named_systems(systems)
-    read = [*named.values(), references, objects, frequencies, training, images, vectors]
+    read = [*named.values(), references, objects, frequencies, training, images, vectors, ids]
     for output, other in ((per_image, save_frequencies), (save_frequencies, per_image)):
         if output:
             refuse_overwrite(output, inputs=[*read, other], overwrite=overwrite)
+    if work:
+        hold_folder(work)
     files = ScoreFiles(
         named,
         references,

@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from contextlib import chdir
 from pathlib import Path
 
+import torch
 import uvicorn
 
 from captrial.cli.app import main
@@ -26,6 +28,7 @@ from cli.test_hostile_options import LINES
 from cli.writing_verbs import JUDGE, TEXTS, Inputs, contents
 
 REFUSED = 2
+LIMIT = 600  # seconds; a command that waits for ever is killed
 # Files with times, random ids or addresses of the run in them; they must be there, whole, and `verify` reads them.
 VOLATILE = {
     *("checksums.json", "competition.json", "run.json", "environment.json", "report.json", "recipe.json"),
@@ -56,6 +59,7 @@ def start(line: list[str], place: Path, barrier: tuple[int, int], log: Path) -> 
         return child
     code = 70
     try:
+        signal.alarm(LIMIT)
         os.close(barrier[1])
         os.environ["CAPTRIAL_CACHE"] = str(place / "cache")
         if "serve" in line or "studio" in line:  # these would serve for ever
@@ -148,6 +152,7 @@ def attack(name: str, inputs: Path, root: Path, base: str) -> dict[str, object]:
 
 def main_attack(names: list[str]) -> dict[str, object]:
     """Attack commands, all of them by default."""
+    torch.set_num_threads(1)  # a forked process would wait for ever for the threads of its parent
     with tempfile.TemporaryDirectory(prefix="captrial-twice-") as folder:
         inputs = Inputs(Path(folder, "inputs"))
         inputs.folder.mkdir()

@@ -30,7 +30,7 @@ class ElementReader(NoDocumentType):
     A subclass looks at `path`, the names of the open elements without their namespaces, from the root.
     """
 
-    most = 5_000_000  # elements; what is left of 32 MB after their tags holds no tables
+    most = 3_000_000  # elements; a table of 32 MB has fewer
 
     def __init__(self) -> None:
         self.path: list[str] = []

@@ -96,7 +96,7 @@ def test_an_input_is_never_the_output_even_with_overwrite(name: str, inputs: Inp
     "line",
     [
         ["caption", "PHOTO", "--model", "MODEL?beam=2", "--out", "MODEL/config.json"],
-        ["caption", "PHOTOS", "--model", "MODEL", "--out", "MODEL/best.parquet"],
+        ["caption", "PHOTOS", "--model", "MODEL", "--out", "MODEL/config.json"],
         ["score", "A", "--references", "REFERENCES", "--ids", "IDS", "--per-image", "IDS"],
     ],
 )

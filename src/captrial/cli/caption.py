@@ -72,8 +72,8 @@ def caption(
     options = EngineOptions(engine, workers, ray_address)
     in_parts = options.several or several  # an interrupted run continues
     _check_paths(images, out, in_parts, overwrite)  # before a model is loaded, which takes seconds
-    if out and model and out.resolve().is_relative_to(Path(split_source(model)[0]).resolve()):
-        raise InputError(f"{out}: is in the folder of the captioner ({model}); choose another output")
+    if out and model and out.is_file() and out.resolve().is_relative_to(Path(split_source(model)[0]).resolve()):
+        raise InputError(f"{out}: belongs to the captioner ({model}); choose another output")
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype, **trust)
     if in_parts:

@@ -32,8 +32,11 @@ LIMIT = 600  # seconds; a command that waits for ever is killed
 # Files with times, random ids or addresses of the run in them; they must be there, whole, and `verify` reads them.
 VOLATILE = {
     *("checksums.json", "competition.json", "run.json", "environment.json", "report.json", "recipe.json"),
-    *("annotations.sqlite", "annotations.sqlite-wal", "annotations.sqlite-shm", "metrics.csv", "state.safetensors"),
+    *("annotations.sqlite", "annotations.sqlite-wal", "annotations.sqlite-shm", "metrics.csv", "metrics.png"),
+    "state.safetensors",
     *("pool.json", "journal.jsonl", "manifest.parquet", "summary.json"),
+    # times of decoding, and the pages that show them
+    *("figure-2-time.csv", "figure-2-time.svg", "figure-2.csv", "figure-2.md", "results.md"),
 }
 SKIPPED = {"demo"}  # minutes
 KINDS = ("COMPETITION", "POOL", "STUDY/features", "out")
@@ -105,7 +108,8 @@ def prepared(inputs: Path, place: Path, name: str, base: str) -> list[str]:
 
 def left(place: Path) -> dict[str, bytes]:
     """What a command leaves; caches, lock files and files named for paths aside. Verdicts come in any order."""
-    paths = {name.replace(str(place), ""): content for name, content in contents(place).items()}
+    here = str(place)
+    paths = {name.replace(here, ""): part.replace(here.encode(), b"") for name, part in contents(place).items()}
     return {
         name: b"".join(sorted(content.splitlines())) if "/judges/" in name else content
         for name, content in paths.items()

@@ -118,7 +118,7 @@ class Inputs:
         build_pool([folder / "PHOTOS"], folder / "POOL")
         (folder / "IMAGES").mkdir()
         for name in (*range(30), "practice"):
-            Image.new("RGB", (40, 30), "green").save(folder / "IMAGES" / f"{name}.png")
+            Image.new("RGB", (40, 30), "green").save(folder / "IMAGES" / f"{name}.jpg")
         (folder / "PRACTICE.json").write_text('{"practice": ["a green wall"]}')
         files = {name: folder / f"{name}.json" for name in "AB"}
         competition = Competition.create(folder / "COMPETITION", files, images=folder / "IMAGES")

@@ -220,6 +220,7 @@ def alarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise TooLong
 
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    monkeypatch.setattr("captrial.annotate.web.sessions.WebContext.prepare_images", lambda _: None)  # by a thread
     handlers = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)}
     signal.signal(signal.SIGALRM, stop)
     yield

@@ -25,8 +25,8 @@ from captrial.files import atomic_write
 from captrial.metrics import score
 from captrial.metrics.ngram.cider import cider
 from studies.data_paths import ROOT
-from studies.paper_claims import compare_runs
 from studies.paper_runs import BACKBONES, BEAM, Work, caption, flickr8k
+from studies.seed_comparison import compare_runs
 
 RESULTS = Path(__file__).parent / "results" / "length_power"
 POWERS = (0.5, LENGTH_POWER, 0.85, 1.0, 1.15, 1.3, 1.5)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studies.caption_ratings import RESULTS as RATINGS
 from studies.competition_tables import table
 from studies.meaning_and_people import RESULTS as PEOPLE
 from studies.metric_choices import RESULTS as CHOICES
@@ -33,6 +34,7 @@ def page_tables() -> dict[str, str]:
     """The tables by name, in Markdown."""
     people, choices = json.loads(PEOPLE.read_bytes()), json.loads(CHOICES.read_bytes())
     return {
+        "ratings of short captions": rating_table(json.loads(RATINGS.read_bytes())["sets"]),
         "VLMs": vlm_table(),
         "captions of different lengths": length_table(choices["length"]["metrics"]),
         "hallucinated words": hat_table(people["hat"]),
@@ -80,6 +82,28 @@ def hat_table(found: Mapping[str, Any]) -> str:
             cells += [value, _difference(one[f"{MAIN} minus this"], 3) if other else "–"]
         rows.append([name, *cells])
     return table(["", "AP of words", minus, "AP of captions", minus], rows)
+
+
+def rating_table(found: Mapping[str, Any]) -> str:
+    """Kendall's tau x100 with the ratings of each set, by the tau on the first; differences are paired."""
+    columns = [
+        "Kendall's τ x100",
+        *(cell for name, of in found.items() for cell in (f"{name}, τ-{of['tau']}", "`semantic` minus it")),
+    ]
+    first, *_ = found.values()
+    names = sorted(first["metrics"], key=lambda name: -first["metrics"][name]["tau"][0])
+    rows = []
+    for name in names:
+        cells = []
+        for one in (of["metrics"].get(name) for of in found.values()):
+            if one is None:  # not computed on this set
+                cells += ["–", "–"]
+                continue
+            value, low, high = (f"{100 * number:.1f}" for number in one["tau"])
+            less = _difference([100 * number for number in one["semantic minus it"]], 1)
+            cells += [f"{value} [{low}, {high}]", "–" if name == "semantic" else less]
+        rows.append([name, *cells])
+    return table(columns, rows)
 
 
 def vote_table(found: Mapping[str, Any]) -> str:

@@ -3,22 +3,19 @@
     python -m studies.paper_claims            the table of claims
     python -m studies.paper_claims write      put it, and the table of runs, into docs/results.md
 
-A claim compares two captioners on the same images, each trained by several seeds. Its interval covers both what other
-images and what other seeds would give. With fewer than three seeds on either side a claim stays undecided, whatever the
-images say: runs of one command have differed by three points of CIDEr (docs/flickr8k.md).
+A claim compares two captioners on the same images, each trained by several seeds (`studies.seed_comparison`); those
+about robot frames are in `studies.robot_grounding`.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from captrial.attribution.methods.registry import title_of
 from captrial.files import atomic_write
@@ -37,48 +34,11 @@ from studies.paper_runs import (
     table,
 )
 from studies.paper_tables import captions_table, grounding_table
+from studies.robot_grounding import camera_table, robot_claims, robot_table
+from studies.seed_comparison import CLAIM_COLUMNS, Difference, claim_row, compare_runs
 
 PAGE = ROOT / "docs" / "results.md"
-SEEDS = 3  # that either side needs for a verdict
-LEVEL = 0.95
 Array = NDArray[np.float64]
-VERDICTS = {True: "holds", False: "does not hold", None: "undecided here"}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The mean difference of two captioners, with what it rests on."""
-
-    value: float
-    low: float
-    high: float
-    seeds: tuple[int, int]
-
-    @property
-    def verdict(self) -> bool | None:
-        """Whether the first is larger; None where seeds or images do not decide it."""
-        if min(self.seeds) < SEEDS or self.low <= 0 <= self.high:
-            return None
-        return self.low > 0
-
-
-def compare_runs(first: Array, second: Array, level: float = LEVEL) -> Difference:
-    """The difference of two captioners from scores by seed and image, (seeds, images) each, on the same images.
-
-    Three independent parts make its variance: the images (of the difference of the means over seeds) and the seeds of
-    either side. Degrees of freedom are Welch's and Satterthwaite's. One seed does not show the spread of seeds: the
-    interval then is that of the images alone, and `verdict` is None.
-    """
-    scored = ~(np.isnan(first).all(0) | np.isnan(second).all(0))  # a caption without nouns has no GroundingScore
-    first, second = first[:, scored], second[:, scored]
-    difference = np.nanmean(first, 0) - np.nanmean(second, 0)  # (images,)
-    parts = [(difference.var(ddof=1) / len(difference), len(difference) - 1)]
-    parts += [(np.nanmean(side, 1).var(ddof=1) / len(side), len(side) - 1) for side in (first, second) if len(side) > 1]
-    variance = sum(part for part, _ in parts)
-    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts) if variance else math.inf
-    half = float(student.ppf((1 + level) / 2, freedom)) * math.sqrt(variance)
-    value = float(difference.mean())
-    return Difference(value, value - half, value + half, (len(first), len(second)))
 
 
 @dataclass(frozen=True)
@@ -280,21 +240,12 @@ def measure(claim: Claim, kept: Sequence[Run], results: Path = RESULTS) -> Diffe
 def claims_table(results: Path = RESULTS) -> str:
     """Every claim with its verdict, effect, interval, seeds and the paper's numbers; Markdown."""
     kept = list(read_summaries(results))
-    lines = ["| paper | claim | verdict | difference | 95% interval | seeds | in the paper |", "| --- " * 7 + "|"]
+    lines = [f"| {' | '.join(CLAIM_COLUMNS)} |", "| --- " * len(CLAIM_COLUMNS) + "|"]
     for claim in claims():
-        found, (factor, decimals) = measure(claim, kept, results), scale_of(claim.metric)
-        if found is None:
-            lines.append(
-                f"| {claim.paper} | {claim.text} | {VERDICTS[None]}: not trained yet | | | | {claim.printed} |"
-            )
-            continue
-        value, low, high = (f"{factor * number:.{decimals}f}" for number in (found.value, found.low, found.high))
-        why = f": fewer than {SEEDS} seeds" if min(found.seeds) < SEEDS else ""
-        interval = f"{low} to {high}{' (images alone)' if min(found.seeds) < 2 else ''}"
         name = "GroundingScore" if claim.metric.startswith(GROUNDED) else column_title(claim.metric)
-        shown = f"{name} {value} | {interval} | {found.seeds[0]}, {found.seeds[1]}"
-        lines.append(f"| {claim.paper} | {claim.text} | {VERDICTS[found.verdict]}{why} | {shown} | {claim.printed} |")
-    return "\n".join(lines)
+        metric = (name, *scale_of(claim.metric))
+        lines.append(claim_row(claim.paper, claim.text, measure(claim, kept, results), metric, claim.printed))
+    return "\n".join([*lines, *robot_claims()])
 
 
 def sections(results: Path = RESULTS) -> dict[str, str]:
@@ -303,6 +254,8 @@ def sections(results: Path = RESULTS) -> dict[str, str]:
         "runs": table(results),
         "cornia table 1": captions_table(results),
         "cornia table 3": grounding_table(results),
+        "cornia table 4": robot_table(),
+        "cornia table 4 by camera": camera_table(),
         "claims": claims_table(results),
     }
 

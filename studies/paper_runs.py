@@ -29,8 +29,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import torch
+from numpy.typing import NDArray
 
 from captrial.attribution.dataset_attribution import DatasetAttributor, RecordedCaptions
 from captrial.attribution.methods.registry import AttributionSettings
@@ -46,7 +48,7 @@ from captrial.files import atomic_write, csv_table
 from captrial.folders import lock_folder
 from captrial.grounding.baselines import NULLS
 from captrial.grounding.score import DELTAS, Grounder, name_delta
-from captrial.grounding.study import ground_dataset
+from captrial.grounding.study import GroundingResult, ground_dataset
 from captrial.grounding.study_data import DataSource
 from captrial.language.vocabulary import UNK
 from captrial.metrics import score
@@ -334,12 +336,17 @@ def ground(run: Run, best: Checkpoint, captions: Mapping[str, str], work: Work) 
         kept = work.run_folder(run) / f"grounding-{method}.jsonl"
         recorded = RecordedCaptions(attributor, dict(captions))
         result = ground_dataset(recorded, samples, Grounder(labels), run.features, kept)
-        columns = {f"score_{name_delta(delta)}": result.scores(delta) for delta in DELTAS}
-        columns |= {f"checkable_{name_delta(delta)}": result.scores(delta, checkable=True) for delta in DELTAS}
-        columns |= {f"null_{name}": result.null_scores(name) for name in NULLS}
+        columns = grounding_columns(result)
         for number, one in enumerate(result.images):
             rows.append([method, one.image, *(float(f"{values[number]:.6g}") for values in columns.values())])
     return ["method", "image_id", *columns], rows
+
+
+def grounding_columns(result: GroundingResult) -> dict[str, NDArray[np.float64]]:
+    """What is kept of every caption (n,): GroundingScore at every delta, of checkable nouns too, and of null models."""
+    columns = {f"score_{name_delta(delta)}": result.scores(delta) for delta in DELTAS}
+    columns |= {f"checkable_{name_delta(delta)}": result.scores(delta, checkable=True) for delta in DELTAS}
+    return columns | {f"null_{name}": result.null_scores(name) for name in NULLS}
 
 
 def caption(best: Checkpoint, store: Path, samples: Sequence[Sample], power: float = LENGTH_POWER) -> dict[str, str]:

@@ -226,3 +226,10 @@ def test_the_test_would_notice() -> None:
         test_verbs_and_options_exist(Command("x", ["captrial", "frobnicate"], False))
     with pytest.raises(typer.BadParameter):
         test_verbs_and_options_exist(Command("x", ["captrial", "caption", "a.jpg", "--beam", "none"], True))
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """`make docs` is strict: a page that is missing there fails it."""
+    shown = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= set(shown)
+    assert len(shown) == len(set(shown))

@@ -13,7 +13,7 @@ SAID = {  # what must be in the output, and what must be written
     "caption_a_photo.py": (["motorcycle_right.png: a", "EndpointCaptioner"], []),
     "explain_a_caption.py": (["motorcycle, not horse"], ["explanation.html", "explanation.npz", "grounded.html"]),
     "score_captions.py": (["mine {'bleu_1'", "mine - theirs: +", "CIDEr between"], []),
-    "which_model_is_better.py": (["1. ours", "images to label", "ours wins; without"], ["which/report/index.html"]),
+    "which_model_is_better.py": (["1. ours", "images to label", "ours wins; if"], ["which/report/index.html"]),
 }
 
 

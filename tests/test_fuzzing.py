@@ -36,6 +36,7 @@ from PIL import Image
 from analysis_inputs import KEPT
 from captrial.arrays import map_npy, read_npz
 from captrial.data import image_size, open_image, read_captions, read_dataset, read_references
+from captrial.data.captions.id_table import read_id_table
 from captrial.data.datasets import problems, read_shards
 from captrial.data.datasets.coco import read_coco
 from captrial.data.datasets.toyworld import read_toyworld
@@ -372,6 +373,11 @@ CASES: dict[str, Case] = {
     "dataset coco masks": Case(coco, lambda folder: read_coco(folder / "a.json", masks=True)),
     "dataset coco captions": Case(coco_captions, lambda folder: read_all(folder / "a.json")),
     "dataset plain boxes": Case(one("b.json", dumps(BOXES)), lambda folder: read_all(folder / "b.json", "boxes")),
+    "ids csv": Case(one("ids.csv", b"theirs,ours\n1,a.jpg\n"), lambda folder: read_id_table(folder / "ids.csv")),
+    "ids json": Case(one("ids.json", b'{"1": "a.jpg"}'), lambda folder: read_id_table(folder / "ids.json")),
+    "dataset references": Case(
+        one("d.json", b'{"a.jpg": ["A dog.", "One dog."]}'), lambda folder: read_all(folder / "d.json", "table")
+    ),
     "dataset table": Case(
         one("d.csv", b"file_name,caption,split\na.jpg,A dog.,train\n"), lambda folder: read_all(folder / "d.csv")
     ),

@@ -18,8 +18,9 @@ from captrial.vision.features.feature_store import FeatureWriter
 from captrial.vision.features.visual_features import Features
 from captrial.vision.preprocess import Preprocess
 from studies import paper_claims, paper_runs, paper_tables
-from studies.paper_claims import PAGE, Claim, Side, compare_runs, replace_sections, sections
+from studies.paper_claims import PAGE, Claim, Side, replace_sections, sections
 from studies.paper_runs import CAPTIONS, CURVE, GROUNDING, SUMMARY, Run, Work, plan
+from studies.seed_comparison import compare_runs, compare_sets
 
 WORDS = ("a dog runs on grass", "a cat sleeps on the sofa", "a man rides a red bike", "two girls eat cake")
 
@@ -168,6 +169,22 @@ def test_one_seed_decides_nothing() -> None:
     assert found.low > 0
     assert found.verdict is None
     assert compare_runs(second.repeat(3, 0), first.repeat(3, 0)).verdict is False
+
+
+def test_the_interval_between_two_sets_covers_images_and_seeds() -> None:
+    """One captioner on rooms and on other images: seeds are lucky on both, and a little luckier on one."""
+    generator, true, found = np.random.default_rng(2), -0.03, []
+    for _ in range(1500):
+        luck = generator.normal(0, 0.02, (3, 1))
+        rooms = generator.normal(0.4 + true, 0.08, 16) + luck + generator.normal(0, 0.03, (3, 16))
+        images = generator.normal(0.4, 0.3, 200) + luck + generator.normal(0, 0.01, (3, 1))
+        found.append(compare_sets(rooms, images + generator.normal(0, 0.2, (3, 200)), margin=0.02))
+    covered = np.mean([part.low <= true <= part.high for part in found])
+    assert 0.95 - 4 * np.sqrt(0.95 * 0.05 / 1500) < covered < 0.99
+    assert np.mean([part.verdict is True for part in found]) < 0.05  # the drop is larger than the margin
+    clear = compare_sets(rooms - 0.3, images.repeat(1, 0), margin=0.02)
+    assert clear.verdict is False
+    assert compare_sets(rooms + 0.3, images, margin=0.02).verdict
 
 
 def test_every_claim_is_about_planned_runs() -> None:

@@ -31,10 +31,13 @@ WRITES = "writes"
 NOT_FUZZED = {
     "annotate/database/transactions:copy_to": WRITES,
     "annotate/live_ranking:_in_subprocess": OWN,
+    "annotate/service:last_address": "a setting of a database, whose values only this service writes",
     "captioners/registry:shipped_notes": SHIPPED,
     "data/datasets/webdataset:_next_shard": WRITES,
     "demo/demo_page:write_demo_page": OWN,
     "demo/demonstration:run": OWN,
+    "demo/photograph_trial:photograph_references": SHIPPED,
+    "demo/photograph_trial:read_photograph_trial": OWN,
     "engines/jobs/ground:read_sample": OWN,
     "engines/local:_load_job": OWN,
     "engines/ray:__call__": OWN,
@@ -49,6 +52,7 @@ NOT_FUZZED = {
     "metrics/spice/spice:scene_tuples": CACHED,
     "metrics/wordnet:read_wordnet": WHEEL,
     "papers/experiments:load_papers": SHIPPED,
+    "vision/backbones/efficientnet:_read": WHEEL,
 }
 
 

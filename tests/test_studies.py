@@ -11,10 +11,12 @@ import orjson
 import pytest
 from PIL import Image
 
+from captrial.attribution.methods.registry import gradient_methods
 from captrial.data import read_dataset
 from studies import (
     attend_tables,
     blind_check,
+    caption_ratings,
     competition_tables,
     judges,
     length_power,
@@ -29,6 +31,7 @@ from studies.free_photographs import PHOTOGRAPHS, write_photographs
 from studies.preferences import page_tables
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "flickr8k.md"
+VLM_RESULTS = PAGE.parents[1] / "studies" / "results" / "vlm"
 
 
 def test_the_page_on_flickr8k_has_the_table_of_its_results() -> None:
@@ -103,6 +106,21 @@ def test_the_text_on_metrics_has_the_numbers_of_its_results() -> None:
     numbers = metric_tables.page_numbers()
     assert len(numbers) == 15
     assert [number for number in numbers if number not in text] == []
+
+
+def test_ratings_of_flickr8k_are_read_by_the_conventions_of_clipscore(tmp_path: Path) -> None:
+    captions = {f"{name}.jpg#{number}": f"{name} {number}" for name in "ab" for number in range(3)}
+    (tmp_path / "Flickr8k.token.txt").write_text("".join(f"{name}\t{text}\n" for name, text in captions.items()))
+    (tmp_path / "ExpertAnnotations.txt").write_text("a.jpg\ta.jpg#2\t4\t4\t4\na.jpg\tb.jpg#1\t1\t2\t1\n")
+    (tmp_path / "CrowdFlowerAnnotations.txt").write_text(
+        "a.jpg\tb.jpg#2\t0\t0\t3\na.jpg\ta.jpg#2\t1\t3\t0\nb.jpg\ta.jpg#2\t0.5\t2\t2\n"
+    )
+    found = caption_ratings.read_flickr8k(tmp_path)
+    expert, crowd = found["Flickr8k-Expert"], found["Flickr8k-CF"]
+    assert (expert.texts, expert.ratings.tolist(), expert.variant) == (["b 1"], [[1, 2, 1]], "c")
+    assert expert.references == [["a 0", "a 1", "a 2"]]
+    assert crowd.references == [["a 0", "a 1"], ["a 0", "a 1"], ["b 0", "b 1", "b 2"]]  # not what was itself judged
+    assert (crowd.ratings.ravel().tolist(), crowd.variant) == ([0, 1, 0.5], "b")
 
 
 def cells(line: str) -> list[str]:
@@ -196,3 +214,40 @@ def test_a_card_with_another_power_is_written_once() -> None:
     assert once.count("| decoding | hypotheses ranked by log-probability / length ** 1.0") == 1
     assert "every figure" not in once
     assert length_power.update_card(once, "m2-regions", found) == once
+
+
+def test_the_page_on_vlms_has_the_tables_of_its_results() -> None:
+    """After a run: `python -m studies.vlm_evidence --tables`; and the results are what the page says they are."""
+    from studies import vlm_evidence
+
+    shown = (PAGE.parent / "vlm.md").read_text()
+    for name, found in vlm_evidence.page_tables().items():
+        assert found in shown, f"the table of {name} is not that of the stored results"
+    for name, found in vlm_evidence.results("apart").items():
+        assert found["right"] >= 0.95 * found["images"], name
+        for method in (*gradient_methods(), "attention_x_gradient"):
+            hits, count = found["pointing"][method]
+            assert hits >= 0.95 * count, (name, method)
+        for gains in found["gains"].values():
+            assert all(mean > 1.96 * error for mean, error in gains), name
+        for word, (share, _) in enumerate(found["shares"]):
+            assert share < 0.1 if word in vlm_evidence.COLOURS else share > 0.95, (name, word)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
+@pytest.mark.parametrize("path", sorted(VLM_RESULTS.glob("apart-*.json")), ids=lambda path: path.stem)
+def test_maps_of_vlms_point_at_planted_evidence(path: Path, tmp_path: Path) -> None:
+    """The study of docs/vlm.md once more, with fewer images."""
+    from studies.vlm_evidence import COLOURS, measure, sizes_of, summary, train
+
+    name = path.stem.removeprefix("apart-")
+    captioner = train(name, tmp_path, "apart")
+    found = summary(name, [measure(captioner, size, 6, 1) for size in sizes_of(name)])
+    assert found["right"] >= 0.9 * found["images"]
+    for method in gradient_methods():
+        hits, count = found["pointing"][method]
+        assert hits >= 0.95 * count, method
+    assert all(mean > 0 for gains in found["gains"].values() for mean, _ in gains)
+    for word, (share, _) in enumerate(found["shares"]):
+        assert share < 0.15 if word in COLOURS else share > 0.9, word

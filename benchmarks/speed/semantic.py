@@ -6,7 +6,7 @@ python -m benchmarks speed.semantic --runs 5        medians, for 100 images on o
 The captions of one system and its references, 5 000 x (1 + 5) texts, to unit vectors; processor and wall time, one
 after another in one process. The second run of captrial reads its cache. The change of the score is that of
 `semantic`'s cosines between the plain loop in float32 and ours. What was measured is written to
-studies/results/speed/semantic.json.
+studies/results/speed/semantic_PRECISION.json, by what the network runs in on this processor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from captrial.files import atomic_write
 from captrial.metrics.semantic.sentence_encoder import SentenceEncoder
 from studies.data_paths import KARPATHY_TEST
 
-RESULT = Path(__file__).parents[2] / "studies" / "results" / "speed" / "semantic.json"
+RESULTS = Path(__file__).parents[2] / "studies" / "results" / "speed"
 Floats = NDArray[np.float32]
 
 
@@ -158,10 +158,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=5000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     found = measured(arguments.images, arguments.threads)
-    atomic_write(arguments.out, json.dumps(found, indent=1) + "\n")
+    out = arguments.out or RESULTS / f"semantic_{SentenceEncoder().precision}.json"
+    atomic_write(out, json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 

@@ -1,4 +1,4 @@
-"""`ResultTable`: results that are tables show as tables in notebooks, and as data frames on request."""
+"""Results in notebooks: `DataFrames` become data frames on request, a `ResultTable` shows as a table, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markupsafe import escape
 from captrial.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas
 
@@ -21,15 +21,8 @@ class HasRows(Protocol):
         """The rows, each with the same keys."""
 
 
-class ResultTable:
-    """Mixed into a result with `rows()`: a short `repr`, an HTML table in notebooks, and `to_pandas`."""
-
-    def __repr__(self: HasRows) -> str:
-        """The rows as aligned text."""
-        return f"{type(self).__name__}\n{text_table(self.rows())}"
-
-    def _repr_html_(self: HasRows) -> str:
-        return html_table(self.rows())
+class DataFrames:
+    """Mixed into a result with `rows()`: `to_pandas`."""
 
     def to_pandas(self: HasRows) -> pandas.DataFrame:
         """The rows as a data frame; needs pandas."""
@@ -38,6 +31,25 @@ class ResultTable:
         except ImportError:
             raise MissingExtraError("to_pandas", "pandas") from None
         return pandas.DataFrame(self.rows())
+
+
+class ResultTable(DataFrames):
+    """Mixed into a result with `rows()`: a short `repr`, an HTML table in notebooks, and `to_pandas`.
+
+    Below the rows stands the `conclusion()` of a result that draws one.
+    """
+
+    def __repr__(self: HasRows) -> str:
+        """The rows as aligned text."""
+        return "\n".join([type(self).__name__, text_table(self.rows()), *_conclusions(self)])
+
+    def _repr_html_(self: HasRows) -> str:
+        return html_table(self.rows()) + "".join(f"<p>{escape(sentence)}</p>" for sentence in _conclusions(self))
+
+
+def _conclusions(result: object) -> list[str]:
+    draw: Callable[[], str] | None = getattr(result, "conclusion", None)
+    return [draw()] if draw else []
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 import captrial
 from attribution.small_captioners import BlackBox, Patches, bright_corner
-from captrial.attribution.explain import _known, explain
+from captrial.attribution.explain import _alternatives, _known, explain
+from captrial.attribution.explanation import END, Alternative
 from captrial.attribution.methods.registry import explain_methods
 from captrial.captioners.protocols import Explainable, TokenLogits, VisualInput, WordSpan
 from captrial.captioners.trained import TrainedCaptioner
@@ -156,3 +157,17 @@ def test_contrasted_words_keep_the_space_before_them() -> None:
     spans = [WordSpan("a", 0, 1), WordSpan("dog", 1, 2)]
     assert _known(_ByteLevel(), "cat", spans[:1]) == [4]  # type: ignore[arg-type]
     assert _known(_ByteLevel(), "cat", []) == [2]  # type: ignore[arg-type]
+
+
+def test_alternatives_that_read_the_same_are_one() -> None:
+    """Byte-level tokenisers have "a" with and without the space before it."""
+
+    class Spaced:
+        def tokenize(self, caption: str) -> list[int]:
+            return []
+
+        def word_spans(self, tokens: Sequence[int]) -> list[WordSpan]:
+            return [WordSpan(text, 0, 1) for text in [["a", "dog", "a", ""][tokens[0]]] if text]
+
+    found = _alternatives(Spaced(), [(0, 0.5), (1, 0.25), (2, 0.125), (3, 0.0625)])
+    assert found == (Alternative("a", 0.625), Alternative("dog", 0.25), Alternative(END, 0.0625))

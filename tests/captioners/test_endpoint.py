@@ -123,8 +123,11 @@ def test_gives_up_with_a_sentence(server: Server) -> None:
         captioner(server, "broken").caption([Image.new("RGB", (9, 9))])
     with pytest.raises(InputError, match="name the model"):
         EndpointCaptioner.parse("http://127.0.0.1:1/v1")
-    nobody = EndpointCaptioner("http://127.0.0.1:9/v1", "x", tries=2, pause=0.01)
-    with pytest.raises(CaptrialError, match="2 tries"):
+    nobody = EndpointCaptioner("http://127.0.0.1:9/v1", "x", pause=0.01)  # more likely a wrong address than a pause
+    with pytest.raises(CaptrialError, match=r"cannot be reached.*2 tries.*is the server running"):
+        nobody.caption([Image.new("RGB", (9, 9))])
+    nobody.reached = True
+    with pytest.raises(CaptrialError, match=r"cannot be reached.*5 tries"):
         nobody.caption([Image.new("RGB", (9, 9))])
 
 

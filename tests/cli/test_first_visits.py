@@ -8,6 +8,7 @@ by one message that names the way out, at once.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import socket
 import threading
@@ -42,6 +43,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "mixed" / name).write_bytes((folder / "images" / name).read_bytes())
     (folder / "mixed" / "000.png").write_bytes(b"not an image")
     (folder / "mixed" / "001.png").unlink()
+    (folder / "mixed" / "002.png").write_bytes((folder / "images" / "002.png").read_bytes()[:500])
+    (folder / "one").mkdir()
+    (folder / "one" / "000.png").write_bytes((folder / "images" / "000.png").read_bytes())
     (folder / "empty").mkdir()
     return folder
 
@@ -205,6 +209,9 @@ MISTAKES = {
     "captrial caption empty --out o.jsonl": "no images",
     "captrial caption photo.jpg --model tranformer": "did you mean 'transformer'?",
     "captrial caption phot.jpg": "phot.jpg: no such file",
+    "captrial caption http://host/cat.jpg": "cat.jpg: download the image",
+    "captrial caption photo.jpg --model http://127.0.0.1:9/v1#x": "is the server running, and the address right?",
+    "captrial train transformer-small --data images": "no captions found in images",
     "captrial explain photo.jpg --method saliencey": "no attribution method 'saliencey'",
     "captrial train transformer-smal --data images": "did you mean 'transformer-small'?",
     "captrial train transformer-small --data images --set epoch=3": "did you mean 'epochs'?",
@@ -241,7 +248,14 @@ def test_images_are_checked_when_a_competition_is_made(here: Path, capsys: pytes
     assert run(f"captrial compete new checked {files} --images mixed") == 0
     said = capsys.readouterr().err
     assert "000.png: is something else, not a JPEG" in said
-    assert "001.png: is not in the folder" in said
+    assert re.search(r"001\.png: is not in \S*mixed", said)
+    assert "002.png: is truncated or damaged" in said
+    assert run(f"captrial compete new few {files} --images one") == 0
+    said = capsys.readouterr().err
+    assert "23 images cannot be shown to people" in said
+    (again,) = re.findall("`captrial (compete images .*)`", said)
+    found = json.loads(visit(capsys, [f"captrial {again}"], "image_problems", 30))
+    assert len(found["image_problems"]) == 23
     assert run(f"captrial compete new unmet {files} --images photographs") == 0
     assert "none of the images is in" in capsys.readouterr().err
 

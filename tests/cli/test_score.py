@@ -82,6 +82,20 @@ def test_tables_for_people(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "Who beats" not in out
 
 
+def test_a_narrow_terminal_gets_several_tables(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("captrial.cli.output.console.width", 50)
+    columns = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]
+    code, out, _ = run(capsys, "score", files / "good.json", files / "bad.json", "-r", files / "refs.json", *METRICS)
+    assert code == 0
+    scores, _ = out.split("Who beats whom")
+    heads = [line.strip("┃").split("┃") for line in scores.splitlines() if "system" in line]
+    assert [name.strip() for head in heads for name in head[1:]] == columns  # whole, each once
+    assert len(heads) > 1
+    assert max(map(len, scores.splitlines()[:12])) <= 50
+
+
 def test_per_image_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out_file = files / "out" / "scores.parquet"
     run(capsys, "score", files / "good.json", "-r", files / "refs.json", *METRICS, "--per-image", out_file, "--json")

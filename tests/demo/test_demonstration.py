@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from captrial.demo.demo_plan import CAPTIONERS, IMPLICIT, SUPERVISED, DemoPlan
+from captrial.demo import demonstration
+from captrial.demo.demo_plan import CAPTIONERS, IMPLICIT, SUPERVISED, DemoCaptioner, DemoPlan
 from captrial.demo.demonstration import Demo
 
 CHOSEN = tuple(captioner for captioner in CAPTIONERS if captioner.name in (IMPLICIT, SUPERVISED, "transformer"))
@@ -46,3 +49,26 @@ def test_a_small_demonstration_from_end_to_end_and_once_more(tmp_path: Path) -> 
     again = Demo(tmp_path, messages.append, small())
     assert again.run()["ranking"] == result["ranking"]
     assert not again.steps.seconds  # no step was repeated
+
+
+def _train_for_long(_out: Path, _plan: DemoPlan, captioner: DemoCaptioner) -> float:
+    """In the place of training: the first captioner is done at once, the others are not."""
+    time.sleep(0 if captioner.name == IMPLICIT else 300)
+    return 0.0
+
+
+@pytest.mark.slow
+def test_an_interrupted_demonstration_stops_its_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demonstration, "train_captioner", _train_for_long)
+
+    def interrupt(message: str) -> None:
+        if message.startswith("made"):
+            raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        Demo(tmp_path, interrupt, small())._train_captioners()
+    for worker in multiprocessing.active_children():
+        worker.join(30)
+    assert not multiprocessing.active_children()
+    assert time.monotonic() - started < 200

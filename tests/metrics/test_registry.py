@@ -197,6 +197,8 @@ def test_abbreviations_of_papers_are_understood() -> None:
     assert columns == [("bleu_4",), ("bleu_1",), ("bleu_2",)]
     with pytest.raises(InputError, match="--match tokens"):
         choose_metrics(["BERTScore"], MetricOptions())
+    with pytest.raises(InputError, match=r"'RefPAC-S': .*--clip 'FOLDER\?weight=2'"):
+        choose_metrics(["RefPAC-S"], MetricOptions())
     for name in ("CLIP-S", "RefCLIP-S"):  # found; only its checkpoint is missing
         with pytest.raises(InputError, match=r"'clip' .*--clip"):
             choose_metrics([name], MetricOptions())

@@ -14,5 +14,5 @@ def test_every_tenth_image_validates_where_no_split_does() -> None:
     training, validation = split_samples(samples)
     assert [sample.id for sample in validation] == ["0", "10"]
     assert len(training) == 18
-    with pytest.raises(DatasetError, match="no captions to train on"):
-        split_samples([Sample(ImageRef("1"), ("a dog",), split="test")])
+    with pytest.raises(DatasetError, match="no captions found in photos/"):
+        split_samples([Sample(ImageRef("1"), ("a dog",), split="test")], "photos/")

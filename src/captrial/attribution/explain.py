@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -252,14 +252,20 @@ def _probabilities(
     scores = targets.scores(logits)[0].cpu().numpy()
     likely = logits[0, 0, [span.start for span in spans]].softmax(-1).topk(min(MOST_LIKELY, logits.shape[-1]))
     found = [
-        tuple(
-            Alternative(text, value)
-            for value, token in zip(values, best, strict=True)
-            if (text := _text_of(tokenizer, token)) is not None
-        )
+        _alternatives(tokenizer, zip(best, values, strict=True))
         for values, best in zip(likely.values.tolist(), likely.indices.tolist(), strict=True)
     ]
     return scores, tuple(found)
+
+
+def _alternatives(tokenizer: CaptionTokenizer, likely: Iterable[tuple[int, float]]) -> tuple[Alternative, ...]:
+    """What tokens say, with their probabilities; "a" with and without a space before it is one word."""
+    found: dict[str, float] = {}
+    for token, probability in likely:
+        text = _text_of(tokenizer, token)
+        if text is not None:
+            found[text] = found.get(text, 0.0) + probability
+    return tuple(Alternative(text, probability) for text, probability in found.items())
 
 
 def _text_of(tokenizer: CaptionTokenizer, token: int) -> str | None:

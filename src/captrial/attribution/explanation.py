@@ -16,6 +16,7 @@ from captrial.arrays import read_npz
 from captrial.attribution.attribution import Array, Attribution
 from captrial.errors import InputError
 from captrial.files import atomic_path, atomic_write
+from captrial.result_table import DataFrames
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +36,7 @@ class Alternative(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(DataFrames):
     """An explained caption: its attribution, the captioner and the image. Made by `captrial.explain`."""
 
     attribution: Attribution
@@ -80,6 +81,25 @@ class Explanation:
     def to_numpy(self) -> Array:
         """Scores (words, elements), >= 0."""
         return self.attribution.scores
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a word: its probability, the most likely other word, and what is left without the image."""
+        likely, shares, errors = self.log_probabilities, self.language_shares, self.attribution.errors
+        others = [
+            next((other for other in several if other.word != word), None)
+            for word, several in zip(self.words, self.alternatives or [()] * len(self.words), strict=True)
+        ]
+        return [
+            {
+                "word": word,
+                "probability": None if likely is None else float(np.exp(likely[number])),
+                "or_else": None if other is None else other.word,
+                "or_else_probability": None if other is None else other.probability,
+                "language_share": None if shares is None else float(shares[number]),
+                "completeness_error": None if errors is None else float(errors[number]),
+            }
+            for number, (word, other) in enumerate(zip(self.words, others, strict=True))
+        ]
 
     def top(self, word: int) -> int | None:
         """The element with the highest score for a word, the first of equals; None if there is no element."""

@@ -58,6 +58,7 @@ class EndpointCaptioner:
     longest_side: int = 768  # images are shrunk to this before they are sent
     max_tokens: int = 60
     usage: Usage = field(default_factory=Usage)
+    reached: bool = field(default=False, init=False, repr=False)  # whether it ever answered
 
     @classmethod
     def parse(cls, address: str) -> EndpointCaptioner:
@@ -100,6 +101,7 @@ class EndpointCaptioner:
 
     async def _ask(self, client: httpx.AsyncClient, image: Image.Image) -> str:
         body, why, status = await asyncio.to_thread(self._body, image), "", 0
+        unreachable = False
         for attempt in range(self.tries):
             if attempt:
                 await asyncio.sleep(self.pause * 2 ** (attempt - 1))
@@ -107,7 +109,11 @@ class EndpointCaptioner:
                 status, content = await self._post(client, body)
             except httpx.RequestError as error:
                 why, status = f"{type(error).__name__} {error}", 0
+                unreachable = isinstance(error, httpx.ConnectError)
+                if unreachable and not self.reached and attempt:
+                    break  # more likely a wrong address than a server that starts again
                 continue
+            unreachable, self.reached = False, True
             if 200 <= status < 300:
                 return self._read(status, content)
             why = f"answered {status}: {start_of(content)}"
@@ -118,6 +124,10 @@ class EndpointCaptioner:
         if status not in BUSY and await self._is_working(client):
             raise InputError(f"{self.name} captions other images, but not this one: {why}")
         tries = f"{attempt + 1} tries" if attempt else "one try"
+        if unreachable:
+            raise CaptrialError(
+                f"{self.name} cannot be reached ({why}, {tries}); is the server running, and the address right?"
+            )
         raise CaptrialError(f"{self.name} did not caption an image in {tries}: {why}; run again to continue")
 
     @property

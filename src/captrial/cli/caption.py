@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -99,6 +100,8 @@ def caption(
 def _check_paths(images: Sequence[Path], out: Path | None, in_parts: bool, overwrite: bool) -> None:
     """Refuse images that are not there and outputs that cannot be written."""
     for path in images:
+        if re.match(r"https?:/", str(path)):  # `Path` makes one slash of two
+            raise InputError(f"{path}: download the image, or write addresses into a .txt file, one per line")
         if not path.exists():
             raise InputError(f"{path}: no such file or folder")
     if out is None:

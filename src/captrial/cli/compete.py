@@ -36,7 +36,11 @@ from captrial.folders import lock_folder
 from captrial.installation import usable_cpus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from captrial.compete import Competition, SelectionSettings
+
+SHOWN_PROBLEMS = 5  # images that cannot be opened; more are counted
 
 app = typer.Typer(
     no_args_is_help=True, help="Rank captioners on your images with few labels (maximum discrepancy competition)."
@@ -78,16 +82,13 @@ def new(
     made = Competition.create(
         directory, files, images=images, seed=seed, first_sentence=first_sentence, common=common, layout=layout
     )
-    problems = made.image_problems() if images else []
+    problems = made.image_problems()
     if json:
         facts = {"directory": str(directory), "models": list(made.models), "images": made.manifest.image_count}
         print_json({**facts, **({"image_problems": problems} if problems else {})})
         return
     _print_models(made, f"{directory}: {made.manifest.image_count} images")
-    for problem in problems[:5]:
-        print_warning(problem)
-    if len(problems) > 5:
-        print_warning(f"and {len(problems) - 5} more images; --json lists all")
+    _print_image_problems(made, problems)
     print_next_step(f"captrial compete select {directory}", "select the images where captions differ most")
 
 
@@ -190,7 +191,9 @@ def add(
     _print_models(competition, f"{directory}: {len(competition.models)} models")
     if competition.manifest.selection:
         more = len(set(competition.label_sample().to_label()) - before)
-        console.print(f"{_counted(len(fresh), 'new pair')}; {_counted(more, 'image')} more than before in all.")
+        console.print(
+            f"{_counted(len(fresh), 'new pair')}; {_counted(more, 'new image') if more else 'no new image'} to label."
+        )
     _print_next(competition)
 
 
@@ -203,11 +206,11 @@ def images(
     """Name the folder of the images, where they were moved or none was given; nothing else changes."""
     competition = open_competition(directory, ignore_changes=True)
     missing = competition.move_images(folder)
+    problems = competition.image_problems()
     if json:
-        print_json({"images": str(competition.image_root), "missing": missing})
+        print_json({"images": str(competition.image_root), "missing": missing, "image_problems": problems})
         return
-    if missing:
-        print_warning(f"{len(missing)} selected images are not there, such as {missing[0]}")
+    _print_image_problems(competition, problems)
     console.print(f"images of {directory}: {competition.image_root}", soft_wrap=True, markup=False)
 
 
@@ -238,6 +241,15 @@ def _select(
         return competition.select(
             settings, again=again, workers=workers or usable_cpus(), progress=lambda: bar.advance(task)
         )
+
+
+def _print_image_problems(competition: Competition, problems: Sequence[str]) -> None:
+    """Images that nobody could be shown: how many, and the first of them."""
+    if len(problems) > SHOWN_PROBLEMS:
+        again = f"captrial compete images {competition.directory} {competition.image_root} --json"
+        print_warning(f"{len(problems)} images cannot be shown to people; the first are below, `{again}` lists all")
+    for problem in problems[:SHOWN_PROBLEMS]:
+        print_warning(problem)
 
 
 def _print_models(competition: Competition, title: str) -> None:

@@ -239,12 +239,20 @@ def _print_pool(found: PoolRanking) -> None:
         f"target: {TARGETS['pool']}",
         f"{found.labels} labels for {found.images} images; document frequencies: {found.table}",
     ]
-    rows = [[*_ranking_cells(row), row["mean"], row["mean_rank"]] for row in found.rows()]
-    columns = [*RANKING_COLUMNS, "plain mean", "its rank"]
+    rows = [
+        [
+            *_ranking_cells(row, found.metric),
+            _value(row["mean"], found.metric),
+            row["mean_rank"],
+        ]
+        for row in found.rows()
+    ]
+    title = column_title(found.metric)
+    columns = [title if column == "score" else column for column in RANKING_COLUMNS] + ["plain mean", "its rank"]
     about.append(
         "plain mean: over the labelled images as they are; finds the winner with the fewest labels, but is biased"
     )
-    print_table(f"ranking by {column_title(found.metric)}, on the whole pool", columns, rows, [*about, *found.notes])
+    print_table(f"ranking by {title}, on the whole pool", columns, rows, [*about, *found.notes])
     _print_conclusion(found.conclusion())
 
 
@@ -256,8 +264,13 @@ def _value(value: float | None, metric: str) -> str | None:
     return None if value is None else shown(value, metric)
 
 
-def _ranking_cells(row: dict[str, Any]) -> list[object]:
-    return [*ranking_cells(row, digits=4), share_text(row["first"])]
+def _ranking_cells(row: dict[str, Any], metric: str | None = None) -> list[object]:
+    """The cells of every ranking; the score as tables of its `metric` print it, or with four digits."""
+    cells = ranking_cells(row, digits=4)
+    if metric is not None:
+        bounds = [_value(row[name], metric) for name in ("low", "high")]
+        cells[2:4] = [_value(row["score"], metric), None if None in bounds else " - ".join(map(str, bounds))]
+    return [*cells, share_text(row["first"])]
 
 
 def _print_judgements(summary: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from captrial.cli.output import (
     SimilarityOption,
     VectorsOption,
     caption_layout,
+    console,
     hold_folder,
     print_json,
     print_table,
@@ -225,10 +226,33 @@ def print_scores(table: ScoreTable, seed: int) -> None:
     columns, several = table.columns, len(table.ids) > 1  # over one image there is no interval and nothing to test
     half = "± half of the 95% interval, images resampled 1000 times" if several else "no interval over one image"
     title = f"Scores on {len(table.ids)} image{'s' * several}"
-    print_table(title, ["system", *columns], cells(table, seed), [f"{scales_note(columns)}{half}", *table.notes])
+    heads, rows = ["system", *columns], cells(table, seed)
+    bands = _bands([heads, *rows], console.width)
+    for number, band in enumerate(bands, 1):
+        print_table(
+            title if number == 1 else f"{title}, continued",
+            [heads[column] for column in band],
+            [[row[column] for column in band] for row in rows],
+            [f"{scales_note(columns)}{half}", *table.notes] if number == len(bands) else (),
+        )
     tested = comparisons(table, seed)
     if tested:
         _print_comparisons(table, tested)
+
+
+def _bands(lines: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """The columns of tables that are no wider than the terminal: the first in each, every other in one, in order.
+
+    >>> _bands([["system", "cider", "spice"], ["ours", "138.2 ±2.0", "24.5 ±0.3"]], 30)
+    [[0, 1], [0, 2]]
+    """
+    needs = [max(map(len, column)) + 3 for column in zip(*lines, strict=True)]  # two blanks and a line
+    bands: list[list[int]] = [[0]]
+    for column in range(1, len(needs)):
+        if len(bands[-1]) > 1 and 1 + sum(needs[one] for one in (*bands[-1], column)) > width:
+            bands.append([0])
+        bands[-1].append(column)
+    return bands
 
 
 def _print_comparisons(table: ScoreTable, comparisons: Sequence[Comparison]) -> None:

@@ -87,7 +87,7 @@ def train(
     if ranks.is_first:
         hold_lock(run, "training run")
     check_run_folder(run)
-    training, validation = (part[:limit] for part in split_samples(read_dataset(data, images=images)))
+    training, validation = (part[:limit] for part in split_samples(read_dataset(data, images=images), str(data)))
     if first is None and len(training) < FEW_IMAGES:
         print_warning(f"{len(training)} training images are few; fine-tune a shipped captioner instead: --from ort")
     if boxes is not None:

@@ -51,12 +51,13 @@ from captrial.folders import check_files
 from captrial.metrics.registry import MetricOptions
 from captrial.metrics.score_inputs import read_objects
 from captrial.progress import track
-from captrial.result_table import html_table
+from captrial.result_table import DataFrames, html_table
 
-CHECKED = 10_000  # images whose files are checked when a competition is made
+CHECKED = 10_000  # images whose headers are read when a competition is made
+DECODED = 1000  # up to so many images are read whole: a header says nothing of a download that broke off
 
 
-class CompetitionDirectory:
+class CompetitionDirectory(DataFrames):
     """What the directory of a competition holds: models, captions, selected and sampled images, labels.
 
     `captrial.compete.competition.Competition` adds the steps that extend it and the results.
@@ -92,6 +93,18 @@ class CompetitionDirectory:
     def _repr_html_(self) -> str:
         rows = [{"competition": str(self.directory), "models": ", ".join(self.models), "progress": self._progress()}]
         return html_table(rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a model: the length of its captions, how many are broken, and remarks."""
+        return [
+            {
+                "model": entry.name,
+                "words_per_caption": entry.mean_words,
+                "broken_captions": len(broken),
+                "remarks": "; ".join(entry.problems),
+            }
+            for entry, broken in zip(self._manifest.models, self.broken(), strict=True)
+        ]
 
     def _progress(self) -> str:
         """`120 images, 24 selected, 8 labelled`."""
@@ -134,18 +147,23 @@ class CompetitionDirectory:
     def image_problems(self) -> list[str]:
         """Images that are missing or cannot be read, each with the reason: of all, or of `CHECKED` of more.
 
-        Only headers are read. Images of a pool were checked when it was built.
+        Of more than `DECODED` images only headers are read. Images of a pool were checked when it was built.
         """
         source, ids = self.image_source, self.pool.ids().to_pylist()
         if source is None or source.is_pool:
             return []
         chosen = ids[:: -(-len(ids) // CHECKED)]
-        found = {image: source.problem(image) for image in track(chosen, "checking images")}
+        whole = len(chosen) <= DECODED
+        found = {image: source.problem(image, whole) for image in track(chosen, "checking images")}
         missing = [image for image, problem in found.items() if problem == MISSING]
         if len(missing) == len(chosen):
             other = f", which holds files like {first!r}" if (first := source.first()) else ""
             return [f"none of the images is in {source.root}{other}; the first is called {missing[0]!r}"]
-        return [f"{image}: {problem}" for image, problem in found.items() if problem]
+        return [
+            f"{image}: {f'is not in {source.root}' if problem == MISSING else problem}"
+            for image, problem in found.items()
+            if problem
+        ]
 
     def class_of(self, image_id: str) -> str | None:
         """The class of an image in the pool, where it has one."""

@@ -72,13 +72,19 @@ class ImageSource:
         """The name of some image file that is there."""
         return next((path.name for path in self.root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES), None)
 
-    def problem(self, image_id: str) -> str:
-        """Why the file of an image cannot be used, from its header; empty if it can, `MISSING` if there is none."""
+    def problem(self, image_id: str, whole: bool = False) -> str:
+        """Why the file of an image cannot be used; empty if it can, `MISSING` if there is none.
+
+        From its header, or by decoding it `whole` (small, where its format can).
+        """
         path = self.path(image_id)
         if path is None:
             return MISSING
         try:
-            image_size(path, name=image_id)
+            if whole:
+                open_image(path, draft=(1, 1), name=image_id)
+            else:
+                image_size(path, name=image_id)
         except ImageError as error:
             return str(error).removeprefix(f"{image_id}: ")
         return ""

@@ -157,10 +157,16 @@ class Demo:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, context, _begin_worker) as pool:
             running = {pool.submit(train_captioner, self.out, self.plan, captioner): captioner for captioner in todo}
-            for future in as_completed(running):
-                name = f"the captioner {running[future].name}"
-                self.steps.seconds[name] = future.result()
-                self.report(f"made {name}")
+            try:
+                for future in as_completed(running):
+                    name = f"the captioner {running[future].name}"
+                    self.steps.seconds[name] = future.result()
+                    self.report(f"made {name}")
+            except BaseException:  # also Ctrl-C: else the pool would train all that is left; runs continue by epochs
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
 
     def _train_one(self, captioner: DemoCaptioner) -> None:
         """Train one captioner by cross-entropy."""

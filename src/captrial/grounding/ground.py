@@ -37,6 +37,7 @@ from captrial.grounding.score import (
 )
 from captrial.language.nouns import analyse
 from captrial.records import Region
+from captrial.result_table import DataFrames
 from captrial.vision.boxes import relative_boxes
 from captrial.vision.detectors.base import Detector
 from captrial.vision.detectors.noun_presence import NounCalibration
@@ -159,7 +160,7 @@ def _ground_image(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroundedExplanation:
+class GroundedExplanation(DataFrames):
     """An explanation, the regions of its image, and a verdict on every noun. Made by `captrial.ground`."""
 
     explanation: Explanation
@@ -294,6 +295,12 @@ class GroundedExplanation:
             scores=list(zip(map(name_delta, DELTAS), grounding.scores(), strict=True)),
             problem=grounding.problem,
         )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a word: as `Explanation.rows`, with its top region, verdict, and how often that is wrong."""
+        keys = ("top_region", "verdict", "error_by_references", "error_by_eye", "reason")
+        told = self.to_dict()["words"]
+        return [row | {key: word[key] for key in keys} for row, word in zip(self.explanation.rows(), told, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: caption, words with the label of their top region and their verdict, GroundingScores."""

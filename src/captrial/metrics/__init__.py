@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from captrial.metrics.semantic.clipscore import clip_score
     from captrial.metrics.semantic.facts import FactReport, fact_reports, facts
     from captrial.metrics.semantic.semantic import semantic
-    from captrial.metrics.semantic.unsupported_words import unsupported
+    from captrial.metrics.semantic.unsupported_words import unsupported, word_scores
     from captrial.metrics.significance.bootstrap import Interval, confidence_intervals
     from captrial.metrics.significance.paired import Comparison, compare
     from captrial.metrics.spice.spice import spice
@@ -74,6 +74,7 @@ __all__ = [
     "spice",
     "statistics",
     "unsupported",
+    "word_scores",
 ]
 
 __getattr__ = lazy_exports(
@@ -96,7 +97,7 @@ __getattr__ = lazy_exports(
         "semantic.clipscore": "clip_score",
         "semantic.facts": "FactReport fact_reports facts",
         "semantic.semantic": "semantic",
-        "semantic.unsupported_words": "unsupported",
+        "semantic.unsupported_words": "unsupported word_scores",
         "significance.bootstrap": "Interval confidence_intervals",
         "significance.paired": "Comparison compare",
         "spice.spice": "spice",

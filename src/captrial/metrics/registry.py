@@ -184,6 +184,8 @@ def _named(name: str) -> Metric:
     wanted = _SHORT.get(_plain(name), _plain(name))
     if wanted == "bertscore":
         raise InputError("metric 'BERTScore': tokens are matched by --metrics semantic --match tokens (any encoder)")
+    if wanted.removeprefix("ref") in ("pacs", "pacscore"):
+        raise InputError(f"metric {name!r}: CLIPScore by other weights: --metrics clip --clip 'FOLDER?weight=2'")
     for metric in METRICS.values():
         if wanted in map(_plain, (metric.name, *metric.aliases)):
             return metric

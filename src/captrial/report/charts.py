@@ -131,6 +131,7 @@ def lines(
         axis.set_xlabel(labels[0])
         axis.set_ylabel(labels[1])
         axis.set_ylim(top=1.03)
+        axis.set_yticks([tick for tick in axis.get_yticks() if axis.get_ylim()[0] <= tick <= 1])
         axis.grid(color=GRID)
         axis.set_axisbelow(True)
 

@@ -32,7 +32,7 @@ from captrial.compete.ranking.result import ExternalScores, PoolRanking, rank_ch
 from captrial.compete.selection.design import TARGETS
 from captrial.data.images import image_data_url
 from captrial.errors import StateError
-from captrial.metrics.registry import column_title
+from captrial.metrics.registry import column_title, scale_of
 from captrial.metrics.semantic.facts import THRESHOLD
 from captrial.progress import track
 from captrial.report import charts
@@ -125,7 +125,11 @@ def ranking_chart(ranking: RankingResult) -> Chart:
 def pool_chart(ranking: PoolRanking) -> Chart:
     """Mean scores over the whole pool with their intervals."""
     title = column_title(ranking.metric)
-    name, rows = f"pool_{ranking.metric}", interval_rows(ranking.rows())
+    factor, _ = scale_of(ranking.metric)  # as tables print the metric
+    rows = [
+        (model, factor * mean, factor * low, factor * high) for model, mean, low, high in interval_rows(ranking.rows())
+    ]
+    name = f"pool_{ranking.metric}"
     return charts.intervals(name, f"Mean over the pool with 95% intervals, {title}", rows, f"mean {title}")
 
 

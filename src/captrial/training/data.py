@@ -131,13 +131,16 @@ class CaptionData:
         return generator.choice(available, self.captions, replace=available < self.captions)
 
 
-def split_samples(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Training and validation images: by the data set's splits, else every tenth image validates."""
+def split_samples(samples: Sequence[Sample], source: str = "the data set") -> tuple[list[Sample], list[Sample]]:
+    """Training and validation images: by the data set's splits, else every tenth image validates.
+
+    `source` names the data set in messages.
+    """
     samples = [sample for sample in samples if sample.captions]
     training = [sample for sample in samples if sample.split in ("train", "restval", None)]
     validation = [sample for sample in samples if sample.split == "val"]
     if not training:
-        raise DatasetError("no captions to train on: no image of the split train (or without a split) has any")
+        raise DatasetError(f"no captions found in {source}: no image of the split train (or without a split) has one")
     if not validation:
         validation = training[::VALIDATION_SHARE]
         training = [sample for number, sample in enumerate(training) if number % VALIDATION_SHARE]

@@ -7,6 +7,7 @@ import pytest
 from annotate.annotation_world import join
 from annotate.conftest import SignIn
 from captrial.annotate.service import AnnotationService
+from captrial.annotate.web.links import qr_url
 from captrial.annotate.web.sessions import COOKIE
 
 Site = tuple[AnnotationService, SignIn]
@@ -105,3 +106,20 @@ def test_no_image_before_consent(site: Site) -> None:
     assert ann.post("/api/consent", json={}).status_code == 200
     assert ann.get("/image/1").status_code == 200
     assert sign_in("lead", "lead").get("/image/1").status_code == 200
+
+
+def test_a_lead_on_this_machine_invites_phones_by_the_address_of_the_network(site: Site) -> None:
+    service, sign_in = site
+    lead = sign_in("lead", "lead")
+    lead.base_url = "http://localhost:8765"
+    lead.get(f"/join/{join(service, 'Lea', 'lead')[1]}")  # cookies are of a host
+    invited = {"name": "Dora", "role": "annotator"}
+    service.remember_address("http://127.0.0.1:8765")
+    alone = lead.post("/api/lead/invite", json=invited).json()
+    assert alone["link"] == f"http://localhost:8765{alone['path']}"  # served to this machine only
+    service.remember_address("http://192.168.1.7:8765")
+    shared = lead.post("/api/lead/invite", json=invited).json()
+    assert shared["link"] == f"http://192.168.1.7:8765{shared['path']}"
+    assert shared["qr"] == qr_url(shared["link"])
+    renewed = lead.post(f"/api/lead/people/{shared['id']}/renew", json={}).json()
+    assert renewed["link"].startswith("http://192.168.1.7:8765/join/")

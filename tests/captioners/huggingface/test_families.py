@@ -70,6 +70,24 @@ def test_images_of_all_sizes_share_a_batch(tiny: Tiny, lesson: Lesson, name: str
     assert captioner.tokenizer.padding_side == "left"
 
 
+def test_a_batch_that_does_not_fit_is_halved(tiny: Tiny, lesson: Lesson, monkeypatch: pytest.MonkeyPatch) -> None:
+    captioner, tried = load(tiny, "git", beam=1, batch=8), []
+    generate, room = captioner._generate_together, 2
+
+    def within(images: Sequence[Image.Image]) -> list[list[int]]:
+        tried.append(len(images))
+        if len(images) > room:
+            raise torch.OutOfMemoryError
+        return generate(images)
+
+    monkeypatch.setattr(captioner, "_generate_together", within)
+    assert captioner.caption(lesson.images[:5]) == lesson.captions[:5]
+    assert tried == [5, 2, 2, 1]
+    room = 0
+    with pytest.raises(InputError, match="too small for one image"):
+        captioner.caption(lesson.images[:1])
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_forced_words_are_the_generated_ones(tiny: Tiny, lesson: Lesson, name: str) -> None:
     """Position i of the explainable path scores token i: its best words are what greedy decoding says."""

@@ -46,6 +46,19 @@ def test_lists_of_captions_and_images_elsewhere(tmp_path: Path) -> None:
     assert (found.id, found.captions, found.image.path) == ("139", ("A dog.", "One dog."), photo)
 
 
+def test_a_file_of_references(tmp_path: Path) -> None:
+    """What `captrial score --references` reads trains a captioner as well."""
+    (tmp_path / "references.json").write_text('{"a.jpg": ["A dog.", "One dog."], "b.jpg": "A cat."}')
+    photo = write_image(tmp_path / "images" / "a.jpg")
+    assert detect(tmp_path / "references.json").format == "table"
+    found = read_dataset(tmp_path / "references.json")
+    assert [(one.id, one.captions) for one in found] == [("a.jpg", ("A dog.", "One dog.")), ("b.jpg", ("A cat.",))]
+    assert found[0].image.path == photo
+    (tmp_path / "numbers.json").write_text('{"a.jpg": 3}')
+    with pytest.raises(DatasetError, match="not a data set in a known format"):
+        detect(tmp_path / "numbers.json")
+
+
 def test_a_folder_with_metadata(tmp_path: Path) -> None:
     for split in ("train", "validation"):
         photo = write_image(tmp_path / split / "a.png")

@@ -12,7 +12,7 @@ import pytest
 
 from captrial.errors import ImageError, InputError
 from captrial.metrics import Corpus, clip_score
-from captrial.metrics.semantic.clipscore import PROMPT, ClipEncoder, ClipState, clip_values, read_checkpoint
+from captrial.metrics.semantic.clipscore import PROMPT, ClipCheckpoint, ClipEncoder, ClipState, clip_values
 
 
 def test_formula() -> None:
@@ -93,8 +93,12 @@ def test_mistakes(checkpoint: Path, images: dict[str, Path], tmp_path: Path) -> 
     (tmp_path / "broken.png").write_bytes(b"no image")
     with pytest.raises(ImageError, match=r"broken\.png"):
         clip_score(corpus, images={**images, "2": tmp_path / "broken.png"}, checkpoint=str(checkpoint))
-    with pytest.raises(InputError, match="not a CLIP checkpoint"):
+    with pytest.raises(InputError, match="no transformers checkpoint"):
         clip_score(corpus, images=images, checkpoint=str(tmp_path))
+    shutil.copytree(checkpoint, tmp_path / "other")
+    (tmp_path / "other" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(InputError, match="is a bert, not a CLIP checkpoint"):
+        ClipEncoder(str(tmp_path / "other"))
 
 
 @pytest.mark.slow
@@ -152,9 +156,27 @@ def test_a_checkpoint_without_some_weights_is_refused(checkpoint: Path, tmp_path
         ClipEncoder(str(folder))
 
 
+@pytest.mark.slow
+def test_a_pickle_is_read_only_where_it_is_asked_for(checkpoint: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    folder = shutil.copytree(checkpoint, tmp_path / "pickled")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"only pytorch_model\.bin, a pickle.*allow_pickle=true"):
+        ClipEncoder(str(folder))
+    asked = ClipCheckpoint.parse(f"{folder}?allow_pickle=true&weight=2")
+    assert (asked.weight, asked.pickle) == (2, True)
+    texts = ["a dog", "two cats"]
+    pickled, safe = ClipEncoder(asked.source, asked.pickle), ClipEncoder(str(checkpoint))
+    np.testing.assert_array_equal(pickled.texts(texts), safe.texts(texts))
+
+
 @pytest.mark.parametrize(
-    "name", ["clip?weight=0", "clip?weight=nan", "clip?weight=x", "clip?w=2", "?weight=2", "clip?"]
+    "name",
+    ["clip?weight=0", "clip?weight=nan", "clip?weight=x", "clip?w=2", "?weight=2", "clip?", "clip?allow_pickle=1"],
 )
 def test_wrong_settings_of_a_checkpoint(name: str) -> None:
     with pytest.raises(InputError, match="weight=NUMBER"):
-        read_checkpoint(name)
+        ClipCheckpoint.parse(name)

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from captrial.metrics import Corpus, fact_reports, facts, semantic, unsupported
+from captrial.metrics import Corpus, fact_reports, facts, semantic, unsupported, word_scores
 from captrial.metrics.semantic.propositions import propositions
 from captrial.metrics.semantic.sentence_encoder import sentence_encoder
 from captrial.metrics.semantic.soft_matching import Parts, soft_match
-from captrial.metrics.semantic.unsupported_words import word_scores
 
 pytestmark = [pytest.mark.needs("minilm"), pytest.mark.slow]
 REFERENCES = ["A man is riding a brown horse on the beach.", "Someone rides a horse by the sea."]

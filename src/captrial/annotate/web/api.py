@@ -20,6 +20,7 @@ from captrial.annotate.rounds.write import RULES, CaptionText, check
 from captrial.annotate.settings import MAX_CONSENT, AnnotationSettings
 from captrial.annotate.web.links import qr_url
 from captrial.annotate.web.sessions import Context, Lead, Member
+from captrial.captioners.chat_client import is_local
 from captrial.errors import ImageError, InputError
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
@@ -241,8 +242,7 @@ def ranking(person: Lead, context: Context, metric: RankBy = "cider") -> Answer:
 def invite(body: InvitationForm, request: Request, person: Lead, context: Context) -> Answer:
     """Invite a person; their link is shown only once."""
     invited, path = context.service.invite(body.name, body.role, person.id)
-    link = {"path": path, "qr": _qr(request, path)}
-    return {"id": invited.id, "name": invited.name, "role": invited.role, **link}
+    return {"id": invited.id, "name": invited.name, "role": invited.role, **_link(request, context, path)}
 
 
 @_lead.post("/api/lead/people/{number}/renew")
@@ -253,8 +253,7 @@ def renew(number: Number, request: Request, person: Lead, context: Context) -> A
         _existing(accounts.by_id(connection, number), number)
         token = accounts.renew_invitation(store, connection, number, person.id)
     context.sessions.clear_cache()
-    path = f"/join/{token}"
-    return {"path": path, "qr": _qr(request, path)}
+    return _link(request, context, f"/join/{token}")
 
 
 @_lead.post("/api/lead/people/{number}/qualify")
@@ -304,9 +303,16 @@ def download(
     return Response(content, media_type="application/octet-stream", headers=headers)
 
 
-def _qr(request: Request, path: str) -> str:
-    """The QR code of a link, as the lead's browser reaches this server."""
-    return qr_url(f"{str(request.base_url).rstrip('/')}{path}")
+def _link(request: Request, context: Context, path: str) -> Answer:
+    """A link as the lead's browser reaches this server, and its QR code.
+
+    A lead on this machine may have opened `localhost`, which leads a phone nowhere: then the address that `serve` said.
+    """
+    base, served = str(request.base_url), context.service.last_address()
+    if served and is_local(base) and not is_local(served):
+        base = served
+    link = f"{base.rstrip('/')}{path}"
+    return {"path": path, "link": link, "qr": qr_url(link)}
 
 
 def _existing(person: Person | None, number: int) -> Person:

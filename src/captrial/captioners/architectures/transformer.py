@@ -36,6 +36,7 @@ class TransformerConfig(CaptionerConfig):
     embed_dropout: float = 0.1
     scale_words: bool = False  # word vectors times sqrt(width), and dropout on them
     output_bias: bool = False
+    first_position: int = 1  # of the first word in the table of sinusoids; 0 in Luo's and ORT's published code
 
 
 class TransformerMemory(NamedTuple):
@@ -153,7 +154,7 @@ class Transformer(Captioner):
         self.encoder = nn.ModuleList(self.make_encoder_layer() for _ in range(config.encoder_layers))
         self.words = nn.Embedding(config.words, config.width)
         self.word_dropout = Dropout(config.dropout if config.scale_words else 0.0)
-        self.register_buffer("positions", sinusoids(MAX_WORDS, config.width), persistent=False)
+        self.register_buffer("positions", sinusoids(MAX_WORDS, config.width, config.first_position), persistent=False)
         self.decoder = nn.ModuleList(self.make_decoder_layer() for _ in range(config.decoder_layers))
         self.encoder_norm = nn.LayerNorm(config.width) if config.pre_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.width) if config.pre_norm else nn.Identity()
@@ -234,9 +235,9 @@ class Transformer(Captioner):
         return attended / attended.sum(-1, keepdim=True).clamp(min=1e-12)
 
 
-def sinusoids(rows: int, width: int) -> Tensor:
-    """The position table of "Attention is all you need": (rows, width)."""
-    position = torch.arange(1, rows + 1, dtype=torch.float32).unsqueeze(1)
+def sinusoids(rows: int, width: int, first: int = 1) -> Tensor:
+    """The position table of "Attention is all you need" from position `first` on: (rows, width)."""
+    position = torch.arange(first, first + rows, dtype=torch.float32).unsqueeze(1)
     frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10000.0) / width))
     table = torch.zeros(rows, width)
     table[:, 0::2] = torch.sin(position * frequency)

@@ -31,7 +31,7 @@ class HfOptions:
     prompt: str | None = None  # chat models: the question; captioners: the beginning that they continue
     beam: int | None = None  # None: 5 for captioners, 1 for chat models
     max_tokens: int = 50
-    batch: int = 8  # images at a time
+    batch: int = 8  # images at a time; halved where the memory of a GPU is too small
     device: str = AUTO  # cuda where there is one
     dtype: str = "auto"  # float32 on the CPU, what the checkpoint is stored in elsewhere
     revision: str | None = None  # of a name on the hub
@@ -58,6 +58,7 @@ class HfCaptioner(abc.ABC):
     default_beam = 5
 
     def __init__(self, model: Any, processor: Any, options: HfOptions) -> None:
+        self.name = type(self).__name__  # in pages; that of its folder or on the hub, where it was loaded from one
         self.model, self.processor, self.options = model.eval().requires_grad_(False), processor, options
         self.tokenizer, self.image_processor = processor.tokenizer, processor.image_processor
         self.tokenizer.padding_side = "left"  # decoders continue at the right end
@@ -101,12 +102,25 @@ class HfCaptioner(abc.ABC):
     def _generate(self, images: Sequence[Image.Image]) -> list[list[int]]:
         """Token ids of one caption an image, without prompt and special tokens."""
         found: list[list[int]] = []
-        for start in range(0, len(images), self.options.batch):
-            inputs = self.prepare([image.convert("RGB") for image in images[start : start + self.options.batch]])
-            with quiet_transformers():
-                generated = self.model.generate(**inputs, **self._search())
-            found += [self._caption_tokens(row) for row in self._continuation(generated, inputs).tolist()]
+        batch = self.options.batch
+        while len(found) < len(images):
+            some = [image.convert("RGB") for image in images[len(found) : len(found) + batch]]
+            try:
+                found += self._generate_together(some)
+            except torch.OutOfMemoryError:  # of a GPU
+                if len(some) == 1:
+                    raise InputError(
+                        "the memory of the GPU is too small for one image; use --dtype bfloat16, fewer tokens "
+                        "(?max_tokens=), or --device cpu"
+                    ) from None
+                batch = len(some) // 2
         return found
+
+    def _generate_together(self, images: Sequence[Image.Image]) -> list[list[int]]:
+        inputs = self.prepare(images)
+        with quiet_transformers():
+            generated = self.model.generate(**inputs, **self._search())
+        return [self._caption_tokens(row) for row in self._continuation(generated, inputs).tolist()]
 
     def _search(self) -> dict[str, Any]:
         """Deterministic beam search, whatever the checkpoint's own generation settings are."""

@@ -273,7 +273,9 @@ def load_transformers(source: str, options: HfOptions | None = None) -> HfCaptio
             )
         except (OSError, ValueError, ImportError, KeyError) as error:
             raise InputError(f"{source}: {_why(error)}") from None
-    return find_family(config.model_type).captioner(model.to(options.torch_device()), processor, options)
+    made = find_family(config.model_type).captioner(model.to(options.torch_device()), processor, options)
+    made.name = source.rstrip("/").rpartition("/")[2]
+    return made
 
 
 def _why(error: Exception) -> str:

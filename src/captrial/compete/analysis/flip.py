@@ -40,9 +40,9 @@ class FlipReport:
         if self.new_winner is None:
             return f"No set of images was found whose removal makes another model than {self.winner} win."
         count = len(self.removed)
-        how = "exactly" if self.method == "exact" else "at most"
         images = "1 image" if count == 1 else f"{count} images"
-        return f"{self.winner} wins; without {how} {images} {self.new_winner} would."
+        fewer = " (no fewer do)" if self.method == "exact" and count > 1 else " (perhaps fewer do)" if count > 1 else ""
+        return f"{self.winner} wins; if {images} were left out, {self.new_winner} would win{fewer}."
 
 
 def flip_report(pairwise: PairwiseScores, influential: int = 10) -> FlipReport:

@@ -25,7 +25,11 @@ def read_id_table(path: Path | str) -> dict[str, str]:
     text, _ = decode(content)
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     table: dict[str, str] = {}
-    for line, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+    try:
+        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    except csv.Error as error:
+        raise InputError(f"{path}: cannot be read as a table ({error}); write two columns: their id, our id") from None
+    for line, row in enumerate(rows, 1):
         if not row:
             continue
         if len(row) != 2:

@@ -1,4 +1,4 @@
-"""Tables of images and captions: CSV, TSV, JSON lines or Parquet, and folders of images with a `metadata` table.
+"""Tables of images and captions: CSV, TSV, JSON lines, Parquet, references in JSON; folders with a `metadata` table.
 
 A table has a column with the file name of the image (`image`, `file_name`, `filename`, `image_id` ...), one with its
 caption or a list of captions (`caption`, `text`, `captions` ...), and optionally one named `split`. An image may stand
@@ -82,8 +82,11 @@ def _parts(folder: Path) -> list[Path]:
 
 def _is_table(probe: Probe) -> bool:
     """Whether the file has the columns of a table of captions; a broken one with its suffix is an error here."""
-    if probe.is_folder or probe.path.suffix.lower() not in SUFFIXES or not probe.path.is_file():
+    if probe.is_folder or not probe.path.is_file():
         return False
+    if probe.path.suffix.lower() not in SUFFIXES:
+        document = probe.document  # a file of references?
+        return isinstance(document, dict) and bool(document) and all(map(_is_captions, document.values()))
     try:
         read_rows(probe.path, REFERENCE_NAMES)
     except CaptionFileError as error:
@@ -91,10 +94,17 @@ def _is_table(probe: Probe) -> bool:
     return True
 
 
+def _is_captions(value: object) -> bool:
+    """Whether a value of a JSON object is a caption, or a list of captions."""
+    texts = value if isinstance(value, list) else [value]
+    return bool(texts) and all(isinstance(text, str) for text in texts)
+
+
 TABLE = DatasetReader(
     name="table",
     title="table of captions",
-    description="CSV, TSV, JSON lines or Parquet with a column for the file name and one for the caption",
+    description="CSV, TSV, JSON lines or Parquet with a column for the file name and one for the caption, or a "
+    "JSON object with the captions of every file",
     needs="the file; the images beside it, in `images`, or by --images",
     recognise=_is_table,
     read=lambda path, options: read_table(path, images=options.images),

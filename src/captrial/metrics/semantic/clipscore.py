@@ -3,6 +3,7 @@
 CLIPScore = 2.5 * max(cos(image, caption), 0). RefCLIPScore = harmonic mean of CLIPScore and
 max(0, max over references of cos(caption, reference)). Texts are prefixed by "A photo depicts ", as in the original.
 PAC-S (Sarto et al. 2023) is the same formula with other weights of CLIP and 2 in place of 2.5: `FOLDER?weight=2`.
+Weights that are not safetensors are read only where the user asks for it: `NAME?allow_pickle=true`.
 Both use captions as they were written where the corpus has them, not their PTB tokens. CLIP reads 77 tokens: a longer
 text is encoded in consecutive chunks of whole words, and its vector is their mean, weighted by words.
 """
@@ -10,9 +11,11 @@ text is encoded in consecutive chunks of whole words, and its vector is their me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,33 +51,45 @@ class ClipState(MeanState):
         missing = [image for image in corpus.ids if image not in images]
         if missing:
             raise InputError(f"image id {missing[0]!r} has no image ({len(missing)} such ids); CLIPScore needs all")
-        name, weight = read_checkpoint(checkpoint)
-        encoder = ClipEncoder(name)
+        named = ClipCheckpoint.parse(checkpoint)
+        encoder = ClipEncoder(named.source, named.pickle)
         image_vectors = encoder.images([images[image] for image in corpus.ids])  # (n, d)
         captions, references = corpus.as_written
         caption_vectors = encoder.texts(captions)  # (n, d)
         reference_vectors = encoder.texts(list(chain.from_iterable(references)))  # (references, d)
-        values = clip_values(image_vectors, caption_vectors, reference_vectors, corpus.reference_counts, weight)
-        return cls(values, (f"clip: {name}, weight {weight:g}; texts of more than {encoder.longest} tokens in chunks",))
+        values = clip_values(image_vectors, caption_vectors, reference_vectors, corpus.reference_counts, named.weight)
+        note = f"clip: {named.source}, weight {named.weight:g}; texts of more than {encoder.longest} tokens in chunks"
+        return cls(values, (note,))
 
 
-def read_checkpoint(checkpoint: str) -> tuple[str, float]:
-    """Folder or hub name of a checkpoint, and its weight of the cosine.
+@dataclass(frozen=True)
+class ClipCheckpoint:
+    """A checkpoint as users name it: `SOURCE?weight=2&allow_pickle=true`."""
 
-    >>> read_checkpoint("openai/clip-vit-base-patch32"), read_checkpoint("pac-s?weight=2")
-    (('openai/clip-vit-base-patch32', 2.5), ('pac-s', 2.0))
-    """
-    name, mark, setting = checkpoint.partition("?")
-    if not mark:
-        return name, WEIGHT
-    key, _, value = setting.partition("=")
-    try:
-        weight = float(value) if key == "weight" else 0.0
-    except ValueError:
-        weight = 0.0
-    if not name or not 0 < weight < 100:
-        raise InputError(f"{checkpoint}: after ? comes weight=NUMBER, e.g. {name or 'FOLDER'}?weight=2 for PAC-S")
-    return name, weight
+    source: str  # folder or hub name
+    weight: float = WEIGHT  # of the cosine
+    pickle: bool = False  # whether weights that are not safetensors may be read
+
+    @classmethod
+    def parse(cls, text: str) -> ClipCheckpoint:
+        """Split a name from its settings.
+
+        >>> ClipCheckpoint.parse("openai/clip-vit-base-patch32?weight=2")
+        ClipCheckpoint(source='openai/clip-vit-base-patch32', weight=2.0, pickle=False)
+        """
+        source, mark, tail = text.partition("?")
+        settings = dict(parse_qsl(tail, keep_blank_values=True))
+        weight, pickle = settings.pop("weight", str(WEIGHT)), settings.pop("allow_pickle", "false")
+        try:
+            found = cls(source, float(weight), {"true": True, "false": False}[pickle])
+        except (ValueError, KeyError):
+            found = None
+        if found is None or not source or settings or (mark and not tail) or not 0 < found.weight < 100:
+            raise InputError(
+                f"{text}: after ? comes weight=NUMBER (2 for PAC-S), allow_pickle=true or both with & between, "
+                f"e.g. {source or 'FOLDER'}?weight=2"
+            )
+        return found
 
 
 def clip_values(
@@ -93,25 +108,30 @@ def clip_values(
 class ClipEncoder:
     """Unit vectors of images and texts."""
 
-    def __init__(self, checkpoint: str) -> None:
+    def __init__(self, source: str, pickle: bool = False) -> None:
         try:
             import torch
-            from transformers import AutoTokenizer, CLIPModel
+            import transformers
         except ImportError:
             raise MissingExtraError("CLIPScore", "hf") from None
+        from captrial.vision.hub_checkpoints import find_checkpoint, load_config, load_network
+
+        folder = str(find_checkpoint(source, pickle=pickle))
+        config = load_config(folder)
+        if config.model_type != "clip":
+            raise InputError(f"{source}: is a {config.model_type}, not a CLIP checkpoint")
         self._torch = torch
-        try:
-            model: Any = CLIPModel
-            self._model, loaded = model.from_pretrained(checkpoint, output_loading_info=True)
-            self._tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-            self._processor = _image_processor().from_pretrained(checkpoint)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{checkpoint}: not a CLIP checkpoint that can be loaded: {error}") from None
-        lost = sorted(name for name in loaded["missing_keys"] if "position_ids" not in name)
+        network, missing = load_network(folder, "CLIPModel", config, pickle)
+        lost = sorted(name for name in missing if "position_ids" not in name)
         if lost:
-            raise InputError(f"{checkpoint}: lacks the weights {lost[0]}; they would be random numbers")
-        self._model.eval()
-        self.longest = int(self._model.config.text_config.max_position_embeddings)
+            raise InputError(f"{source}: lacks the weights {lost[0]}; they would be random numbers")
+        self._model: Any = network
+        try:
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            self._processor = _image_processor().from_pretrained(folder)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{source}: its tokeniser or image processor cannot be loaded: {error}") from None
+        self.longest = int(config.text_config.max_position_embeddings)
 
     def images(self, paths: Sequence[Path]) -> Floats:
         """(n, d) unit vectors of image files."""

@@ -47,11 +47,15 @@ def unsupported(
 
 
 def word_scores(
-    corpus: Corpus, objects: Mapping[str, Sequence[str]] | None = None, encoder: str | None = None
+    candidates: Candidates | Corpus,
+    references: References | None = None,
+    objects: Mapping[str, Sequence[str]] | None = None,
+    encoder: str | None = None,
 ) -> list[list[WordScore]]:
     """The content words of every caption with their scores; words of `objects` (by image id) count as references."""
-    captions, references = corpus.as_written
-    wanted = [[*texts, *((objects or {}).get(image, ()))] for image, texts in zip(corpus.ids, references, strict=True)]
+    corpus = Corpus.prepare(candidates, references)
+    captions, written = corpus.as_written
+    wanted = [[*texts, *((objects or {}).get(image, ()))] for image, texts in zip(corpus.ids, written, strict=True)]
     model = sentence_encoder(encoder)
     texts = list(dict.fromkeys(chain(captions, *wanted)))
     vectors = dict(zip(texts, model.encode_tokens(texts), strict=True))
@@ -71,7 +75,7 @@ class WordsState(MeanState):
         cls, corpus: Corpus, objects: Mapping[str, Sequence[str]] | None = None, encoder: str | None = None
     ) -> WordsState:
         """Score one shard."""
-        found = [[word.score for word in words] for words in word_scores(corpus, objects, encoder)]
+        found = [[word.score for word in words] for words in word_scores(corpus, objects=objects, encoder=encoder)]
         mean = np.array([np.mean(scores) if scores else np.nan for scores in found], np.float64)
         worst = np.array([max(scores, default=np.nan) for scores in found], np.float64)
         note = f"words compared in context by {sentence_encoder(encoder).description}"

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow.parquet as pq
 import pytest
 
 from captioners.huggingface.tiny_checkpoints import Lesson
+from captioners.huggingface.tiny_vlms import VLMS
 from captrial.errors import InputError
 from captrial.grounding.score import Grounder
 from captrial.studio.image_explainer import ImageExplainer
@@ -18,8 +20,12 @@ from captrial.studio.tasks import StudioTask
 from captrial.toyworld import ToyWorldSettings, write_toyworld
 from grounding.study_world import run
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),  # PaliGemma's processor
+]
 Vlm = Callable[..., Path]
+OTHERS = [pytest.param(name, marks=pytest.mark.full) for name in VLMS if name != "qwen2_5_vl"]
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +35,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_ground_and_attend(vlm: Vlm, world: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["qwen2_5_vl", *OTHERS])
+def test_ground_and_attend(vlm: Vlm, world: Path, tmp_path: Path, name: str) -> None:
     """Several methods and captioners; a run that was killed continues with the image it was killed in."""
-    models = f"{vlm('qwen2_5_vl')}?max_tokens=16,m2"
+    models = f"{vlm(name)}?max_tokens=16,m2"
     methods = ["--methods", "attention,attention_x_gradient", "--device", "cpu"]
     arguments = ["ground", "--data", world, "--models", models.split(",")[0], *methods, "--out", tmp_path, "--json"]
     document = orjson.loads(run(*arguments))
@@ -44,9 +51,36 @@ def test_ground_and_attend(vlm: Vlm, world: Path, tmp_path: Path) -> None:
     forced = ["--captions", "forced-classes", "--limit", "2", "--examples", "1", "--methods", "saliency"]
     found = run("attend", "--data", world, "--models", models, *forced, "--out", tmp_path / "attend", "--json")
     assert len(next(iter(orjson.loads(found).values()))["rows"]) >= 2
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_vl", *OTHERS])
+def test_captions_of_a_folder_continue(vlm: Vlm, world: Path, tmp_path: Path, name: str) -> None:
+    """Finished parts are kept, a missing one is made again, the same."""
+    line = [
+        "caption",
+        world / "images",
+        "--model",
+        f"{vlm(name)}?max_tokens=6",
+        "--out",
+        tmp_path,
+    ]
+    run(*line)
+    (part,) = tmp_path.rglob("*.parquet")
+    written, captions = part.stat().st_mtime_ns, pq.read_table(part).column("caption").to_pylist()
+    assert len(captions) == 3
+    assert all(captions)
+    run(*line)
+    assert part.stat().st_mtime_ns == written
+    part.unlink()
+    run(*line)
+    assert pq.read_table(part).column("caption").to_pylist() == captions
+
+
+def test_what_does_not_suit_a_vlm_is_refused(vlm: Vlm, world: Path, tmp_path: Path) -> None:
+    arguments = ["ground", "--data", world, "--models", vlm("qwen2_5_vl", False), "--methods", "attention"]
     for option, message in ((["--workers", "2"], "reads images"), (["--features", world], "reads images")):
         with pytest.raises(InputError, match=message):
-            run(*arguments[:-2], tmp_path / "no", *option)
+            run(*arguments, "--out", tmp_path / "no", *option)
     with pytest.raises(InputError, match="explain it by occlusion"):
         run("ground", "--data", world, "--models", "http://127.0.0.1:9/v1#m", "--out", tmp_path / "no")
 

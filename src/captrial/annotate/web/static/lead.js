@@ -110,10 +110,9 @@ const tau = (one) =>
   `Agreement of ${metricTitle(one.metric)} with people’s preferences: Kendall’s τ ${round(one.tau, 2)} (95%: ${round(one.low, 2)} to ${round(one.high, 2)}, ${one.judgements} judgements).`;
 
 function link(name, answer) {
-  const address = new URL(answer.path, location.href).href;
-  const code = Object.assign(document.createElement("code"), { textContent: address });
+  const code = Object.assign(document.createElement("code"), { textContent: answer.link });
   const copy = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
-  copy.addEventListener("click", () => copyText(address, code).then(() => (copy.textContent = "Copied")));
+  copy.addEventListener("click", () => copyText(answer.link, code).then(() => (copy.textContent = "Copied")));
   const image = Object.assign(document.createElement("img"), { src: answer.qr, alt: `QR code of the link of ${name}`, className: "qr" });
   $("invited").replaceChildren(`Send this link to ${name}, or scan it. It is shown only once: `, code, " ", copy, image);
 }

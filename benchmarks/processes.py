@@ -28,7 +28,7 @@ def processor_seconds() -> Iterator[dict[str, float]]:
             for pid in _below(os.getpid()):
                 used[pid] = _usage(pid) or used.get(pid, ("", 0.0))
 
-    everybody, own = _machine(), time.process_time()
+    everybody, own = machine_seconds(), time.process_time()
     thread = threading.Thread(target=sample)
     thread.start()
     try:
@@ -39,10 +39,11 @@ def processor_seconds() -> Iterator[dict[str, float]]:
         spent["driver"] = time.process_time() - own
         for kind, seconds in used.values():
             spent[kind] = spent.get(kind, 0.0) + seconds
-        spent["others"] = _machine() - everybody - sum(spent.values())
+        spent["others"] = machine_seconds() - everybody - sum(spent.values())
 
 
-def _machine() -> float:
+def machine_seconds() -> float:
+    """Processor seconds of everything on this machine so far, idling aside."""
     user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 

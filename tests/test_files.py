@@ -22,6 +22,7 @@ from captrial.files import (
     content_hash,
     image_source,
     is_changed,
+    path_inside,
     record_output,
     refuse_overwrite,
     without_passwords,
@@ -171,6 +172,21 @@ def test_only_own_and_unchanged_files_are_replaced(tmp_path: Path) -> None:
 )
 def test_passwords_of_urls_are_removed(text: str, clean: str) -> None:
     assert without_passwords(text) == clean
+
+
+@pytest.mark.parametrize("folder", ["work", "../here/work", "./work/", "work/../work", "../../{outer}/here/work"])
+def test_a_path_of_a_file_stays_in_its_folder_however_the_folder_is_named(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "work").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    folder = folder.format(outer=tmp_path.name)
+    inside = tmp_path / "here" / "work" / "a" / "b.txt"
+    for name in ("a/b.txt", "a/../a/b.txt", "./a//b.txt", str(inside)):
+        assert Path(os.path.normpath(path_inside(folder, name))) == inside
+    for name in ("..", "../b.txt", "a/../../b.txt", "/etc/passwd", str(tmp_path), "a/\0", "../workshop/b.txt"):
+        with pytest.raises(InputError, match="leads out of the folder"):
+            path_inside(folder, name)
 
 
 def test_an_image_that_was_only_touched_has_not_changed(tmp_path: Path) -> None:

@@ -228,13 +228,13 @@ def path_inside(folder: Path | str, name: str) -> Path:
 
     An absolute name is allowed if it lies in `folder`. Links are not followed: a file cannot contain one.
     """
-    root = Path(folder).absolute()
-    path = os.path.normpath(root / name)  # resolves `..` without following links
-    if "\0" in name or not Path(path).is_relative_to(root):
+    root = Path(folder).absolute()  # it may have a `..` of its own, which is the user's
+    inner = os.path.relpath(name, root) if Path(name).is_absolute() else os.path.normpath(name)
+    if "\0" in name or Path(inner).parts[:1] == (os.pardir,):
         raise InputError(
             f"{name!r} leads out of the folder {folder}; move the file there, and give its path from there"
         )
-    return Path(path)
+    return root / inner
 
 
 def without_passwords(text: str) -> str:

@@ -72,11 +72,12 @@ HOSTILE = [
 ]
 STUDY = ["--data", "STUDY/world", "--models", "STUDY/one", "--features", "STUDY/features", "--limit", "2"]
 TINY = [part for size in ("width=8", "heads=2", "hidden=8", "epochs=1", "min_count=1") for part in ("--set", size)]
+SMALL = ["--backbone", "efficientnet-lite0?size=64"]
 LINES: dict[str, list[str]] = {
     "annotate export": ["COMPETITION", "OUT.json"],
     "annotate import": ["COMPETITION", "REFERENCES"],
     "annotate invite": ["COMPETITION", "somebody"],
-    "annotate qualification": ["COMPETITION", "REFERENCES"],
+    "annotate qualification": ["COMPETITION", "PRACTICE"],
     "annotate serve": ["COMPETITION"],
     "annotate settings": ["COMPETITION", "writers=2"],
     "annotate simulate": ["COMPETITION", "REFERENCES", "--people", "3"],
@@ -115,7 +116,7 @@ LINES: dict[str, list[str]] = {
         "--out",
         "OUT",
     ],
-    "features": ["PHOTOS", "--out", "OUT", "--backbone", "efficientnet-lite0?size=64"],
+    "features": ["PHOTOS", "--out", "OUT", *SMALL],
     "gate": ["A", "B", "--references", "REFERENCES"],
     "ground": [*STUDY, "--out", "OUT"],
     "judge compare": ["COMPETITION", "--references", "REFERENCES"],
@@ -131,7 +132,7 @@ LINES: dict[str, list[str]] = {
     "pool show": ["POOL"],
     "score": ["A", "--references", "REFERENCES", "--metrics", "bleu"],
     "studio": [],
-    "train": ["transformer-small", "--data", "STUDY/world", "--features", "STUDY/features", "--out", "OUT", *TINY],
+    "train": ["transformer-small", "--data", "WORLD", "--images", "IMAGES", *SMALL, "--out", "OUT", *TINY],
     "trial init": ["OUT.yaml"],
     "trial run": ["TRIAL"],
     "verify": ["COMPETITION"],
@@ -219,6 +220,7 @@ def alarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise TooLong
 
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    monkeypatch.setattr("captrial.annotate.web.sessions.WebContext.prepare_images", lambda _: None)  # by a thread
     handlers = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)}
     signal.signal(signal.SIGALRM, stop)
     yield

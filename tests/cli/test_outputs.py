@@ -92,6 +92,24 @@ def test_an_input_is_never_the_output_even_with_overwrite(name: str, inputs: Inp
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["caption", "PHOTO", "--model", "MODEL?beam=2", "--out", "MODEL/config.json"],
+        ["caption", "PHOTOS", "--model", "MODEL", "--out", "MODEL/config.json"],
+        ["score", "A", "--references", "REFERENCES", "--ids", "IDS", "--per-image", "IDS"],
+    ],
+)
+def test_a_model_and_a_table_of_ids_are_inputs_too(line: list[str], inputs: Inputs, tmp_path: Path) -> None:
+    (inputs.folder / "MODEL").mkdir()
+    (inputs.folder / "MODEL" / "config.json").write_text("{}")
+    (inputs.folder / "IDS.csv").write_text("theirs,ours\n1,2\n")
+    before = contents(tmp_path)
+    placed = [part.replace("MODEL?", f"{inputs.folder}/MODEL?") for part in inputs.arguments(line, tmp_path)]
+    assert "choose another output" in refused([*placed, "--overwrite"])
+    assert contents(tmp_path) == before
+
+
 def test_a_competition_that_cannot_be_made_removes_nothing(inputs: Inputs, tmp_path: Path) -> None:
     """Its own inputs stand where it would write, or one of them is broken."""
     folder = tmp_path / "c"

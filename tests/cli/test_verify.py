@@ -23,6 +23,15 @@ from data.pools.photos import write_photos
 from judges.judged_competition import make_competition
 
 
+@pytest.mark.parametrize("line", [["verify"], ["compete", "status"], ["compete", "select", "--k", "3", "--again"]])
+def test_a_folder_beside_the_present_one(line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every path with `..` was called damaged."""
+    directory = make_competition(tmp_path / "made").directory
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*line, f"../{tmp_path.name}/made/{directory.name}"])
+    assert result.exit_code == 0, result.output or result.exception
+
+
 def test_verify_a_pool(tmp_path: Path) -> None:
     build_pool([write_photos(tmp_path / "photos")], tmp_path / "pool")
     good = CliRunner().invoke(app, ["verify", str(tmp_path / "pool"), "--json"])

@@ -12,10 +12,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from annotate.annotation_world import write_everything
 from captrial.annotate.service import AnnotationService
 from captrial.compete import Competition, SelectionSettings
 from captrial.data.pools import build_pool
+from captrial.judges import (
+    EndpointJudge,
+    JudgeSettings,
+    SimulatedJudge,
+    SimulatedServer,
+    judge_competition,
+    serve_judge,
+)
 from compete import synthetic
 from data.pools.photos import write_photos
 from grounding.study_world import pixel_options, write_study_world
@@ -41,6 +51,7 @@ FOLDERS: dict[str, list[str]] = {
     "papers cornia": ["papers", "cornia", *STUDY, "--out", "OUT"],
     "papers wan": ["papers", "wan", "--data", "CAPTION_FILES", "--out", "OUT"],
     "sample": ["sample", "OUT", "--images", "10"],
+    "score by workers": ["score", "A", "--references", "REFERENCES", "-m", "bleu", "--workers", "2", "--work", "OUT"],
     "train": ["train", "m2-small", "--data", "WORLD", "--out", "OUT"],
     "trial run": ["trial", "run", "TRIAL"],
 }
@@ -105,10 +116,19 @@ class Inputs:
         (folder / "FOLDER").mkdir()
         (folder / "BINARY").write_bytes(bytes(range(256)) * 20)
         build_pool([folder / "PHOTOS"], folder / "POOL")
-        competition = Competition.create(folder / "COMPETITION", {name: folder / f"{name}.json" for name in "AB"})
+        (folder / "IMAGES").mkdir()
+        for name in (*range(30), "practice"):
+            Image.new("RGB", (40, 30), "green").save(folder / "IMAGES" / f"{name}.jpg")
+        (folder / "PRACTICE.json").write_text('{"practice": ["a green wall"]}')
+        files = {name: folder / f"{name}.json" for name in "AB"}
+        competition = Competition.create(folder / "COMPETITION", files, images=folder / "IMAGES")
         competition.select(SelectionSettings(4, 0))
         with closing(AnnotationService(folder / "COMPETITION")) as service:
             write_everything(service, 1)
+        votes = [{"id": image, "a": "A", "b": "B", "winner": "A"} for image in competition.selected_images()]
+        (folder / "COMPETITION" / "judgements.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in votes))
+        with serve_judge(SimulatedServer(SimulatedJudge(), lambda first, second: first < second)) as server:
+            judge_competition(competition, EndpointJudge(server.base, "done"), JudgeSettings("done"))
 
     def _dataset(self) -> dict[str, object]:
         sentence = {"raw": "A dog runs.", "tokens": ["a", "dog", "runs"]}

@@ -76,6 +76,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     app = FastAPI()
     app.get("/")(lambda: "hello")
     app.post("/")(_length)
+    protect(app, lambda message: message)
     server = uvicorn.Server(uvicorn.Config(app, http=LimitedProtocol, log_level="error"))
     with listen(0) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
@@ -85,6 +86,9 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield listening.getsockname()[1]
         server.should_exit = True
         thread.join()
+
+
+OURS = b"Host: 127.0.0.1\r\nX-Captrial-Client: test\r\n"  # of a request that changes something
 
 
 async def _length(request: Request) -> int:
@@ -97,21 +101,34 @@ def asked(port: int, content: bytes) -> bytes:
         return client.recv(65536)
 
 
-def test_headers_without_end_are_refused(limited: int) -> None:
-    """600 MB of headers were kept in memory."""
+CHUNKED = b"POST / HTTP/1.1\r\n" + OURS + b"Transfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "headers": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X-Long: " + b"x" * 10_000 + b"\r\n"),
+    "headers after the body": (CHUNKED + b"1\r\nx\r\n0\r\n", b"X-Long: " + b"x" * 10_000 + b"\r\n"),
+    "notes at the parts of the body": (CHUNKED, b"1;" + b"x" * 10_000 + b"\r\nx\r\n"),
+    "body": (b"POST / HTTP/1.1\r\n" + OURS + b"Content-Length: 900000000\r\n\r\n", b"x" * 10_000),
+}
+
+
+@pytest.mark.parametrize(("start", "more"), ENDLESS.values(), ids=list(ENDLESS))
+def test_requests_without_end_are_refused(start: bytes, more: bytes, limited: int) -> None:
+    """600 MB of headers were kept in memory, before the body and after it."""
     sent = 0
     with socket.create_connection(("127.0.0.1", limited), timeout=60) as client, suppress(OSError):
-        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        client.sendall(start)
         while sent < 50_000_000:  # until the connection is closed under us
-            client.sendall(b"X-Long: " + b"x" * 10_000 + b"\r\n")
-            sent += 10_000
+            client.sendall(more)
+            sent += len(more)
     assert sent < 10_000_000  # what the system buffers, not what the server keeps
+
+
+def test_long_headers_are_read(limited: int) -> None:
     long = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 30_000 + b"\r\n\r\n"
     assert asked(limited, long).startswith(b"HTTP/1.1 200")
 
 
 def test_requests_that_are_never_finished_end_and_lock_nobody_out(limited: int) -> None:
-    beginnings = (b"", b"GET / HTTP/1.1\r\nHost:", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nxx")
+    beginnings = (b"", b"GET / HTTP/1.1\r\nHost:", b"POST / HTTP/1.1\r\n" + OURS + b"Content-Length: 9\r\n\r\nxx")
     with ExitStack() as stack:
         half_open = []
         for number in range(210):
@@ -128,7 +145,7 @@ def test_requests_that_are_never_finished_end_and_lock_nobody_out(limited: int) 
 def test_a_connection_that_is_used_again_has_its_time_anew(limited: int) -> None:
     with socket.create_connection(("127.0.0.1", limited), timeout=60) as client:
         for _ in range(3):
-            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
+            client.sendall(b"POST / HTTP/1.1\r\n" + OURS + b"Content-Length: 3\r\n\r\n")
             time.sleep(0.2)
             client.sendall(b"abc")
             assert client.recv(65536).startswith(b"HTTP/1.1 200")

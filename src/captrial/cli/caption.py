@@ -66,13 +66,15 @@ def caption(
     captrial caption photos/ --out captions/ --workers 4
     """
     from captrial.captioners.batch_captioning import caption_each
-    from captrial.captioners.loading import is_address, load_captioner, with_options
+    from captrial.captioners.loading import is_address, load_captioner, split_source, with_options
     from captrial.captioners.registry import DEFAULT_CAPTIONER
 
     several = any(_holds_images(path) for path in images) or (out is not None and len(images) > FEW)
     options = EngineOptions(engine, workers, ray_address)
     in_parts = options.several or several  # an interrupted run continues
     _check_paths(images, out, in_parts, overwrite)  # before a model is loaded, which takes seconds
+    if out and model and out.is_file() and out.resolve().is_relative_to(Path(split_source(model)[0]).resolve()):
+        raise InputError(f"{out}: belongs to the captioner ({model}); choose another output")
     trust = {"trust_remote_code": trust_remote_code or None, "allow_pickle": allow_pickle or None}
     source = with_options(model or DEFAULT_CAPTIONER, prompt=prompt, device=device, dtype=dtype, **trust)
     if in_parts:

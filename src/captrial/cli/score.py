@@ -22,6 +22,7 @@ from captrial.cli.output import (
     VectorsOption,
     caption_layout,
     console,
+    hold_folder,
     print_json,
     print_table,
     print_warning,
@@ -119,8 +120,10 @@ def score(
     from captrial.metrics.scoring import default_workers
 
     named = named_systems(systems)
-    read = [*named.values(), references, objects, frequencies, training, images, vectors]
+    read = [*named.values(), references, objects, frequencies, training, images, vectors, ids]
     _check_outputs(per_image, save_frequencies, read, overwrite)
+    if work:
+        hold_folder(work)
     files = ScoreFiles(
         named,
         references,

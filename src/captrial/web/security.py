@@ -69,6 +69,7 @@ class RequestGuard:
             _check_size(request, self.max_body)
         except HTTPException as error:
             response = await self.refuse(request, error)
+            response.headers["Connection"] = "close"  # nobody reads what else the request holds, which may be endless
             await response(scope, receive, send_with_headers)
             return
         await self.app(scope, receive, send_with_headers)

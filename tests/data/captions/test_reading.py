@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import string
 import zipfile
 from pathlib import Path
@@ -24,7 +25,9 @@ from openpyxl.cell.text import InlineFont
 
 from captrial.data import CaptionSet, read_captions, read_references, write_captions, write_references
 from captrial.data.captions import table_rows, zip_members
+from captrial.data.xml_documents import ElementReader
 from captrial.errors import CaptionFileError
+from malformed import memory_limit
 
 
 def lmms_samples() -> list[dict[str, Any]]:
@@ -161,6 +164,48 @@ def test_a_workbook_that_cannot_be_used_names_the_way_out(tmp_path: Path) -> Non
         archive.writestr("xl/worksheets/sheet1.xml", b"<!DOCTYPE x><x/>" + b" " * 2000)
     with pytest.raises(CaptionFileError, match=r"document type .* export it as CSV"):
         read_captions(put(tmp_path, "b.xlsx", bomb.getvalue()))
+
+
+SHEET = "<worksheet><sheetData>{}</sheetData></worksheet>"
+HEADER = (
+    '<row r="1">' + "".join(f'<c t="inlineStr"><is><t>{name}</t></is></c>' for name in ("id", "caption")) + "</row>"
+)
+
+
+@pytest.mark.parametrize(
+    ("sheet", "strings"),
+    [
+        (SHEET.format("<row>" + "<c/>" * 1_000_000 + "</row>"), ""),
+        (SHEET.format(HEADER + "<row/>" * 1_000_000), ""),
+        (SHEET.format(HEADER), "<sst>" + "<si/>" * 1_000_000 + "</sst>"),
+    ],
+    ids=["cells", "rows", "strings"],
+)
+def test_a_small_workbook_takes_little_memory(sheet: str, strings: str, tmp_path: Path) -> None:
+    """223 KB took 1.9 GB: each empty element became an object."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+        archive.writestr("xl/sharedStrings.xml", strings or "<sst/>")
+        archive.writestr(zipfile.ZipInfo("picture"), random.Random(0).randbytes(40_000))
+    path = put(tmp_path, "a.xlsx", target.getvalue())
+    with memory_limit(100 << 20), pytest.raises(CaptionFileError, match=r"columns are none|0 captions"):
+        read_captions(path)
+
+
+def test_a_workbook_of_more_elements_than_any_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ElementReader, "most", 9)
+    with pytest.raises(CaptionFileError, match="more than 9 elements"):
+        read_captions(put(tmp_path, "a.xlsx", workbook(VLMEVALKIT, "openpyxl")))
+
+
+def test_a_string_of_a_negative_number_is_none(tmp_path: Path) -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", SHEET.format('<row><c t="s"><v>-1</v></c></row>'))
+        archive.writestr("xl/sharedStrings.xml", "<sst><si><t>id</t></si></sst>")
+    with pytest.raises(CaptionFileError, match="a string of number -1"):
+        read_captions(put(tmp_path, "a.xlsx", target.getvalue()))
 
 
 def test_answers_of_a_model_are_no_references(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from captrial.engines.local import LocalEngine
 from captrial.engines.shards import OutputFolder
 from captrial.errors import InputError
 from captrial.files import atomic_path, stamps
-from captrial.folders import work_folder
+from captrial.folders import claim_folder, lock_folder, work_folder
 from captrial.language.similarity import SimilaritySettings
 from captrial.metrics.corpus import Corpus
 from captrial.metrics.ngram.document_frequencies import DocumentFrequencies
@@ -132,11 +132,12 @@ def score_all(
     if isinstance(options.similarity, SimilaritySettings):
         options.similarity.load()  # a bad name or file is an error before any work is done
     chosen = choose_metrics(metrics, options)
-    prepared = Corpus.prepare_systems(systems, references)
-    images = _write_images(list(prepared.values()), work)
-    statistics, options = _statistics(
-        images, prepared, [metric for metric in chosen if metric.additive], engine, options
-    )
+    with lock_folder(work, "work folder"):
+        claim_folder(work)
+        prepared = Corpus.prepare_systems(systems, references)
+        images = _write_images(list(prepared.values()), work)
+        additive = [metric for metric in chosen if metric.additive]
+        statistics, options = _statistics(images, prepared, additive, engine, options)
     return _table(prepared, chosen, options, statistics)
 
 

@@ -13,7 +13,11 @@ from captrial.demo import demonstration
 from captrial.demo.demo_plan import CAPTIONERS, IMPLICIT, SUPERVISED, DemoCaptioner, DemoPlan
 from captrial.demo.demonstration import Demo
 
-CHOSEN = tuple(captioner for captioner in CAPTIONERS if captioner.name in (IMPLICIT, SUPERVISED, "transformer"))
+CHOSEN = tuple(
+    replace(captioner, options={**captioner.options, "epochs": "2"})
+    for captioner in CAPTIONERS
+    if captioner.name in (IMPLICIT, SUPERVISED, "transformer")
+)
 
 
 def small() -> DemoPlan:

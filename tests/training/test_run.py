@@ -290,6 +290,19 @@ def test_weights_are_averaged_from_self_critical_training_on(tmp_path: Path, mon
     assert begun == ["xe plain", "scst averaged"]
 
 
+def test_the_standard_of_the_training_images_is_kept_with_the_weights(tmp_path: Path) -> None:
+    features = RandomFeatures(len(vocabulary(samples())))
+    data = TrainingData(samples(), samples()[:4], features, VISION)
+    options = {**QUICK, "epochs": "1", "standardise": "true", "width": "24", "hidden": "32"}
+    best = train("transformer-small", data, tmp_path / "run", options).captioner
+    rows = features.get([sample.id for sample in data.train]).elements.flatten(0, 1)
+    assert torch.allclose(best.element_mean, rows.mean(0), atol=1e-3)
+    assert torch.allclose(best.element_spread, rows.std(0, correction=0), rtol=1e-2)
+    more = {**QUICK, "epochs": "1"}
+    further = train("transformer-small", data, tmp_path / "more", more, start=tmp_path / "run" / "best").captioner
+    assert torch.equal(further.element_mean, best.element_mean)
+
+
 def test_bfloat16_trains(tmp_path: Path) -> None:
     run_to_the_end(tmp_path, autocast="true", epochs="1")
     weights = Checkpoint.from_pretrained(tmp_path / "best").captioner.state_dict()

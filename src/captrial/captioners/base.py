@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from captrial.decoding.protocol import Step
 from captrial.vision.features.visual_features import Features
+
+LEAST_SPREAD = 1e-2  # channels that hardly vary are not blown up
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class CaptionerConfig:
     words: int  # size of the vocabulary, the four special tokens included
     features: int = 2048  # width of one visual element
     width: int = 512  # of the model itself
+    standardise: bool = False  # elements are read less their mean over the training images, by their spread
 
 
 class TeacherForced(NamedTuple):
@@ -45,10 +49,32 @@ class Captioner(nn.Module, abc.ABC):
 
     Config: ClassVar[type[CaptionerConfig]]
     needs_graphs: ClassVar[bool] = False  # uses `Features.relations` and `Features.attributes`
+    element_mean: Tensor  # (features,), with `standardise` alone
+    element_spread: Tensor
 
     def __init__(self, config: CaptionerConfig) -> None:
         super().__init__()
         self.config = config
+        if config.standardise:  # filled in by `learn_standard` before training
+            self.register_buffer("element_mean", torch.zeros(config.features))
+            self.register_buffer("element_spread", torch.ones(config.features))
+
+    def learn_standard(self, batches: Iterable[Features]) -> None:
+        """Take mean and spread of every channel from the features of the training images."""
+        count, total, squares = 0, torch.zeros(()), torch.zeros(())
+        for features in batches:
+            elements = features.elements[features.mask].double()  # (n, d)
+            count, total, squares = count + len(elements), total + elements.sum(0), squares + (elements**2).sum(0)
+        mean = total / count
+        spread = (squares / count - mean**2).clamp(min=LEAST_SPREAD**2).sqrt()
+        self.element_mean, self.element_spread = mean.to(self.element_mean), spread.to(self.element_spread)
+
+    def standardised(self, features: Features) -> Features:
+        """The features as the architecture reads them; every `encode` begins with it."""
+        if not self.config.standardise:
+            return features
+        elements = (features.elements - self.element_mean) / self.element_spread
+        return features.with_elements(elements * features.mask.unsqueeze(-1))  # padding stays zero
 
     @abc.abstractmethod
     def encode(self, features: Features) -> Any:

@@ -29,7 +29,7 @@ from captrial.captioners.architectures.disc import Disc, RetrievalCritic
 from captrial.captioners.base import Captioner, evaluating
 from captrial.captioners.checkpoint import Checkpoint, verify_checkpoint
 from captrial.captioners.registry import create, find_architecture, find_preset, shipped_captioners
-from captrial.captioners.trained import BEST, caption_by_id, with_graphs
+from captrial.captioners.trained import BATCH, BEST, caption_by_id, with_graphs
 from captrial.errors import CaptrialError, DamagedError, DatasetError, InputError, MismatchError, did_you_mean
 from captrial.files import content_hash, without_passwords
 from captrial.folders import (
@@ -216,7 +216,11 @@ def _new(preset: str, data: TrainingData, recipe: Recipe, sizes: Mapping[str, An
     """A vocabulary of the training captions and an untrained captioner."""
     words = (caption for captions in tokenize_captions(data.train) for caption in captions)
     vocabulary = Vocabulary.build(words, recipe.min_count)
-    return vocabulary, create(preset, words=len(vocabulary), features=int(data.vision["width"]), **sizes)
+    captioner = create(preset, words=len(vocabulary), features=int(data.vision["width"]), **sizes)
+    if captioner.config.standardise:
+        ids = [sample.id for sample in data.train]
+        captioner.learn_standard(data.features.get(ids[at : at + BATCH]) for at in range(0, len(ids), BATCH))
+    return vocabulary, captioner
 
 
 def find_start(start: Path | str) -> Path:

@@ -27,6 +27,7 @@ ELEMENTS, IMAGES = 7, 3
 VARIANTS = [
     *[(name, {}) for name in ARCHITECTURES],
     ("transformer-pre-norm", {"encoder_layers": 2, "decoder_layers": 2}),
+    ("transformer", {"standardise": True}),
     ("ort", {"geometry": False}),
     ("ort", {"legacy_plus_one": True}),
     ("ort", {"legacy_extra_skip": True}),
@@ -69,6 +70,23 @@ def test_shapes_and_attention(captioner: Captioner) -> None:
     assert torch.allclose(attention.sum(-1), torch.ones_like(attention[..., 0]))
     assert (attention >= 0).all()
     assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_standardised_elements_are_what_every_architecture_reads(name: str) -> None:
+    """It computes what the plain captioner of the same weights computes of features that were standardised before."""
+    plain, own, tokens = tiny(name), tiny(name, standardise=True), make_tokens()
+    features, padded = make_features(), make_features(2, 3)
+    padded = dataclasses.replace(padded, elements=padded.elements + 100, mask=torch.zeros_like(padded.mask))
+    features = features.with_elements(3 * features.elements + torch.arange(features.elements.shape[-1]))
+    own.learn_standard([features, padded])
+    rows = features.elements.flatten(0, 1)
+    mean, spread = rows.mean(0), rows.std(0, correction=0)
+    expected = plain(features.with_elements((features.elements - mean) / spread), tokens)
+    found = own(features, tokens)
+    assert torch.allclose(found.logits, expected.logits, atol=1e-9)
+    assert not torch.allclose(plain(features, tokens).logits, expected.logits, atol=1e-3)
+    assert own.count_parameters() == plain.count_parameters()
 
 
 def test_step_by_step_equals_teacher_forcing(captioner: Captioner) -> None:

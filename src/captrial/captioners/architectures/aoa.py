@@ -105,6 +105,7 @@ class Aoa(RecurrentCaptioner):
 
     def encode(self, features: Features) -> AoaMemory:
         """Refine the elements; first half of the projection are values, second half keys."""
+        features = self.standardised(features)
         x = self.embed(features.elements)
         for layer in self.refiner:
             x = layer(x, features.mask)

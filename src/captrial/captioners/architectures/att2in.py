@@ -40,6 +40,7 @@ class Att2in(RecurrentCaptioner):
 
     def encode(self, features: Features) -> layers.AdditiveMemory:
         """Embed the elements and project them for the attention."""
+        features = self.standardised(features)
         return self.attention.project(self.embed(features.elements), features.mask)
 
     def start(self, memory: layers.AdditiveMemory) -> layers.LstmState:

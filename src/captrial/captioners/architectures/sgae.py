@@ -215,6 +215,7 @@ class Sgae(RecurrentCaptioner):
 
     def encode(self, features: Features) -> SgaeMemory:
         """Images: the nodes of their scene graphs, and what the dictionary recalls for each node."""
+        features = self.standardised(features)
         elements = self.embed(features.elements)
         if not self.config.relations:
             nodes, relations = Nodes(elements, features.mask), None

@@ -58,6 +58,7 @@ class ShowAttendTell(RecurrentCaptioner):
 
     def encode(self, features: Features) -> ShowAttendTellMemory:
         """Project the elements; the first state comes from their mean."""
+        features = self.standardised(features)
         mean = self.init(masked_mean(features.elements, features.mask).unsqueeze(1))
         start = layers.LstmState(torch.tanh(self.init_hidden(mean)), torch.tanh(self.init_cell(mean)))
         projected = torch.tanh(self.element(features.elements))

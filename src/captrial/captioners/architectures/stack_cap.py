@@ -69,6 +69,7 @@ class StackCap(AttentionLstmCaptioner):
 
     def encode(self, features: Features) -> StackCapMemory:
         """Embed the elements and their mean; project them for every stage."""
+        features = self.standardised(features)
         elements = self.embed(features.elements)
         stages = tuple(attention.project(elements, features.mask) for attention in self.attention)  # type: ignore[operator]
         return StackCapMemory(stages, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))

@@ -51,6 +51,7 @@ class TopDown(AttentionLstmCaptioner):
 
     def encode(self, features: Features) -> TopDownMemory:
         """Embed the elements and their mean."""
+        features = self.standardised(features)
         elements = self.attention.project(self.embed(features.elements), features.mask)
         return TopDownMemory(elements, self.embed_mean(masked_mean(features.elements, features.mask)).unsqueeze(1))
 

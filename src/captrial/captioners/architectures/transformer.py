@@ -177,6 +177,7 @@ class Transformer(Captioner):
 
     def encode_levels(self, features: Features) -> list[Tensor]:
         """The output of every encoder layer, each (b, k, d)."""
+        features = self.standardised(features)
         x = self.embed_norm(self.embed_dropout(self.embed(features.elements).relu()))
         bias = self.attention_bias(features)
         levels = []

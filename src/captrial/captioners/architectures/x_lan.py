@@ -139,6 +139,7 @@ class XLan(RecurrentCaptioner):
 
     def encode(self, features: Features) -> XLanMemory:
         """The global vector starts as the mean of the embedded elements and is refined block by block."""
+        features = self.standardised(features)
         elements, mask = self.embed(features.elements), features.mask
         image = masked_mean(elements, mask).unsqueeze(1)
         images = [image]

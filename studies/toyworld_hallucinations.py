@@ -153,12 +153,13 @@ def study(
 
 def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The lines of the tables of docs/ground_measured.md; bold where the lead over every null model excludes 0."""
+    rows = sorted(rows, key=lambda row: (list(METHODS).index(row["method"]), row["seed"]))
     names = list(rows[0]["nulls"])
     lines = ["| method | seed | checkable nouns | not there | flagged | precision | recall | F1 | all |"]
     lines.append("| --- " * 9 + "|")
     for row in rows:
         better = all(null["lead"]["low"] > 0 for null in row["nulls"].values())
-        method = METHODS[row["method"]] if row["seed"] == 0 else ""
+        method = METHODS[row["method"]]
         f1 = f"**{row['f1']:.3f}**" if better else f"{row['f1']:.3f}"
         counts = f"{row['nouns']} | {row['wrong']} | {row['flagged']}"
         lines.append(
@@ -172,7 +173,7 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
             f"{null['f1']:.3f} | {null['lead']['value']:.2f} [{null['lead']['low']:.2f}, {null['lead']['high']:.2f}]"
             for null in row["nulls"].values()
         ]
-        method = METHODS[row["method"]] if row["seed"] == 0 else ""
+        method = METHODS[row["method"]]
         lines.append(f"| {method} | {row['seed']} | {' | '.join(cells)} |")
     for name, title in METHODS.items():
         f1 = np.array([row["f1"] for row in rows if row["method"] == name])

@@ -28,6 +28,7 @@ from studies import (
     presence_coco,
     region_detector,
     region_rules,
+    toyworld_hallucinations,
 )
 from studies.attend_entities import RESULTS
 from studies.competition_scores import read_results
@@ -147,6 +148,16 @@ def test_the_page_says_whose_verdicts_were_not_measured() -> None:
     absent = sorted(set(shipped_captioners()) - measured)
     shown = " ".join((PAGE.parent / "ground_measured.md").read_text().split())
     assert f"Not measured: {', '.join(absent)} (" in shown
+
+
+def test_the_tables_of_wrong_toy_world_captions_are_those_of_their_results() -> None:
+    """After a run: `python -m studies.toyworld_hallucinations --show`."""
+    rows = orjson.loads(toyworld_hallucinations.RESULTS.read_bytes())
+    shown = " ".join((PAGE.parent / "ground_measured.md").read_text().split())  # the last lines stand in sentences
+    lines = [line.replace(": ", " ") for line in toyworld_hallucinations.tables(rows)]
+    assert [line for line in lines if line not in shown] == []
+    leads = [row["nulls"]["random"]["lead"] for row in rows]
+    assert not any(lead["low"] > 0 for lead in leads)  # the page says that none beats a random region
 
 
 @pytest.mark.parametrize("name", list(metric_tables.page_tables()))

@@ -293,8 +293,15 @@ MISSED = {
     "attention": {"instructblip": 0.73},
     "rollout": {"blip-2": 0.89, "instructblip": 0.6},
     "attention_x_gradient": {
-        **{"qwen2_5_vl": 0.89, "qwen2_vl": 0.87, "qwen3_vl": 0.84, "llava_next": 0.73, "internvl": 0.92},
-        **{"blip-2": 0.85, "instructblip": 0.82, "gemma3": 0.75, "paligemma": 0.79},
+        "qwen2_5_vl": 0.89,
+        "qwen2_vl": 0.87,
+        "qwen3_vl": 0.84,
+        "llava_next": 0.73,
+        "internvl": 0.92,
+        "blip-2": 0.85,
+        "instructblip": 0.82,
+        "gemma3": 0.75,
+        "paligemma": 0.79,
     },
     "occlusion": {},
 }
@@ -303,7 +310,7 @@ NOT_SURELY_INSERTED = {
     ("attention_x_gradient", "qwen3_vl"),
     ("attention_x_gradient", "llava_next"),
 }
-GUESSED = {"instructblip": 0.3}  # more than this much of a colour's probability does not stay without the image; else 0.1
+GUESSED = {"instructblip": 0.3}  # the most that stays of a colour without the image; else 0.1
 
 
 def test_the_page_on_vlms_has_the_tables_of_its_results() -> None:

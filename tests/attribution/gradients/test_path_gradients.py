@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from attribution.small_captioners import subject_of, targets_of
+from captrial.attribution.gradients import path_gradients
 from captrial.attribution.gradients.path_gradients import PathGradients, input_gradients
 from captrial.attribution.integrated_gradients.integration import gauss_legendre
 from captrial.attribution.methods.integrated_gradients import integrated_gradients
 from captrial.attribution.methods.registry import AttributionSettings, attribute
 from captrial.attribution.methods.saliency import gradients_times_input
-from captrial.attribution.subject import Subject, word_targets
+from captrial.attribution.subject import Subject, Targets, word_targets
 from captrial.captioners import ARCHITECTURES
 from captrial.captioners.protocols import TokenLogits, WordSpan
 from captrial.errors import InputError
@@ -38,6 +41,22 @@ def test_all_words_at_once_equal_a_pass_a_word(subject: Subject) -> None:
     assert torch.allclose(input_gradients(subject, targets_of()), plain, atol=1e-12)
     times = gradients_times_input(subject, targets_of())
     assert torch.allclose(times, plain * subject.inputs, atol=1e-12)
+
+
+def test_a_large_vocabulary_takes_fewer_words_at_a_time(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of the logits are bounded, and the numbers stay."""
+    targets: Targets = targets_of()
+    most: list[int] = []
+    plain, pull = input_gradients(subject, targets), path_gradients.pull_back
+
+    def watched(outputs: Any, inputs: Any, wanted: Any, together: bool = True) -> Any:
+        most.append(max(len(part) for part in wanted))
+        return pull(outputs, inputs, wanted, together)
+
+    monkeypatch.setattr(path_gradients, "pull_back", watched)
+    monkeypatch.setattr(path_gradients, "MOST_LOGITS", 1)
+    assert torch.allclose(input_gradients(subject, targets), plain, atol=1e-12)
+    assert set(most) == {1}
 
 
 def test_gradients_agree_with_finite_differences(subject: Subject) -> None:

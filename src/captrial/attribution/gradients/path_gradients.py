@@ -33,6 +33,8 @@ from captrial.errors import InputError
 
 NO_GRADIENTS = "this captioner gives no gradients (it detaches its input); use method='occlusion'"
 
+MOST_LOGITS = 2**27  # at a time: with large vocabularies they and their gradients are most of the memory
+
 
 class PathPoints(NamedTuple):
     """Scores of `w` words at `m` points of a path, and their gradients."""
@@ -50,6 +52,7 @@ class PathGradients:
         self.direction = subject.inputs - start
         self.chunk = max(1, chunk)
         self.vocabulary: int | None = None
+        self.logits = 1  # numbers in the logits of one point
         self.ends = self._end_scores(shortcuts)  # (2, w)
 
     @torch.no_grad()
@@ -57,6 +60,7 @@ class PathGradients:
         """Scores at both ends; shortcuts are taken only if they change neither."""
         path = self._path([0.0, 1.0], track=False)
         logits = self.subject.forward(path.points, self.targets.tokens).logits
+        self.logits = max(1, logits[0].numel())
         ends = self.targets.scores(logits)
         if not ends.isfinite().all():
             raise InputError("the captioner's scores of this caption are not finite; nothing can be attributed")
@@ -69,7 +73,7 @@ class PathGradients:
 
     def scores(self, alphas: Tensor) -> Tensor:
         """Scores (m, w) at some points, without gradients."""
-        rows = max(1, self.chunk // 2)
+        rows = max(1, min(self.chunk // 2, MOST_LOGITS // self.logits))
         with torch.no_grad():
             return torch.cat([self._scores(self._path(part, track=False))[0] for part in torch.split(alphas, rows)])
 
@@ -78,7 +82,7 @@ class PathGradients:
 
         With `ends` (m + 1,) of the segments that the points stand for, ReLUs take their mean derivative over them.
         """
-        points = max(1, self.chunk // max(1, len(self.targets)))
+        points = max(1, min(self.chunk // max(1, len(self.targets)), MOST_LOGITS // self.logits))
         parts = []
         for first in range(0, len(alphas), points):
             some = slice(first, first + points)
@@ -102,7 +106,8 @@ class PathGradients:
             raise InputError(NO_GRADIENTS)
         weights = weights.to(scores)
         slopes, gradients = [], []
-        for words in torch.split(torch.arange(len(self.targets)), self.chunk):
+        batch = max(1, min(self.chunk, MOST_LOGITS // (len(alphas) * self.logits)))
+        for words in torch.split(torch.arange(len(self.targets)), batch):
             pulled = self._pull_words(path, scores, memory, cut, weights, words)
             gradients.append(pulled[0])
             slopes.append(pulled[1] / weights)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import sqlite3
 import struct
 import tarfile
@@ -31,11 +32,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from PIL import Image
+from safetensors.torch import save
 
 from analysis_inputs import KEPT
 from captrial.arrays import map_npy, read_npz
+from captrial.captioners.chat_client import refused_parameters
+from captrial.captioners.published import read_weights, read_words
 from captrial.data import image_size, open_image, read_captions, read_dataset, read_references
 from captrial.data.captions import read_id_table
 from captrial.data.datasets import problems, read_shards
@@ -73,6 +78,15 @@ class Case:
 
 def one(name: str, content: bytes) -> Callable[[], Files]:
     return lambda: {name: content}
+
+
+WEIGHTS = {"a.weight": torch.zeros(2, 3), "a.bias": torch.zeros(2)}
+
+
+def pickled_weights() -> Files:
+    stream = io.BytesIO()
+    torch.save({"state_dict": WEIGHTS}, stream)
+    return {"w.pth": stream.getvalue()}
 
 
 def dumps(value: object) -> bytes:
@@ -415,6 +429,21 @@ CASES: dict[str, Case] = {
         one("c.txt", b"[x]\ndog: puppy, =hound, ~husky\ncat: kitten\n"), lambda f: ClassTable.load(f / "c.txt")
     ),
     "text cache": Case(text_cache, read_cache),
+    "published weights": Case(
+        one("w.safetensors", save(WEIGHTS)), lambda folder: read_weights(folder / "w.safetensors")
+    ),
+    "published weights as pickle": Case(pickled_weights, lambda folder: read_weights(folder / "w.pth")),
+    "published words": Case(
+        one("words.json", dumps({"ix_to_word": {"1": "a", "2": "dog"}})), lambda f: read_words(f / "words.json")
+    ),
+    "published words as pickle": Case(
+        one("words.pkl", pickle.dumps({"ix_to_word": {"1": "a", "2": "dog"}}, 2)),
+        lambda folder: read_words(folder / "words.pkl", allow_pickle=True),
+    ),
+    "refusal of an endpoint": Case(
+        one("answer", dumps({"error": {"param": "temperature", "code": "unsupported_value"}})),
+        lambda folder: refused_parameters((folder / "answer").read_bytes(), {"temperature": 0}),
+    ),
     **{name: Case(*pair) for name, pair in {**STORED, **KEPT}.items()},
 }
 

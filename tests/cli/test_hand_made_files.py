@@ -102,6 +102,7 @@ compete export {d} {d}/mine
 judge compare {d}
 judge rank {d} --judge-only
 judge rubric
+models import m2 {d}/mine/notes.txt --vocabulary {d}/mine/refs.json --out {d}/mine
 judge run {d} --judge http://127.0.0.1:9/v1#nobody --text-only --limit 1
 judge run {d} --judge http://127.0.0.1:9/v1#nobody --rubric {d}/mine/refs.json --limit 1
 score {d}/mine/a.json --references {d}/mine/refs.json --metrics bleu,cider
@@ -239,7 +240,7 @@ def all_commands() -> set[str]:
     def names(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         for name, part in getattr(command, "commands", {}).items():
             yield from names(part, (*path, name))
-        if not getattr(command, "commands", {}):
+        if not getattr(command, "commands", {}) or (path and command.invoke_without_command):
             yield " ".join(path)
 
     return set(names(typer.main.get_command(app), ()))

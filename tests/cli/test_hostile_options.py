@@ -124,6 +124,7 @@ LINES: dict[str, list[str]] = {
     "judge rubric": [],
     "judge run": ["COMPETITION", "--judge", "http://127.0.0.1:9/v1#tiny"],
     "models": [],
+    "models import": ["transformer", "WEIGHTS", "--vocabulary", "WORDS", "--out", "OUT"],
     "sample": ["OUT", "--images", "10"],
     "papers cornia": [*STUDY, "--out", "OUT", "--methods", "attention", "--beam", "1"],
     "papers liu": [*STUDY, "--out", "OUT", "--beam", "1"],
@@ -152,7 +153,8 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> dict[str, Any]:
     command = typer.main.get_command(app) if command is None else command
     if not hasattr(command, "commands"):
         return {" ".join(path): command}
-    return {
+    own = {" ".join(path): command} if path and command.invoke_without_command else {}
+    return own | {
         words: found
         for name, inner in command.commands.items()
         for words, found in commands(inner, (*path, name)).items()

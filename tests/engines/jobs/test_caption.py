@@ -144,7 +144,7 @@ def test_an_endpoint_that_is_not_there_fails_parts_not_rows(images: Path, tmp_pa
             worker._job.captioner.tries = 1  # type: ignore[attr-defined]
             yield from map(worker.do, tasks)
 
-    with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*did not caption"):
+    with pytest.raises(CaptrialError, match=r"1 of 1 parts could not be done.*cannot be reached"):
         caption_all([images], tmp_path / "out", CaptionSettings("http://127.0.0.1:9/v1#x", concurrency=2), Hurried())
     assert not OutputFolder(tmp_path / "out").shards()
 

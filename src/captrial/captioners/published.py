@@ -300,7 +300,7 @@ def read_weights(path: Path, allow_pickle: bool = False) -> Weights:
         content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except Exception as error:  # damaged pickles raise anything
         if not allow_pickle:
             raise InputError(
                 f"{path}: holds other objects than tensors, which only pickle can read, and that may run code; if you "
@@ -382,7 +382,9 @@ def read_words(path: Path, allow_pickle: bool = False) -> list[str]:
             return [line.rstrip("\r") for line in content.decode().removesuffix("\n").split("\n")]
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, pickle.UnpicklingError, EOFError, IndexError, KeyError, AttributeError, TypeError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # damaged pickles raise anything
         raise InputError(f"{path}: no vocabulary, or a damaged one ({error})") from None
     return _words_of(found, path)
 
